@@ -261,7 +261,7 @@ impl Case {
     pub(crate) fn operations(&self) -> Result<[usize; 2], String> {
         let text = self.forms(1)?.texts[0].1.clone();
         let lengths = composed(text, Making::default(), |_, chain, synthesis| {
-            let all = synthesis.stretches.iter().filter_map(|stretch| lengths(chain, &stretch.program));
+            let all = synthesis.regions.iter().filter_map(|region| lengths(chain, &region.program));
             all.max().map(|[elements, questions]| [elements, questions + 1])
         });
         lengths?.ok_or_else(|| "nothing was composed".into())

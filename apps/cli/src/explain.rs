@@ -10,8 +10,8 @@ use element::obstacles::{to_order, to_slicing, to_spraying};
 use engine::{Configured, Placement, Plan, Problem};
 use indicatif::ProgressBar;
 use lang::{Diagnostic, Span};
+use synthesizer::check::regions::{is_end, obstacle, regions};
 use synthesizer::check::rules::MOST_NAMED;
-use synthesizer::check::stretches::{is_end, obstacle, stretches};
 use synthesizer::check::{Entry, Findings, check};
 use synthesizer::model::chain::Chain;
 use synthesizer::model::diagrams::nodes_in;
@@ -227,16 +227,16 @@ fn mechanisms(text: &mut String, chain: &Chain, findings: &Findings) {
         all.sort_by_key(|&node| chain.rank(node));
         all
     };
-    let stretches = stretches(chain);
+    let regions = regions(chain);
     let name = |&node: &usize| chain.nodes[node].name.as_str();
-    let head = match stretches.len() {
+    let head = match regions.len() {
         0 => "nothing to compose".to_string(),
-        1 if stretches[0].len() == all.len() => "everything can be composed".to_string(),
-        1 => "1 stretch can be composed".to_string(),
-        n => format!("{n} stretches can be composed"),
+        1 if regions[0].len() == all.len() => "everything can be composed".to_string(),
+        1 => "1 region can be composed".to_string(),
+        n => format!("{n} regions can be composed"),
     };
     let mut rows = vec![("synthesizer", head)];
-    rows.extend(stretches.iter().map(|stretch| ("", format!("  {}", list(stretch.iter().map(name))))));
+    rows.extend(regions.iter().map(|region| ("", format!("  {}", list(region.iter().map(name))))));
     let obstacles = in_the_way(chain, &all, |node| obstacle(chain, node));
     if !obstacles.is_empty() {
         rows.push(("", "in the way".into()));

@@ -192,10 +192,10 @@ mod tests {
         let proofs = Proofs::at(Some(folder.path().join("new/proofs")));
         let texts = ["Idle -> Counter -> Discard;", "Idle -> Null -> Counter -> Discard;"].map(reasoned);
         let key = |kind: &str, pair: [usize; 2]| proofs.key(kind, pair.map(|number| &texts[number])).unwrap();
-        assert_eq!(proofs.find(&key("stretch", [0, 1])), None);
-        proofs.keep(&key("stretch", [0, 1]), &Kept::Proven, "test");
-        assert_eq!(proofs.find(&key("stretch", [0, 1])), Some(Kept::Proven));
-        for (kind, pair) in [("stretch", [1, 0]), ("stretch", [0, 0]), ("chain", [0, 1])] {
+        assert_eq!(proofs.find(&key("region", [0, 1])), None);
+        proofs.keep(&key("region", [0, 1]), &Kept::Proven, "test");
+        assert_eq!(proofs.find(&key("region", [0, 1])), Some(Kept::Proven));
+        for (kind, pair) in [("region", [1, 0]), ("region", [0, 0]), ("chain", [0, 1])] {
             assert_eq!(proofs.find(&key(kind, pair)), None);
         }
         let tried = Tried { seconds: 20, memory: 1 << 30 };
@@ -204,10 +204,10 @@ mod tests {
         let found = Kept::Undecided(tried, "c: it takes too long".into());
         assert_eq!(proofs.find(&key("chain", [0, 1])), Some(found));
         // A time-out does not replace a proof, but a packet does.
-        proofs.keep(&key("stretch", [0, 1]), &undecided, "test");
-        assert_eq!(proofs.find(&key("stretch", [0, 1])), Some(Kept::Proven));
-        proofs.keep(&key("stretch", [0, 1]), &Kept::Refuted, "test");
-        assert_eq!(proofs.find(&key("stretch", [0, 1])), Some(Kept::Refuted));
+        proofs.keep(&key("region", [0, 1]), &undecided, "test");
+        assert_eq!(proofs.find(&key("region", [0, 1])), Some(Kept::Proven));
+        proofs.keep(&key("region", [0, 1]), &Kept::Refuted, "test");
+        assert_eq!(proofs.find(&key("region", [0, 1])), Some(Kept::Refuted));
         assert_eq!(proofs.check(), Ok(()));
     }
 
@@ -221,7 +221,7 @@ mod tests {
         let mut key = |line: &str| {
             fs::write(&rules, line).unwrap();
             let reasoned = reasoned(&text);
-            proofs.key("stretch", [&reasoned, &reasoned]).unwrap().0
+            proofs.key("region", [&reasoned, &reasoned]).unwrap().0
         };
         let keys = ["allow tcp\n", "allow udp\n", "allow tcp\n"].map(&mut key);
         assert!(keys[0] == keys[2] && keys[0] != keys[1]);
@@ -231,7 +231,7 @@ mod tests {
     fn without_a_folder_nothing_is_known() {
         let proofs = Proofs::at(None);
         let one = reasoned("Idle -> Discard;");
-        let key = proofs.key("stretch", [&one, &one]).unwrap();
+        let key = proofs.key("region", [&one, &one]).unwrap();
         proofs.keep(&key, &Kept::Proven, "test");
         assert_eq!(proofs.find(&key), None);
         assert!(proofs.check().unwrap_err().contains(FOLDER));

@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use lang::Graph;
-use synthesizer::compose::{Stretch, Synthesis};
+use synthesizer::compose::{Region, Synthesis};
 use synthesizer::insert::insert;
 use synthesizer::verify::{NO_ROOM, Outcome, TOO_LONG, Verdict};
 
@@ -85,20 +85,20 @@ impl Split {
 /// kept proofs count.
 pub(crate) fn split(reasoned: &Reasoned, synthesis: &Synthesis, allowed: Allowed, proofs: &Proofs) -> Split {
     let end = Instant::now() + allowed.time();
-    let proven = Synthesis { stretches: Vec::new(), ..synthesis.clone() };
+    let proven = Synthesis { regions: Vec::new(), ..synthesis.clone() };
     let mut split = Split { proven, keys: Vec::new(), unproven: Vec::new() };
-    for (number, stretch) in synthesis.stretches.iter().enumerate() {
-        let left = (synthesis.stretches.len() - number) as u32;
+    for (number, region) in synthesis.regions.iter().enumerate() {
+        let left = (synthesis.regions.len() - number) as u32;
         let share = end.saturating_duration_since(Instant::now()) / left;
-        match prove(reasoned, synthesis, stretch, (allowed, share), proofs) {
+        match prove(reasoned, synthesis, region, (allowed, share), proofs) {
             Ok(key) => {
-                split.proven.stretches.push(stretch.clone());
+                split.proven.regions.push(region.clone());
                 split.keys.extend(key);
             }
             Err(why) => split.unproven.push(Unproven {
-                from: reasoned.chain.nodes[stretch.from.0].name.clone(),
-                output: stretch.from.1,
-                elements: stretch.passed.len(),
+                from: reasoned.chain.nodes[region.from.0].name.clone(),
+                output: region.from.1,
+                elements: region.passed.len(),
                 needs_more: [TOO_LONG, NO_ROOM, NO_PROOF].iter().any(|limit| why.contains(limit)),
                 why,
             }),
@@ -113,16 +113,16 @@ const NO_PROOF: &str = "there is no proof yet";
 fn prove(
     reasoned: &Reasoned,
     synthesis: &Synthesis,
-    stretch: &Stretch,
+    region: &Region,
     (allowed, share): (Allowed, Duration),
     proofs: &Proofs,
 ) -> Result<Option<Key>, String> {
-    let alone = Synthesis { stretches: vec![stretch.clone()], ..synthesis.clone() };
+    let alone = Synthesis { regions: vec![region.clone()], ..synthesis.clone() };
     let other = read_again(reasoned, &insert(&reasoned.loaded.graph, &reasoned.chain, &alone))?;
-    let from = &reasoned.chain.nodes[stretch.from.0].name;
+    let from = &reasoned.chain.nodes[region.from.0].name;
     let about = format!("{} behind {from}", reasoned.loaded.name);
     let pair = [reasoned, &other];
-    let key = proofs.key("stretch", pair);
+    let key = proofs.key("region", pair);
     match find(proofs, key.as_ref(), pair, (allowed, share), &about, verify::compare_programs) {
         Finding::Equivalent => Ok(key),
         // The message about the region begins with the place, so the reason does not repeat it.

@@ -83,8 +83,8 @@ pub(crate) struct Args {
         value_parser = whole::<u16>(1..=256), allow_negative_numbers = true
     )]
     burst: u16,
-    /// Replace stretches of elements by programs with one classification and one write per field (see
-    /// `tidegate synthesize`); handlers and counts do not change. A stretch stays as it is if its proof is
+    /// Replace regions of elements by programs with one classification and one write per field (see
+    /// `tidegate synthesize`); handlers and counts do not change. A region stays as it is if its proof is
     /// neither kept nor found within 20 seconds, or if its program costs more than its elements (unless
     /// WHICH is `all`)
     #[arg(long, value_enum, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "paying")]
@@ -160,7 +160,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
                 if !args.quiet && !done.is_empty() {
                     crate::tell(format_args!("{}: {done}", loaded.name));
                 }
-                // These lines are printed with `--quiet`, too, because a stretch was not synthesized
+                // These lines are printed with `--quiet`, too, because a region was not synthesized
                 // although that was asked for.
                 left.iter().for_each(|line| crate::tell(format_args!("{}: {line}", loaded.name)));
             }

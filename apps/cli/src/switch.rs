@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use lang::Graph;
-use synthesizer::compose::{Stretch, Synthesis};
+use synthesizer::compose::{Region, Synthesis};
 use synthesizer::insert::insert;
 use synthesizer::model::chain::Chain;
 use synthesizer::openflow::behind::{number_ports, take_tags};
@@ -83,8 +83,8 @@ impl Switch {
     /// If there are no flows at all.
     pub(crate) fn flows(&self, chain: &Chain, synthesis: &Synthesis) -> Result<String, String> {
         let (mut text, mut refused) = (String::new(), String::new());
-        for (stretch, division) in synthesis.stretches.iter().zip(self.divide(chain, synthesis)) {
-            let name = chain.nodes[stretch.from.0].title();
+        for (region, division) in synthesis.regions.iter().zip(self.divide(chain, synthesis)) {
+            let name = chain.nodes[region.from.0].title();
             match division {
                 Ok((division, _)) => text += &format!("# behind {name}\n{}", division.flows()),
                 Err(why) => refused += &format!("# behind {name}: not for the switch: {why}\n"),
@@ -100,11 +100,11 @@ impl Switch {
     pub(crate) fn behind(&self, graph: &Graph, chain: &Chain, synthesis: &Synthesis) -> Graph {
         let mut divided = synthesis.clone();
         let mut fronts = Vec::new();
-        for (number, (stretch, division)) in
-            divided.stretches.iter_mut().zip(self.divide(chain, synthesis)).enumerate()
+        for (number, (region, division)) in
+            divided.regions.iter_mut().zip(self.divide(chain, synthesis)).enumerate()
         {
             if let Ok((division, interfaces)) = division {
-                stretch.program = division.program();
+                region.program = division.program();
                 fronts.push((number, interfaces));
             }
         }
@@ -124,12 +124,12 @@ impl Switch {
     fn divide(&self, chain: &Chain, synthesis: &Synthesis) -> Vec<Result<(Division, Vec<String>), String>> {
         let mut ports = self.switch_ports.iter().cloned();
         let mut table = 0u8;
-        let divide = |stretch: &Stretch| {
-            if !stretch.program.is_certain {
+        let divide = |region: &Region| {
+            if !region.program.is_certain {
                 return Err(Refusal::Layout.to_string());
             }
             let Ports { from, to, interfaces } = ports.next().ok_or("--switch-ports has none for it")?;
-            if to.len() > 1 && chain.nodes[stretch.from.0].inputs > 0 {
+            if to.len() > 1 && chain.nodes[region.from.0].inputs > 0 {
                 return Err("packets do not come to it straight from an interface, as it has to be with a port for each class".into());
             }
             let ranges = match self.openflow_ranges {
@@ -138,10 +138,10 @@ impl Switch {
                 Ranges::Metadata => RangeForm::Metadata,
             };
             let options = Options { from, to, first_table: table, ranges, discards: self.openflow_discard };
-            let division = Division::new(&stretch.program, &options).map_err(|why| why.to_string())?;
+            let division = Division::new(&region.program, &options).map_err(|why| why.to_string())?;
             table += division.tables();
             Ok((division, interfaces))
         };
-        synthesis.stretches.iter().map(divide).collect()
+        synthesis.regions.iter().map(divide).collect()
     }
 }

@@ -8,7 +8,7 @@ use std::time::Instant;
 use clap::ValueEnum;
 use serde::Serialize;
 use synthesizer::compose::walk::Limits;
-use synthesizer::compose::{Stretch, Synthesis, synthesize};
+use synthesizer::compose::{Region, Synthesis, synthesize};
 use synthesizer::insert::insert;
 use synthesizer::picture::svg;
 use synthesizer::report::{Report, dot};
@@ -27,7 +27,7 @@ use crate::{FAILURE, switch};
 /// The arguments of `synthesize`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Each stretch is proven to do the same as its elements before it is put in; one that is not stays as it is, which is said. Then \
+Each region is proven to do the same as its elements before it is put in; one that is not stays as it is, which is said. Then \
 the whole chain is compared with the configuration, where there is time left. Proofs are kept in the folder that TIDEGATE_PROOFS \
 names, or else in tidegate/proofs in the folder for caches. Exit status: 0 good, 1 an error, or a difference, which is shown.")]
 pub(crate) struct Args {
@@ -39,24 +39,24 @@ pub(crate) struct Args {
     /// The file to write, instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The most classes of packets in one stretch; an element that would make more ends the stretch
+    /// The most classes of packets in one region; an element that would make more ends the region
     #[arg(
         long, value_name = "N", default_value_t = 4096,
         value_parser = whole(0..=usize::MAX), allow_negative_numbers = true
     )]
     classes: usize,
-    /// Make programs of all stretches of four elements or more, even if a program costs more than its
+    /// Make programs of all regions of four elements or more, even if a program costs more than its
     /// elements; all packets then take the programs
     #[arg(long)]
     all: bool,
-    /// End stretches at translators instead of leasing their flows; the result is slower, but easier to
+    /// End regions at translators instead of leasing their flows; the result is slower, but easier to
     /// prove
     #[arg(long)]
     no_leases: bool,
     /// With `--emit click`: use only elements that Click and FastClick have, too; no flows are leased then
     #[arg(long, conflicts_with = "behind_switch")]
     standard: bool,
-    /// Put in unproven stretches, too
+    /// Put in unproven regions, too
     #[arg(long)]
     unproven: bool,
     /// Only search for proofs and keep them for later runs; write nothing else
@@ -209,21 +209,21 @@ const EQUIVALENT: &str = "equivalent";
 
 /// Returns a line for each region that is put in.
 fn each(reasoned: &Reasoned, synthesis: &Synthesis) -> String {
-    let line = |stretch: &Stretch| {
-        let from = &reasoned.chain.nodes[stretch.from.0].name;
-        format!("behind {from} [{}], {} elements: proven\n", stretch.from.1, stretch.passed.len())
+    let line = |region: &Region| {
+        let from = &reasoned.chain.nodes[region.from.0].name;
+        format!("behind {from} [{}], {} elements: proven\n", region.from.1, region.passed.len())
     };
-    synthesis.stretches.iter().map(line).collect()
+    synthesis.regions.iter().map(line).collect()
 }
 
 /// Returns a sentence about the proofs of the regions that are put in. `all` is true if unproven regions
 /// are among them.
 fn summary(synthesis: &Synthesis, unproven: &[Unproven], whole: Option<&str>, all: bool) -> String {
-    let stretches = synthesis.stretches.len();
-    let each = if stretches == 1 { "The stretch is" } else { "Each stretch is" };
+    let regions = synthesis.regions.len();
+    let each = if regions == 1 { "The region is" } else { "Each region is" };
     match (unproven, whole) {
-        ([], _) if stretches == 0 => "Nothing is put in, so there is nothing to prove.\n".into(),
-        _ if stretches == 0 => "Nothing is put in.\n".into(),
+        ([], _) if regions == 0 => "Nothing is put in, so there is nothing to prove.\n".into(),
+        _ if regions == 0 => "Nothing is put in.\n".into(),
         (_, Some(EQUIVALENT)) => "Proven to do the same as the configuration.\n".into(),
         ([_, ..], _) if all => "Not all of it is proven to do the same as the configuration.\n".into(),
         (_, Some(why)) => {
@@ -247,12 +247,12 @@ const BEFORE_RUN: u64 = 20;
 /// The fewest elements of a region that becomes a program whatever the program costs.
 const LEAST: usize = 4;
 
-/// The stretches that become programs before a run.
+/// The regions that become programs before a run.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Which {
-    /// Stretches whose programs cost less than their elements
+    /// Regions whose programs cost less than their elements
     Paying,
-    /// Stretches of four elements or more, whatever their programs cost
+    /// Regions of four elements or more, whatever their programs cost
     All,
 }
 
@@ -281,11 +281,11 @@ pub(crate) fn insert_programs(loaded: &mut Loaded, which: Which) -> Result<PutIn
     let allowed = Allowed { seconds: BEFORE_RUN, memory: memory::for_diagrams() };
     let Split { proven, unproven, .. } = prove::split(&reasoned, &synthesis, allowed, &proofs);
     loaded.graph = insert(&loaded.graph, &reasoned.chain, &proven);
-    let passed = proven.stretches.iter().flat_map(|stretch| stretch.passed.iter().copied());
+    let passed = proven.regions.iter().flat_map(|region| region.passed.iter().copied());
     let elements: BTreeSet<usize> = passed.collect();
-    let stretches = proven.stretches.len();
-    let plural = if stretches == 1 { "" } else { "es" };
-    let done = match stretches {
+    let regions = proven.regions.len();
+    let plural = if regions == 1 { "" } else { "es" };
+    let done = match regions {
         0 if unproven.is_empty() && !proven.unprofitable.is_empty() => {
             "synthesized: nothing, because programs would cost more than the elements (--synthesize=all puts them in)"
                 .to_string()
@@ -293,7 +293,7 @@ pub(crate) fn insert_programs(loaded: &mut Loaded, which: Which) -> Result<PutIn
         0 => "synthesized: nothing".to_string(),
         _ => {
             format!(
-                "synthesized: {} elements in {stretches} stretch{plural}; proven equivalent",
+                "synthesized: {} elements in {regions} region{plural}; proven equivalent",
                 elements.len()
             )
         }

@@ -167,7 +167,7 @@ fn what_is_written_can_be_read_again() {
     let json = tidegate(&["synthesize", "--all", "configs/gateway.click", "--emit", "json"]).stdout;
     let json: serde_json::Value = serde_json::from_slice(&json).unwrap();
     assert_eq!(json["proof"], "equivalent");
-    assert!(json["stretches"][0]["classes"].as_array().unwrap().len() > 3);
+    assert!(json["regions"][0]["classes"].as_array().unwrap().len() > 3);
     let dot = String::from_utf8(
         tidegate(&["synthesize", "--all", "configs/gateway.click", "--emit", "dot"]).stdout,
     )

@@ -15,9 +15,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use element::Timestamp;
 use element::steering::Waiting;
 
-/// The number of stretches that are remembered for each worker. If there are more, the last stretch grows.
+/// The number of regions that are remembered for each worker. If there are more, the last region grows.
 /// Then a packet may be taken for older than it is, and never for newer.
-const STRETCHES: usize = 64;
+const REGIONES: usize = 64;
 
 /// A number that only one worker writes, on a cache line of its own.
 #[derive(Default)]
@@ -61,7 +61,7 @@ impl Board {
 }
 
 /// Packets that a worker was given at once, by their numbers.
-struct Stretch {
+struct Region {
     first: u64,
     last: u64,
     /// The time at which they were given.
@@ -77,7 +77,7 @@ pub(crate) struct Displacement {
     /// The number of the last packet that has stayed at this worker.
     stayed: u64,
     /// For each worker, the packets that it has not processed yet, as far as is known.
-    under_way: Vec<VecDeque<Stretch>>,
+    under_way: Vec<VecDeque<Region>>,
     /// True if a worker has packets that it has not processed.
     has_some: bool,
     /// The number of packets since the oldest unprocessed packet, including it; the number that is too
@@ -100,7 +100,7 @@ impl Displacement {
             board: Arc::clone(board),
             given: 0,
             stayed: 0,
-            under_way: (0..workers).map(|_| VecDeque::with_capacity(STRETCHES)).collect(),
+            under_way: (0..workers).map(|_| VecDeque::with_capacity(REGIONES)).collect(),
             has_some: false,
             span: 0,
             limit,
@@ -170,15 +170,15 @@ impl Displacement {
     pub(crate) fn look(&mut self) {
         // Packets that stay here are processed before anything else is done.
         let (mut reached, mut oldest) = (self.stayed, self.given + 1);
-        for (worker, stretches) in self.under_way.iter_mut().enumerate() {
+        for (worker, regions) in self.under_way.iter_mut().enumerate() {
             let done = self.board.done(self.me, worker).map_or(0, |done| done.load(Ordering::Acquire));
             reached = reached.max(done);
-            while stretches.front().is_some_and(|stretch| stretch.last <= done) {
-                stretches.pop_front();
+            while regions.front().is_some_and(|region| region.last <= done) {
+                regions.pop_front();
             }
-            if let Some(stretch) = stretches.front_mut() {
-                stretch.first = stretch.first.max(done + 1);
-                oldest = oldest.min(stretch.first);
+            if let Some(region) = regions.front_mut() {
+                region.first = region.first.max(done + 1);
+                oldest = oldest.min(region.first);
             }
         }
         self.span = self.given + 1 - oldest;
@@ -191,18 +191,18 @@ impl Displacement {
 
     /// Writes the time since which packets wait for each worker.
     pub(crate) fn show(&self, waiting: &mut [Waiting]) {
-        for (waiting, stretches) in waiting.iter_mut().zip(&self.under_way) {
-            waiting.since = stretches.front().map(|stretch| stretch.at);
+        for (waiting, regions) in waiting.iter_mut().zip(&self.under_way) {
+            waiting.since = regions.front().map(|region| region.at);
         }
     }
 
     /// Notes that a worker was given packets.
     pub(crate) fn give(&mut self, worker: usize, (first, last): (u64, u64), at: Timestamp) {
-        let Some(stretches) = self.under_way.get_mut(worker) else { return };
-        let is_full = stretches.len() >= STRETCHES;
-        match stretches.back_mut() {
-            Some(stretch) if is_full => stretch.last = last,
-            _ => stretches.push_back(Stretch { first, last, at }),
+        let Some(regions) = self.under_way.get_mut(worker) else { return };
+        let is_full = regions.len() >= REGIONES;
+        match regions.back_mut() {
+            Some(region) if is_full => region.last = last,
+            _ => regions.push_back(Region { first, last, at }),
         }
         self.has_some = true;
         self.span = self.span.max(self.given + 1 - first);
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn more_stretches_than_are_remembered_make_none_younger() {
+    fn more_regions_than_are_remembered_make_none_younger() {
         let mut all = Displacement::of_all(2, 300);
         for _ in 0..1_000 {
             give(&mut all[0], 1, 1);

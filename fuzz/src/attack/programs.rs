@@ -117,11 +117,11 @@ fn compose(read: &Read, limits: &Limits) -> Synthesis {
 
 fn insert_programs(read: &Read, synthesis: &Synthesis) -> Synthesized {
     let passed: BTreeSet<usize> =
-        synthesis.stretches.iter().flat_map(|stretch| stretch.passed.iter().copied()).collect();
+        synthesis.regions.iter().flat_map(|region| region.passed.iter().copied()).collect();
     Synthesized {
         graph: insert(&read.whole, &read.chain, synthesis),
-        programs: synthesis.stretches.len(),
-        starts: synthesis.stretches.iter().map(|stretch| stretch.from).collect(),
+        programs: synthesis.regions.len(),
+        starts: synthesis.regions.iter().map(|region| region.from).collect(),
         passed,
         proof: Proof::NotAsked,
     }
@@ -132,22 +132,22 @@ fn insert_programs(read: &Read, synthesis: &Synthesis) -> Synthesized {
 /// number of elements, programs weigh their cost, as with `run --synthesize`.
 pub(super) fn would_run(read: &Read, effort: Effort) -> Synthesized {
     let mut all = compose(read, &Limits { least: Some(1), ..Limits::default() });
-    for stretch in &mut all.stretches {
-        stretch.program.always = read.whole.elements.len().is_multiple_of(2);
+    for region in &mut all.regions {
+        region.program.always = read.whole.elements.len().is_multiple_of(2);
     }
     let end = Instant::now() + effort.time;
-    let mut proven = Synthesis { stretches: Vec::new(), ..all.clone() };
+    let mut proven = Synthesis { regions: Vec::new(), ..all.clone() };
     let mut undecided = None;
-    for (number, stretch) in all.stretches.iter().enumerate() {
-        let left = (all.stretches.len() - number) as u32;
+    for (number, region) in all.regions.iter().enumerate() {
+        let left = (all.regions.len() - number) as u32;
         let share = end.saturating_duration_since(Instant::now()) / left;
-        let alone = Synthesis { stretches: vec![stretch.clone()], ..all.clone() };
+        let alone = Synthesis { regions: vec![region.clone()], ..all.clone() };
         match prove_alone(read, &insert_programs(read, &alone).graph, Effort { time: share, ..effort }) {
-            Proof::Same => proven.stretches.push(stretch.clone()),
+            Proof::Same => proven.regions.push(region.clone()),
             other => undecided = Some(other),
         }
     }
-    let proof = undecided.filter(|_| proven.stretches.is_empty()).unwrap_or(Proof::Same);
+    let proof = undecided.filter(|_| proven.regions.is_empty()).unwrap_or(Proof::Same);
     Synthesized { proof, ..insert_programs(read, &proven) }
 }
 

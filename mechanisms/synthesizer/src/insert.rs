@@ -2,7 +2,7 @@
 
 use lang::{Connection, Graph};
 
-use crate::compose::{Stretch, Synthesis};
+use crate::compose::{Region, Synthesis};
 use crate::model::chain::Chain;
 use crate::program::text;
 use crate::synthesized;
@@ -12,24 +12,24 @@ use crate::synthesized;
 /// of the graph, or the part that packets pass.
 pub fn insert(graph: &Graph, chain: &Chain, synthesis: &Synthesis) -> Graph {
     let mut graph = graph.clone();
-    for stretch in &synthesis.stretches {
-        insert_one(&mut graph, chain, stretch);
+    for region in &synthesis.regions {
+        insert_one(&mut graph, chain, region);
     }
     graph
 }
 
-fn insert_one(graph: &mut Graph, chain: &Chain, stretch: &Stretch) {
+fn insert_one(graph: &mut Graph, chain: &Chain, region: &Region) {
     let port =
         |graph: &Graph, (node, port): (usize, usize)| Some((graph.find(&chain.nodes[node].name)?, port));
-    let Some(from) = port(graph, stretch.from) else { return };
+    let Some(from) = port(graph, region.from) else { return };
     let Some(place) = graph.connections.iter().position(|connection| connection.from == from) else { return };
     let span = graph.connections[place].span;
     let number = graph.elements.len();
     graph.connections[place].to = (number, 0);
-    for (output, to) in stretch.outputs.iter().enumerate() {
+    for (output, to) in region.outputs.iter().enumerate() {
         let to = port(graph, *to);
         graph.connections.extend(to.map(|to| Connection { from: (number, output), to, span }));
     }
-    let config = format!("\n    {}", text::write(&stretch.program));
+    let config = format!("\n    {}", text::write(&region.program));
     graph.add("synthesized", synthesized::CLASS.name, &config, span);
 }

@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use crate::compose::{Stretch, Synthesis};
+use crate::compose::{Region, Synthesis};
 use crate::longest_path::{Asked, Way, fate, leased, name_of_question, said};
 use crate::model::chain::Chain;
 use crate::program::question::{Leased, Question};
@@ -38,10 +38,10 @@ type Lines = Vec<(String, &'static str)>;
 /// Returns the picture of all regions, arranged vertically.
 pub fn svg(chain: &Chain, synthesis: &Synthesis) -> String {
     let mut sheet = Sheet { body: String::new(), bottom: MARGIN };
-    for stretch in &synthesis.stretches {
-        sheet.stretch(chain, stretch);
+    for region in &synthesis.regions {
+        sheet.region(chain, region);
     }
-    if synthesis.stretches.is_empty() {
+    if synthesis.regions.is_empty() {
         sheet.heading(MARGIN, "Nothing can be composed.");
     }
     let height = sheet.bottom;
@@ -61,12 +61,12 @@ struct Sheet {
 }
 
 impl Sheet {
-    fn stretch(&mut self, chain: &Chain, stretch: &Stretch) {
-        let program = &stretch.program;
+    fn region(&mut self, chain: &Chain, region: &Region) {
+        let program = &region.program;
         let Some(way) = Way::new(chain, program) else { return };
         self.heading(
             MARGIN,
-            &format!("Behind {}: {} elements", chain.nodes[stretch.from.0].name, way.steps.len()),
+            &format!("Behind {}: {} elements", chain.nodes[region.from.0].name, way.steps.len()),
         );
         let asked = way.questions(program);
         let (questions, classes) = (asked.len(), program.classes.len());
@@ -74,7 +74,7 @@ impl Sheet {
         self.heading(QUESTIONS, &format!("{questions} question{plural} of {classes} classes, one operation"));
         let top = self.bottom + 2 * LINE;
         let left = self.elements(chain, &way, top);
-        let right = self.questions(chain, stretch, &way, &asked, top);
+        let right = self.questions(chain, region, &way, &asked, top);
         self.bottom = left.max(right) + 2 * GAP;
     }
 
@@ -130,7 +130,7 @@ impl Sheet {
     fn questions(
         &mut self,
         chain: &Chain,
-        stretch: &Stretch,
+        region: &Region,
         way: &Way<'_>,
         asked: &[Asked<'_>],
         top: usize,
@@ -138,14 +138,14 @@ impl Sheet {
         let mut y = top;
         let at = QUESTIONS + 2 * GAP;
         for Asked { node, next } in asked {
-            let question = said(&node.question, chain, &stretch.program, way.network);
-            let field = match leased(&node.question, chain, &stretch.program, way.network) {
+            let question = said(&node.question, chain, &region.program, way.network);
+            let field = match leased(&node.question, chain, &region.program, way.network) {
                 Some((_, field)) => field,
                 None => name_of_question(&node.question, way.network),
             };
             let (on, others) = answers(node, *next, &field.unwrap_or_default());
             let mut lines = wrapped(&format!("{question}?"), READ, QUESTION);
-            let fates = fates(chain, stretch, &others);
+            let fates = fates(chain, region, &others);
             if !fates.is_empty() {
                 lines.extend(wrapped(&format!("else {}", fates.join(", ")), QUIET, QUESTION));
             }
@@ -159,7 +159,7 @@ impl Sheet {
             [] => wrapped("writes nothing", WRITTEN, QUESTION),
             writes => wrapped(&format!("writes {}", writes.join(", ")), WRITTEN, QUESTION),
         };
-        let fate = match fate(way.class, &stretch.outputs, chain) {
+        let fate = match fate(way.class, &region.outputs, chain) {
             Ok(element) => format!("to {element}"),
             Err(reason) => format!("dropped: {reason}"),
         };
@@ -266,8 +266,8 @@ fn answer(question: &Question, number: u128, field: &str) -> String {
 }
 
 /// Returns the destinations of packets, without duplicates.
-fn fates(chain: &Chain, stretch: &Stretch, nexts: &[Next]) -> Vec<String> {
-    let program: &Program = &stretch.program;
+fn fates(chain: &Chain, region: &Region, nexts: &[Next]) -> Vec<String> {
+    let program: &Program = &region.program;
     let (mut open, mut seen, mut classes) = (nexts.to_vec(), BTreeSet::new(), BTreeSet::new());
     while let Some(next) = open.pop() {
         match next {
@@ -281,7 +281,7 @@ fn fates(chain: &Chain, stretch: &Stretch, nexts: &[Next]) -> Vec<String> {
     }
     let mut fates = Vec::new();
     for class in classes.into_iter().filter_map(|class| program.classes.get(class as usize)) {
-        let fate = match fate(class, &stretch.outputs, chain) {
+        let fate = match fate(class, &region.outputs, chain) {
             Ok(element) => format!("to {}", element.rsplit('/').next().unwrap_or_default()),
             Err(reason) => format!("dropped: {reason}"),
         };

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use serde::Serialize;
 
-use crate::compose::{Stretch, Synthesis};
+use crate::compose::{Region, Synthesis};
 use crate::longest_path::{Way, fate, name_of_question, said};
 use crate::model::chain::{Chain, Port};
 use crate::program::{self, Class, Next, Program, text};
@@ -14,7 +14,7 @@ use crate::program::{self, Class, Next, Program, text};
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The regions.
-    pub stretches: Vec<StretchReport>,
+    pub regions: Vec<RegionReport>,
     /// Elements to which all packets are handed over, and the reasons.
     pub alone: Vec<Left>,
     /// Regions that stay because a program would cost more than the elements.
@@ -25,7 +25,7 @@ pub struct Report {
 
 /// A region.
 #[derive(Clone, Debug, Serialize)]
-pub struct StretchReport {
+pub struct RegionReport {
     /// The element at whose output the region begins.
     pub from: String,
     /// The output of that element.
@@ -100,7 +100,7 @@ impl Report {
     pub fn new(chain: &Chain, synthesis: &Synthesis) -> Report {
         let name = |node: usize| chain.nodes[node].name.clone();
         Report {
-            stretches: synthesis.stretches.iter().map(|stretch| of_stretch(chain, stretch)).collect(),
+            regions: synthesis.regions.iter().map(|region| of_region(chain, region)).collect(),
             alone: synthesis
                 .alone
                 .iter()
@@ -123,10 +123,10 @@ impl Report {
     pub fn describe(&self) -> String {
         let mut text = String::new();
         // Writing to a string cannot fail.
-        for stretch in &self.stretches {
-            let _ = write!(text, "{}", stretch.describe());
+        for region in &self.regions {
+            let _ = write!(text, "{}", region.describe());
         }
-        if self.stretches.is_empty() && self.unprofitable.is_empty() {
+        if self.regions.is_empty() && self.unprofitable.is_empty() {
             text.push_str("Nothing can be composed.\n");
         }
         if !self.unprofitable.is_empty() {
@@ -149,7 +149,7 @@ impl Report {
         for Multiplied { element, parts } in &self.multiplied {
             let _ = writeln!(
                 text,
-                "\n'{element}' parts packets {parts} times, which makes too many classes: a stretch ends there."
+                "\n'{element}' parts packets {parts} times, which makes too many classes: a region ends there."
             );
         }
         text
@@ -159,7 +159,7 @@ impl Report {
 /// The width of the first column: field names, or right-aligned numbers.
 const FIRST_COLUMN: usize = 24;
 
-impl StretchReport {
+impl RegionReport {
     fn describe(&self) -> String {
         let mut text = String::new();
         let longest = self.classes.iter().map(|class| class.passes.len()).max().unwrap_or_default();
@@ -200,8 +200,8 @@ impl StretchReport {
     }
 }
 
-fn of_stretch(chain: &Chain, stretch: &Stretch) -> StretchReport {
-    let Stretch { from, program, outputs, handed, passed, .. } = stretch;
+fn of_region(chain: &Chain, region: &Region) -> RegionReport {
+    let Region { from, program, outputs, handed, passed, .. } = region;
     let name = |node: usize| chain.nodes[node].name.clone();
     let class = |class: &Class| ClassReport {
         operation: text::of_class(&Class { path: Vec::new(), ..class.clone() }),
@@ -211,7 +211,7 @@ fn of_stretch(chain: &Chain, stretch: &Stretch) -> StretchReport {
     let left = |(&(node, _), (why, always)): (&Port, &(String, bool))| {
         (!always).then(|| Left { element: name(node), why: why.clone() })
     };
-    StretchReport {
+    RegionReport {
         from: name(from.0),
         output: from.1,
         elements: passed.iter().map(|&node| name(node)).collect(),
@@ -253,11 +253,11 @@ pub fn dot(chain: &Chain, synthesis: &Synthesis, title: &str) -> String {
          [fontname=\"sans-serif\", fontsize=9, arrowsize=0.7];\n",
         quoted(title)
     );
-    for (number, stretch) in synthesis.stretches.iter().enumerate() {
-        let program = &stretch.program;
-        let from = quoted(&chain.nodes[stretch.from.0].name);
+    for (number, region) in synthesis.regions.iter().enumerate() {
+        let program = &region.program;
+        let from = quoted(&chain.nodes[region.from.0].name);
         let _ =
-            writeln!(out, "  subgraph cluster{number} {{\n    label=\"behind {from} [{}]\";", stretch.from.1);
+            writeln!(out, "  subgraph cluster{number} {{\n    label=\"behind {from} [{}]\";", region.from.1);
         let id = |next: Next| match next {
             Next::Node(node) => format!("s{number}n{node}"),
             Next::Class(class) => format!("s{number}c{class}"),
@@ -274,7 +274,7 @@ pub fn dot(chain: &Chain, synthesis: &Synthesis, title: &str) -> String {
         }
         for (place, class) in program.classes.iter().enumerate() {
             let operation = text::of_class(&Class { path: Vec::new(), ..class.clone() });
-            let to = fate(class, &stretch.outputs, chain).unwrap_or_else(|reason| reason);
+            let to = fate(class, &region.outputs, chain).unwrap_or_else(|reason| reason);
             let label = quoted(&format!("{}\n{to}", operation.replace("; ", "\n")));
             let _ = writeln!(out, "    s{number}c{place} [label=\"{label}\"];");
         }

@@ -278,16 +278,16 @@ fn chains_of_the_snf_paper_are_composed() {
         let synthesis = synthesize(chain, &Limits { least: Some(4), ..Limits::default() }, &is_pushed)
             .with_machine_code(Making::Now);
         let reasons = synthesis.alone.values().map(String::as_str);
-        let handed = synthesis.stretches.iter().flat_map(|stretch| stretch.handed.values());
+        let handed = synthesis.regions.iter().flat_map(|region| region.handed.values());
         let mut reasons = reasons.chain(handed.map(|(why, _)| why.as_str()));
         assert!(reasons.all(|why| !why.contains("circle") && !why.contains("come back")), "{name}");
         let translators = graph.elements.iter().filter(|element| element.class == "IPRewriter").count();
-        let stretches = synthesis.stretches.len();
-        assert!((1..=translators + 1).contains(&stretches), "{name}: {stretches} stretches");
+        let regions = synthesis.regions.len();
+        assert!((1..=translators + 1).contains(&regions), "{name}: {regions} regions");
         // The longest path contains as many functions as there are upstream of a translator, or downstream.
         let function = |element: &str| element.split('/').next().unwrap().to_string();
-        let longest = synthesis.stretches.iter().map(|stretch| {
-            let program = &stretch.program;
+        let longest = synthesis.regions.iter().map(|region| {
+            let program = &region.program;
             let through = program.classes.iter().map(|class| {
                 let elements = class.path.iter().map(|passed| &program.elements[passed.element as usize]);
                 elements.map(|element| function(element)).collect::<BTreeSet<_>>().len()

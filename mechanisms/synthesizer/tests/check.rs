@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 
 use common::{Read, read};
 use element::effects::Written;
-use tidegate_synthesizer::check::stretches::{obstacle, stretches};
+use tidegate_synthesizer::check::regions::{obstacle, regions};
 use tidegate_synthesizer::check::{Findings, check};
 
 fn findings(read: &Read) -> Findings {
@@ -315,15 +315,15 @@ fn queues_may_be_full() {
 }
 
 #[test]
-fn stretches_end_at_what_cannot_be_composed() {
+fn regions_end_at_what_cannot_be_composed() {
     let chain = read(
         "in :: FromDump(x) -> a :: Strip(14) -> b :: CheckIPHeader -> q :: Queue -> u :: Unqueue -> c :: DecIPTTL
          -> s :: RandomSample(0.5) -> d :: Counter -> out :: ToDump(y);
          b[1] -> e :: Discard;",
     );
-    let stretches: Vec<Vec<String>> =
-        stretches(&chain.chain).iter().map(|stretch| names(&chain, stretch)).collect();
-    assert_eq!(stretches, [vec!["a", "b", "e"], vec!["u", "c"], vec!["d"]]);
+    let regions: Vec<Vec<String>> =
+        regions(&chain.chain).iter().map(|region| names(&chain, region)).collect();
+    assert_eq!(regions, [vec!["a", "b", "e"], vec!["u", "c"], vec!["d"]]);
     let why = |name: &str| obstacle(&chain.chain, chain.graph.find(name).unwrap());
     assert_eq!(why("q").as_deref(), Some("queue"));
     assert_eq!(why("s").as_deref(), Some("depends on chance"));

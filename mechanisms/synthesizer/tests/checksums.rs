@@ -76,7 +76,7 @@ fn is_the_same(elements: &str) {
     let chain = read(&text);
     let limits = Limits { least: Some(1), ..Limits::default() };
     let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
-    assert!(!synthesis.stretches.is_empty(), "{text}");
+    assert!(!synthesis.regions.is_empty(), "{text}");
     let graph = insert(&chain.graph, &chain.chain, &synthesis);
     let (before, after) = (run(&chain.graph), run(&graph));
     assert!(before.iter().any(|packets| !packets.is_empty()), "{text}");

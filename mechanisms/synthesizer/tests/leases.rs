@@ -63,7 +63,7 @@ fn translators_in_a_row_are_one_mapping() {
     let mut synthesis = compose(&chain);
     let verdict = compare_within(NODES, &chain, &read(&composed(&chain, &synthesis))).verdict;
     assert!(matches!(verdict, Verdict::Equivalent), "{verdict:?}");
-    let program = &mut synthesis.stretches[0].program;
+    let program = &mut synthesis.regions[0].program;
     let nested: Vec<u16> = program.steps.iter().filter_map(|step| step.after).collect();
     assert!(!nested.is_empty(), "{:?}", program.steps);
     let class = usual(program).clone();
@@ -85,7 +85,7 @@ fn translators_in_a_row_are_one_mapping() {
 fn caught(what: &str, spoil: impl Fn(&mut Program) -> bool) {
     let chain = read(&chain("in.pcap", "out.pcap", ""));
     let mut synthesis = compose(&chain);
-    assert!(spoil(&mut synthesis.stretches[0].program), "{what}: there is nothing to spoil");
+    assert!(spoil(&mut synthesis.regions[0].program), "{what}: there is nothing to spoil");
     let verdict = compare_within(NODES, &chain, &read(&composed(&chain, &synthesis))).verdict;
     assert!(!matches!(verdict, Verdict::Equivalent), "{what}");
 }
@@ -187,7 +187,7 @@ fn ports_are_written_over_without_their_checksum() {
     let [with, without] =
         ["StoreData(36, \\<e1>)", "Null"].map(|element| read(&and_then(element, "in", "out")));
     let mut synthesis = compose(&without);
-    let class = usual(&mut synthesis.stretches[0].program);
+    let class = usual(&mut synthesis.regions[0].program);
     class.writes.retain(|write| write.place != Place::Byte(36));
     class.writes.push(Write { place: Place::Byte(36), value: Value::Constant(vec![0xe1]) });
     let words = &class.transport_checksum.as_ref().unwrap().words;
@@ -210,7 +210,7 @@ fn writes_in_front_of_translators_have_updates_of_their_own() {
         ))
     });
     let mut synthesis = compose(&chains[1]);
-    let program = &mut synthesis.stretches[0].program;
+    let program = &mut synthesis.regions[0].program;
     let changed = program.elements.iter().position(|name| name == "s");
     let byte = Write { place: Place::Byte(15), value: Value::Constant(vec![0x28]) };
     let write = |class: &mut Class| {
@@ -354,7 +354,7 @@ fn mappings_live_as_long_as_without_leases() {
         let chain = read(&text);
         let synthesis = compose(&chain);
         let leased = composed(&chain, &synthesis);
-        let program = &synthesis.stretches[0].program;
+        let program = &synthesis.regions[0].program;
         let takes = |write: &Write| matches!(write.value, Value::Copy(Place::Leased(..), _));
         let passing: Vec<bool> = program.classes.iter().map(|class| class.writes.iter().any(takes)).collect();
         for burst in [1, 32, 256] {
@@ -615,7 +615,7 @@ fn only_flows_that_last_are_taken_where_costs_count() {
         .replace("-> behind ::", &format!("{} -> behind ::", "-> Null ".repeat(20)));
     let chain = read(&text);
     let mut synthesis = compose(&chain);
-    synthesis.stretches.iter_mut().for_each(|stretch| stretch.program.always = false);
+    synthesis.regions.iter_mut().for_each(|region| region.program.always = false);
     let composed = composed(&chain, &synthesis);
     let handlers = ["before.count", "behind.count", "second.nmappings", "filter.rule_counts"];
     let more = ["synthesized.sampled", "synthesized.flows"];

@@ -20,7 +20,7 @@ fn programs(text: &str) -> Vec<Program> {
     let chain = read(text);
     let limits = Limits { least: Some(0), ..Limits::default() };
     let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
-    let programs = synthesis.stretches.into_iter().map(|stretch| stretch.program);
+    let programs = synthesis.regions.into_iter().map(|region| region.program);
     programs.filter(|program| program.is_certain).collect()
 }
 

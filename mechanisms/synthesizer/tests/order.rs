@@ -71,7 +71,7 @@ fn stay_in_order(elements: &str) {
     let chain = read(&text);
     let limits = Limits { least: Some(1), ..Limits::default() };
     let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
-    assert!(!synthesis.stretches.is_empty(), "{text}");
+    assert!(!synthesis.regions.is_empty(), "{text}");
     let graph = insert(&chain.graph, &chain.chain, &synthesis);
     for burst in [1, 32] {
         let [plain, composed] = [&chain.graph, &graph].map(|graph| run(graph, burst));

@@ -19,7 +19,7 @@ fn annotations_of_packets_that_are_made_are_not_taken_for_zero() {
     let chain = read(text);
     let limits = Limits { least: Some(1), ..Limits::default() };
     let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
-    assert!(!synthesis.stretches.is_empty());
+    assert!(!synthesis.regions.is_empty());
     for mut graph in [chain.graph.clone(), insert(&chain.graph, &chain.chain, &synthesis)] {
         // Only generated packets enter.
         let source = graph.elements.iter_mut().find(|element| element.class == "FromDump").unwrap();

@@ -56,16 +56,16 @@ routes[2] -> Discard;";
 #[test]
 fn a_router_is_one_classification_and_one_write() {
     let (_, synthesis) = proven(ROUTER);
-    let [stretch] = &synthesis.stretches[..] else { panic!("{} stretches", synthesis.stretches.len()) };
+    let [region] = &synthesis.regions[..] else { panic!("{} regions", synthesis.regions.len()) };
     // Each path asks each question once, in one order.
-    for node in &stretch.program.nodes {
+    for node in &region.program.nodes {
         for (_, next) in &node.parts {
             if let Next::Node(behind) = next {
-                assert!(node.question < stretch.program.nodes[*behind as usize].question);
+                assert!(node.question < region.program.nodes[*behind as usize].question);
             }
         }
     }
-    let usual = stretch.program.classes.iter().max_by_key(|class| class.path.len()).unwrap();
+    let usual = region.program.classes.iter().max_by_key(|class| class.path.len()).unwrap();
     assert_eq!(usual.start, 0, "the link header is written in the place of the old one");
     let writes: Vec<usize> = usual.writes.iter().map(|write| write.value.length()).collect();
     assert!(writes.contains(&14) && writes.contains(&1), "{usual:?}");
@@ -81,7 +81,7 @@ fn reads_of_written_fields_are_resolved() {
             -> low :: IPClassifier(ip ttl < 9, -);
         low[0] -> near :: ToDump(near.pcap); low[1] -> far :: ToDump(far.pcap);",
     );
-    let program = &synthesis.stretches[0].program;
+    let program = &synthesis.regions[0].program;
     let ttl = program.nodes.iter().find(|node| node.question == Question::Bytes { offset: 22, length: 1 });
     let ends: Vec<u128> = ttl.unwrap().parts.iter().map(|(last, _)| *last).collect();
     // Expired at the first hop, at the second hop, near, far.
@@ -93,7 +93,7 @@ fn reads_of_written_fields_are_resolved() {
         to[0] -> mine :: ToDump(mine.pcap); to[1] -> others :: ToDump(others.pcap);",
     );
     let asks = |question: &&Question| matches!(question, Question::Bytes { offset: 30..34, .. });
-    assert_eq!(synthesis.stretches[0].program.questions().into_keys().find(asks), None);
+    assert_eq!(synthesis.regions[0].program.questions().into_keys().find(asks), None);
 }
 
 #[test]
@@ -103,14 +103,14 @@ fn what_only_an_element_knows_is_left_to_it() {
             -> q :: Queue(5) -> v :: Unqueue -> w :: DecIPTTL -> x :: Counter -> out :: ToDump(out.pcap);",
     );
     let from: Vec<&str> =
-        synthesis.stretches.iter().map(|stretch| chain.chain.nodes[stretch.from.0].name.as_str()).collect();
+        synthesis.regions.iter().map(|region| chain.chain.nodes[region.from.0].name.as_str()).collect();
     assert_eq!(from.len(), 3, "{from:?}");
     assert!(from.contains(&"p") && from.contains(&"v"), "{from:?}");
     assert!(synthesis.alone.values().any(|why| why.contains("people")));
 }
 
 #[test]
-fn too_many_classes_end_a_stretch() {
+fn too_many_classes_end_a_region() {
     let filters = |n: usize| {
         let all: Vec<String> = (0..n)
             .map(|n| {
@@ -132,19 +132,19 @@ fn too_many_classes_end_a_stretch() {
     let limits = Limits { classes: 40, ..limits() };
     let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
     assert!(!synthesis.multiplied.is_empty());
-    assert!(synthesis.stretches.len() > 1);
-    assert!(synthesis.stretches.iter().all(|stretch| stretch.program.classes.len() <= 40));
+    assert!(synthesis.regions.len() > 1);
+    assert!(synthesis.regions.iter().all(|region| region.program.classes.len() <= 40));
     assert!(matches!(prove(&chain, &synthesis), Verdict::Equivalent));
 }
 
 #[test]
 fn programs_are_written_and_read_as_they_are() {
     for chain in [ROUTER, LISTED] {
-        for stretch in compose(&read(chain)).stretches {
-            let written = text::write(&stretch.program);
+        for region in compose(&read(chain)).regions {
+            let written = text::write(&region.program);
             let lines: Vec<String> = lang::args::split(&written).into_iter().map(|arg| arg.text).collect();
-            let again = text::read(&lines, stretch.program.outputs).unwrap();
-            assert_eq!(again, stretch.program);
+            let again = text::read(&lines, region.program.outputs).unwrap();
+            assert_eq!(again, region.program);
         }
     }
     for wrong in ["START n0", "c0 at x", "n0 length 5:c0", "r 0 0 yes", "c0 at 0; out 3", "nonsense"] {
@@ -164,7 +164,7 @@ const LISTED: &str = "FromDump(in.pcap) -> Strip(14) -> CheckIPHeader -> rules :
 #[test]
 fn many_rules_stay_together() {
     let (_, synthesis) = proven(LISTED);
-    let program = &synthesis.stretches[0].program;
+    let program = &synthesis.regions[0].program;
     assert_eq!(program.lists.len(), 1);
     assert!(program.lists[0].rules.len() > 16);
     assert!(program.nodes.iter().any(|node| node.question == Question::List(0)));
@@ -174,7 +174,7 @@ fn many_rules_stay_together() {
 fn caught(text: &str, what: &str, spoil: impl Fn(&mut Program) -> bool) {
     let chain = read(text);
     let mut synthesis = compose(&chain);
-    assert!(spoil(&mut synthesis.stretches[0].program), "{what}: there is nothing to spoil");
+    assert!(spoil(&mut synthesis.regions[0].program), "{what}: there is nothing to spoil");
     match prove(&chain, &synthesis) {
         Verdict::Different(Difference::Packet { .. }) => {}
         other => panic!("{what}: {other:?}"),

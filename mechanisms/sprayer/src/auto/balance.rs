@@ -70,7 +70,7 @@ struct Row {
     ends: Vec<u32>,
     /// The first worker of each of the equal intervals.
     first: [u16; PARTS],
-    /// The value that selects the next worker. Steps of the golden ratio are even over all stretches, for
+    /// The value that selects the next worker. Steps of the golden ratio are even over all regions, for
     /// any parts.
     turn: u32,
 }

@@ -233,7 +233,7 @@ fn what_closes_a_connection_goes_home() {
 }
 
 #[test]
-fn parts_are_even_over_short_stretches() {
+fn parts_are_even_over_short_regions() {
     let usage = |busy, packets| Usage { busy, nanoseconds: busy * 1e6, packets };
     let mut balance = Balance::new(64);
     let usages: Vec<Usage> =

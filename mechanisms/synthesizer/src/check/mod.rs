@@ -5,8 +5,8 @@
 //! anything that no path does never happens. An entry may emit any packet, whatever its arguments say. The
 //! effect of an opaque element is unknown, so downstream of it nothing is excluded.
 
+pub mod regions;
 pub mod rules;
-pub mod stretches;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;

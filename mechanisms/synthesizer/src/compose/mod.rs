@@ -39,7 +39,7 @@ use walk::{Handed, Limits, TooMany, Walked, walk};
 
 /// A region and its program.
 #[derive(Clone, Debug)]
-pub struct Stretch {
+pub struct Region {
     /// The entry: the element and the output at which the region begins.
     pub from: Port,
     /// The input that the entry was connected to.
@@ -58,7 +58,7 @@ pub struct Stretch {
 #[derive(Clone, Debug, Default)]
 pub struct Synthesis {
     /// The regions, in the order in which packets pass.
-    pub stretches: Vec<Stretch>,
+    pub regions: Vec<Region>,
     /// Elements that stay because they would multiply the classes beyond the limit, each with its number of
     /// forks.
     pub multiplied: Vec<(usize, usize)>,
@@ -73,8 +73,8 @@ impl Synthesis {
     /// Returns the synthesis with another time for making machine code.
     #[must_use]
     pub fn with_machine_code(mut self, making: Making) -> Synthesis {
-        for stretch in &mut self.stretches {
-            stretch.program.machine_code = making;
+        for region in &mut self.regions {
+            region.program.machine_code = making;
         }
         self
     }
@@ -143,24 +143,24 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
                 begin(&mut work, Start::behind(from, headers, leases));
             });
         }
-        let Some(mut stretch) = stretch(chain, from, to, &packet, is_certain, walked) else { continue };
-        stretch.program.always = limits.least.is_some();
-        let longest = stretch.program.classes.iter().map(|class| class.path.len()).max().unwrap_or_default();
-        if let Some(why) = refusal(&stretch.program) {
+        let Some(mut region) = region(chain, from, to, &packet, is_certain, walked) else { continue };
+        region.program.always = limits.least.is_some();
+        let longest = region.program.classes.iter().map(|class| class.path.len()).max().unwrap_or_default();
+        if let Some(why) = refusal(&region.program) {
             synthesis.alone.entry(to.0).or_insert(why);
         } else {
             let is_worth_it = match limits.least {
-                Some(least) => longest + stretch.program.lists.len() >= least,
-                None => cost::pays(&stretch.program),
+                Some(least) => longest + region.program.lists.len() >= least,
+                None => cost::pays(&region.program),
             };
             if is_worth_it {
-                synthesis.stretches.push(stretch);
+                synthesis.regions.push(region);
             } else if limits.least.is_none() {
                 synthesis.unprofitable.push((from, longest));
             }
         }
     }
-    synthesis.stretches.sort_by_key(|stretch| chain.rank(stretch.from.0));
+    synthesis.regions.sort_by_key(|region| chain.rank(region.from.0));
     synthesis
 }
 
@@ -316,14 +316,14 @@ fn refusal(program: &Program) -> Option<String> {
 }
 
 /// Returns the program of a walk; `None` if packets bypass no element.
-fn stretch(
+fn region(
     chain: &Chain,
     from: Port,
     to: Port,
     incoming: &Packet,
     is_certain: bool,
     mut walked: Walked,
-) -> Option<Stretch> {
+) -> Option<Region> {
     let start = walked.diagram.ordered(walked.start);
     let (nodes, start) = walked.diagram.finish(start);
     let mut used: Vec<u32> = nodes
@@ -410,7 +410,7 @@ fn stretch(
         machine_code: Making::default(),
         always: false,
     };
-    Some(Stretch { from, to, program, outputs, handed: walked.handed, passed })
+    Some(Region { from, to, program, outputs, handed: walked.handed, passed })
 }
 
 struct Names<'c> {

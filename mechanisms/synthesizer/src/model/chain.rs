@@ -57,7 +57,7 @@ const FIRST_PASSAGE: usize = 1 << 32;
 
 /// The region that a program replaces: the packets that the program accepts, and the replaced elements.
 #[derive(Clone)]
-pub struct Stretch {
+pub struct Region {
     /// The offsets of the headers, from the packet's start, of packets that the program accepts: link,
     /// network, transport.
     pub layout: [Option<i32>; 3],
@@ -102,7 +102,7 @@ pub struct Node {
     /// The entries for packets of programs: they arrive at inputs from [`FIRST_PASSAGE`] on.
     passages: Vec<Passage>,
     /// The region that the element's program replaces, if the element runs one.
-    pub stretch: Option<Stretch>,
+    pub region: Option<Region>,
     /// The number of connected inputs.
     pub inputs: usize,
     /// The loop that the element is on, as a number: packets that leave the element may come back.
@@ -143,7 +143,7 @@ fn unfold(nodes: &mut Vec<Node>, number: usize, config: &str) {
     let Some(elements) = elements else { return };
     let outputs = std::mem::take(&mut nodes[number].forward);
     let otherwise = outputs.get(program.otherwise).cloned().unwrap_or_default();
-    nodes[number].stretch = Some(Stretch {
+    nodes[number].region = Some(Region {
         layout: program.layout,
         needs_link: program.needs_link,
         is_certain: program.is_certain,
@@ -184,7 +184,7 @@ fn unfold(nodes: &mut Vec<Node>, number: usize, config: &str) {
             function: String::new(),
             forward,
             passages: Vec::new(),
-            stretch: None,
+            region: None,
             inputs: 1,
             circle: None,
         });
@@ -261,7 +261,7 @@ impl Chain {
                     function: String::new(),
                     forward: vec![Vec::new(); outputs],
                     passages: Vec::new(),
-                    stretch: None,
+                    region: None,
                     inputs,
                     circle: None,
                 }

@@ -76,8 +76,8 @@ pub struct Diagrams {
     operations: Cell<u64>,
     /// The number of nodes at which garbage collection starts.
     collect_at: Cell<usize>,
-    /// The byte regions.
-    regions: RefCell<Vec<ByteRegion>>,
+    /// The byte byte_regions.
+    byte_regions: RefCell<Vec<ByteRegion>>,
     exact: Cell<bool>,
     overlap: Cell<bool>,
     one_zero: Cell<bool>,
@@ -149,7 +149,7 @@ impl Diagrams {
             exhausted: Cell::new(false),
             operations: Cell::new(0),
             collect_at: Cell::new(1 << 20),
-            regions: RefCell::default(),
+            byte_regions: RefCell::default(),
             exact: Cell::new(false),
             overlap: Cell::new(false),
             one_zero: Cell::new(false),
@@ -529,36 +529,36 @@ impl Diagrams {
     }
 
     fn byte_region_of(&self, region: ByteRegion) -> i32 {
-        let mut regions = self.regions.borrow_mut();
+        let mut byte_regions = self.byte_regions.borrow_mut();
         let is_same =
             |other: &ByteRegion| (&other.start, other.is_anywhere) == (&region.start, region.is_anywhere);
-        let Some(number) = regions.iter().position(is_same) else {
-            regions.push(region);
-            return start_of(regions.len() - 1);
+        let Some(number) = byte_regions.iter().position(is_same) else {
+            byte_regions.push(region);
+            return start_of(byte_regions.len() - 1);
         };
         // Elements may have marked the region after different headers.
-        regions[number].least = regions[number].least.min(region.least);
+        byte_regions[number].least = byte_regions[number].least.min(region.least);
         start_of(number)
     }
 
     /// Returns the start of a byte region in the frame.
     pub fn region(&self, number: usize) -> Option<Word> {
-        self.regions.borrow().get(number).map(|region| region.start.clone())
+        self.byte_regions.borrow().get(number).map(|region| region.start.clone())
     }
 
     /// True if a byte region may start at any offset.
     pub fn is_anywhere(&self, number: usize) -> bool {
-        self.regions.borrow().get(number).is_some_and(|region| region.is_anywhere)
+        self.byte_regions.borrow().get(number).is_some_and(|region| region.is_anywhere)
     }
 
     /// Returns the lowest offset of the frame at which a byte region may start.
     pub fn least_start(&self, number: usize) -> i32 {
-        self.regions.borrow().get(number).map_or(i32::MIN, |region| region.least)
+        self.byte_regions.borrow().get(number).map_or(i32::MIN, |region| region.least)
     }
 
-    /// Returns the number of byte regions.
-    pub fn regions(&self) -> usize {
-        self.regions.borrow().len()
+    /// Returns the number of byte byte_regions.
+    pub fn byte_regions(&self) -> usize {
+        self.byte_regions.borrow().len()
     }
 
     /// True if headers always have numeric offsets in the frame, with one fork per offset.

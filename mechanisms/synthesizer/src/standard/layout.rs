@@ -10,7 +10,7 @@ use element::Base;
 use element::effects::{Action, Case, Field, Number, Value};
 
 use crate::compose::packet::IPV4;
-use crate::compose::{Stretch, given, leads_to};
+use crate::compose::{Region, given, leads_to};
 use crate::model::chain::{Chain, Node};
 use crate::synthesized;
 
@@ -82,12 +82,12 @@ impl Layouts {
 
     /// Returns the test needed before the program of a region, if its packets then have the program's
     /// layout.
-    pub(super) fn front(&self, stretch: &Stretch) -> Option<Front> {
-        let program = &stretch.program;
+    pub(super) fn front(&self, region: &Region) -> Option<Front> {
+        let program = &region.program;
         if program.is_certain {
             return Some(Front::Nothing);
         }
-        let (node, output) = stretch.from;
+        let (node, output) = region.from;
         let marks = self.0.get(node)?.get(output).copied().flatten()?;
         let is_same = |base: usize| marks[base] == at(program.layout[base]);
         if program.needs_link && !is_same(0) || !is_same(1) {

@@ -31,7 +31,7 @@ use lang::Graph;
 
 use crate::compose::diagram::Diagram;
 use crate::compose::packet::Byte;
-use crate::compose::{Stretch, Synthesis, given};
+use crate::compose::{Region, Synthesis, given};
 use crate::model::chain::Chain;
 use crate::program::question::{Question, Sum};
 use crate::program::{Class, Exit, Next, Program};
@@ -149,8 +149,8 @@ pub fn standard(graph: &Graph, chain: &Chain, synthesis: &Synthesis, only_gains:
     let mut made = graph.clone();
     let layouts = Layouts::new(chain);
     let mut left = Vec::new();
-    for stretch in &synthesis.stretches {
-        left.extend(insert_region(&mut made, chain, stretch, &layouts, only_gains));
+    for region in &synthesis.regions {
+        left.extend(insert_region(&mut made, chain, region, &layouts, only_gains));
     }
     Standard { graph: sweep::sweep(&made, graph), left }
 }
@@ -180,30 +180,30 @@ impl State {
 fn insert_region(
     graph: &mut Graph,
     chain: &Chain,
-    stretch: &Stretch,
+    region: &Region,
     layouts: &Layouts,
     only_gains: bool,
 ) -> Option<Left> {
     let port =
         |graph: &Graph, (node, port): (usize, usize)| Some((graph.find(&chain.nodes[node].name)?, port));
-    let from = port(graph, stretch.from)?;
+    let from = port(graph, region.from)?;
     let place = graph.connections.iter().position(|connection| connection.from == from)?;
     let span = graph.connections[place].span;
     let rest = graph.connections[place].to;
-    let outputs: Vec<_> = stretch.outputs.iter().map(|to| port(graph, *to)).collect();
-    let program = reduced(&stretch.program);
+    let outputs: Vec<_> = region.outputs.iter().map(|to| port(graph, *to)).collect();
+    let program = reduced(&region.program);
     let left = |classes: usize, why: BTreeSet<Why>| Left {
-        from: chain.nodes[stretch.from.0].title().to_string(),
+        from: chain.nodes[region.from.0].title().to_string(),
         classes,
         of: program.classes.len(),
         why,
     };
     let none = |why: Why| Some(left(program.classes.len(), BTreeSet::from([why])));
-    if is_behind_slices(chain, stretch.from.0) {
+    if is_behind_slices(chain, region.from.0) {
         return none(Why::Sliced);
     }
-    let Some(front) = layouts.front(stretch) else { return none(Why::Layout) };
-    let given = given(&chain.nodes[stretch.from.0].effects).filter(|_| program.is_certain);
+    let Some(front) = layouts.front(region) else { return none(Why::Layout) };
+    let given = given(&chain.nodes[region.from.0].effects).filter(|_| program.is_certain);
     let came = given.iter().flat_map(|packet| &packet.annotations).filter_map(|(place, byte)| match byte {
         Byte::Constant(byte) => Some((*place, *byte)),
         _ => None,
@@ -214,8 +214,8 @@ fn insert_region(
     let depth = builder.depth(start);
     let (classes, why) = builder.left();
     // The saving is counted as in the composer.
-    let longest = stretch.program.classes.iter().map(|class| class.path.len()).max().unwrap_or_default();
-    if only_gains && depth >= longest + stretch.program.lists.len() {
+    let longest = region.program.classes.iter().map(|class| class.path.len()).max().unwrap_or_default();
+    if only_gains && depth >= longest + region.program.lists.len() {
         return none(Why::Gain);
     }
     graph.connections[place].to = start;

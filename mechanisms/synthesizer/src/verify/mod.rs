@@ -12,8 +12,8 @@ pub mod compare;
 pub mod example;
 mod loops;
 mod origins;
+mod regions;
 pub mod run;
-mod stretches;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
@@ -150,11 +150,11 @@ pub fn verify(
     // show.
     let is_round = a.nodes.iter().any(|node| node.circle.is_some());
     if let Some(replaced) =
-        stretches::replaced(chains, false).filter(|replaced| is_round && !replaced.is_empty())
+        regions::replaced(chains, false).filter(|replaced| is_round && !replaced.is_empty())
     {
-        let without = stretches::without(b, &replaced);
+        let without = regions::without(b, &replaced);
         let unseen = Loops::none([&without, b]);
-        let outcome = stretches::verify(&replaced, |one| {
+        let outcome = regions::verify(&replaced, |one| {
             attempt([&without, b], &unseen, &|verifier| one.verdict(verifier))
         });
         match outcome.verdict {
@@ -197,7 +197,7 @@ pub fn verify_programs(
     nodes: Option<usize>,
     companion: &mut dyn Companion,
 ) -> Outcome {
-    let Some(replaced) = stretches::replaced(chains, true).filter(|replaced| !replaced.is_empty()) else {
+    let Some(replaced) = regions::replaced(chains, true).filter(|replaced| !replaced.is_empty()) else {
         let calls = chains.iter().any(|chain| chain.calls);
         let reason = match calls {
             true => "handlers are written when packets have come".to_string(),
@@ -208,16 +208,16 @@ pub fn verify_programs(
         return Outcome { verdict, assumptions: Vec::new(), nodes: 0 };
     };
     let with = chains[1];
-    let without = stretches::without(with, &replaced);
+    let without = regions::without(with, &replaced);
     let unseen = Loops::none([&without, with]);
-    stretches::verify(&replaced, |one| {
+    regions::verify(&replaced, |one| {
         attempt([&without, with], &unseen, options, nodes, companion, &|verifier| one.verdict(verifier))
     })
 }
 
 /// True if the element runs a program that leases flows.
 fn leases(node: &Node) -> bool {
-    node.stretch.as_ref().is_some_and(|stretch| stretch.leases)
+    node.region.as_ref().is_some_and(|region| region.leases)
 }
 
 fn attempt(
@@ -244,7 +244,7 @@ fn attempt(
         Verdict::Equivalent | Verdict::Undecided { element: None, .. } => false,
     };
     let inexact = d.overlap_found() || matches!(verdict.0, Verdict::Undecided { .. });
-    if !single_zero && inexact && d.regions() > 0 && !d.exhausted() {
+    if !single_zero && inexact && d.byte_regions() > 0 && !d.exhausted() {
         // Byte regions for headers were not precise enough.
         drop(d);
         let d = diagrams().exact();

@@ -77,7 +77,7 @@ pub(crate) fn as_it_is_and_composed(
     let chain = read(text);
     let limits = Limits { least: Some(1), ..Limits::default() };
     let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
-    assert!(!synthesis.stretches.is_empty(), "{text}");
+    assert!(!synthesis.regions.is_empty(), "{text}");
     [chain.graph.clone(), insert(&chain.graph, &chain.chain, &synthesis)].map(|mut graph| {
         let number = offer(vec![inputs.to_vec()]);
         let source = graph.elements.iter_mut().find(|element| element.class == "FromDump").unwrap();

@@ -22,7 +22,7 @@ pub fn is_end(chain: &Chain, node: usize) -> bool {
 }
 
 /// Returns the regions: connected elements without obstacles, in the order in which packets pass.
-pub fn stretches(chain: &Chain) -> Vec<Vec<usize>> {
+pub fn regions(chain: &Chain) -> Vec<Vec<usize>> {
     let n = chain.nodes.len();
     let fits: Vec<bool> =
         (0..n).map(|node| !is_end(chain, node) && obstacle(chain, node).is_none()).collect();
@@ -35,23 +35,23 @@ pub fn stretches(chain: &Chain) -> Vec<Vec<usize>> {
             }
         }
     }
-    let mut stretches = Vec::new();
+    let mut regions = Vec::new();
     let mut taken = vec![false; n];
     for first in 0..n {
         if !fits[first] || taken[first] {
             continue;
         }
-        let mut stretch = Vec::new();
+        let mut region = Vec::new();
         let mut work = vec![first];
         while let Some(node) = work.pop() {
             if !std::mem::replace(&mut taken[node], true) {
-                stretch.push(node);
+                region.push(node);
                 work.extend(&neighbours[node]);
             }
         }
-        stretch.sort_by_key(|&node| chain.rank(node));
-        stretches.push(stretch);
+        region.sort_by_key(|&node| chain.rank(node));
+        regions.push(region);
     }
-    stretches.sort_by_key(|stretch| chain.rank(stretch[0]));
-    stretches
+    regions.sort_by_key(|region| chain.rank(region[0]));
+    regions
 }

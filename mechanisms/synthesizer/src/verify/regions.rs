@@ -22,7 +22,7 @@ use element::effects::{Action, Case, Field, Hold, Target};
 
 use super::{Outcome, Verdict, Verifier, leases};
 use crate::model::branches::BranchHistory;
-use crate::model::chain::{Chain, Node, Port, Stretch};
+use crate::model::chain::{Chain, Node, Port, Region};
 use crate::model::diagrams::Diagrams;
 use crate::model::explore::{Arrival, Ends};
 use crate::model::packet::{Packet, incoming};
@@ -71,7 +71,7 @@ pub(super) fn replaced([a, b]: [&Chain; 2], with_leases: bool) -> Option<Vec<Rep
                 _ if *ports == originals => {}
                 // Packets from elsewhere would need the same layout as packets from this output.
                 (&[(program, 0)], &[to]) if is_program(&b.nodes[program]) && ways_to(program) == 1 => {
-                    let leases = b.nodes[program].stretch.as_ref()?.leases;
+                    let leases = b.nodes[program].region.as_ref()?.leases;
                     let replaced = Replaced { from: (here, output), to, program };
                     all.extend((with_leases || !leases).then_some(replaced));
                 }
@@ -132,17 +132,17 @@ impl Replaced {
     /// Compares program and elements. The error is the reason why they are not proven equal.
     fn compare(&self, verifier: &mut Verifier<'_>) -> Result<(), String> {
         let (d, [without, with]) = (verifier.d, verifier.chains);
-        let Some(stretch) = &with.nodes[self.program].stretch else {
+        let Some(region) = &with.nodes[self.program].region else {
             return Err("its program cannot be read".into());
         };
-        if stretch.otherwise != [self.to] {
+        if region.otherwise != [self.to] {
             return Err("packets that its program is not for go elsewhere".into());
         }
         let source = &without.nodes[self.from.0];
         if makes_several(source, self.from.1) {
             return Err("several packets of one may come, one behind the other".into());
         }
-        let names: BTreeSet<&str> = stretch.elements.iter().map(String::as_str).collect();
+        let names: BTreeSet<&str> = region.elements.iter().map(String::as_str).collect();
         let own = &with.nodes[self.program].name;
         // Other programs in the region lead to elements of the region.
         let is_program = |node: &Node| node.class == synthesized::CLASS.name && !leases(node);
@@ -161,12 +161,12 @@ impl Replaced {
         if outputs.any(|(to, _)| with.nodes[to].class != synthesized::CLASS.name && !behind.contains(&to)) {
             return Err("its program leads to where its elements do not".into());
         }
-        let packets = packets(d, source, stretch, &followed)?;
+        let packets = packets(d, source, region, &followed)?;
         let orders = verifier.chains.map(|chain| chain.order_of(&|node| ends[node].is_none()));
         for packet in packets {
             let from: [&[Port]; 2] = [&[self.to], &[(self.program, 0)]];
             let ends = verifier.explore(from, [&packet, &packet], [&ends, &ends], orders.each_ref());
-            compare_ends(verifier, &ends, stretch.leases)?;
+            compare_ends(verifier, &ends, region.leases)?;
         }
         Ok(())
     }
@@ -275,25 +275,20 @@ fn reached(chain: &Chain, from: usize) -> BTreeSet<usize> {
 /// Returns all packets that a program accepts. The headroom of packets does not matter, and sometimes
 /// neither does the offset of the link header: elements keep such a number, or replace it by another,
 /// regardless of its value. Therefore two packets with different numbers represent all packets.
-fn packets(
-    d: &Diagrams,
-    source: &Node,
-    stretch: &Stretch,
-    elements: &[&Node],
-) -> Result<Vec<Packet>, String> {
+fn packets(d: &Diagrams, source: &Node, region: &Region, elements: &[&Node]) -> Result<Vec<Packet>, String> {
     if source.inputs == 0 {
         let packet = incoming(d, &source.effects);
-        let is_for_all = !stretch.is_certain || packet.headers == stretch.layout;
+        let is_for_all = !region.is_certain || packet.headers == region.layout;
         return match packet.lost.is_none() && is_for_all {
             true => Ok(vec![packet]),
             false => Err("its program is not for all packets that come".into()),
         };
     }
-    if stretch.is_certain {
+    if region.is_certain {
         return Err("its program is not for all packets that come".into());
     }
-    let [link, network, transport] = stretch.layout;
-    let other = match stretch.needs_link {
+    let [link, network, transport] = region.layout;
+    let other = match region.needs_link {
         true => link,
         false if elements.iter().any(|node| depends_on_link(node)) => {
             return Err("it matters where link headers are marked".into());
@@ -301,7 +296,7 @@ fn packets(
         false if link.is_some() => None,
         false => Some(0),
     };
-    let with_room = Packet::incoming(d, stretch.layout).any_like(d);
+    let with_room = Packet::incoming(d, region.layout).any_like(d);
     let without = Packet::incoming(d, [other, network, transport]).with_any_annotations(d);
     match with_room {
         Some(with_room) => Ok(vec![with_room, without]),

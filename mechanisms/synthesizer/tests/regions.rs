@@ -5,7 +5,7 @@ mod common;
 use common::{Read, Runner, read, try_read};
 use element::DropReason;
 use tidegate_synthesizer::compose::walk::Limits;
-use tidegate_synthesizer::compose::{Stretch, Synthesis, synthesize};
+use tidegate_synthesizer::compose::{Region, Synthesis, synthesize};
 use tidegate_synthesizer::insert::insert;
 use tidegate_synthesizer::program::{Exit, Program, Value};
 use tidegate_synthesizer::verify::{Options, Outcome, Verdict, verify, verify_programs};
@@ -50,7 +50,7 @@ fn programs_on_circles_are_proven() {
     // Incoming packets and the router's own messages are composed up to the exits.
     let passed = |name: &str| {
         let is_it = |node: &usize| chain.chain.nodes[*node].name == name;
-        synthesis.stretches.iter().filter(|stretch| stretch.passed.iter().any(is_it)).count()
+        synthesis.regions.iter().filter(|region| region.passed.iter().any(is_it)).count()
     };
     assert!(passed("rt") >= 2 && passed("ttl") >= 2 && passed("size") >= 2, "{synthesis:#?}");
 }
@@ -58,9 +58,9 @@ fn programs_on_circles_are_proven() {
 /// Returns all programs that differ for packets of a class that leaves the region. (Packets that are handed
 /// over to an element of the region may be dropped there, or their checksums recomputed, and a hand-over to
 /// an earlier element is harmless.)
-fn spoiled(stretch: &Stretch) -> Vec<(String, Program)> {
-    let program = &stretch.program;
-    let leaves = |output: &usize| !stretch.passed.contains(&stretch.outputs[*output].0);
+fn spoiled(region: &Region) -> Vec<(String, Program)> {
+    let program = &region.program;
+    let leaves = |output: &usize| !region.passed.contains(&region.outputs[*output].0);
     let after = |output: usize| (1..program.outputs).map(move |n| (output + n) % program.outputs);
     let mut all = Vec::new();
     let mut change = |what: String, change: &dyn Fn(&mut Program)| {
@@ -120,11 +120,11 @@ fn whatever_is_wrong_with_a_program_is_noticed() {
     let chain = read(ROUTER);
     let synthesis = compose(&chain);
     let (mut missed, mut tried) = (Vec::new(), 0);
-    for number in 0..synthesis.stretches.len() {
-        let all = spoiled(&synthesis.stretches[number]);
+    for number in 0..synthesis.regions.len() {
+        let all = spoiled(&synthesis.regions[number]);
         for (what, program) in all.into_iter().skip(7 * number).step_by(ONE_OF) {
             let mut other = synthesis.clone();
-            other.stretches[number].program = program;
+            other.regions[number].program = program;
             let Some(other) = try_read(&lang::flatten(&insert(&chain.graph, &chain.chain, &other))) else {
                 continue;
             };
@@ -147,7 +147,7 @@ net -> CheckIPHeader(14) -> IPFilter(deny src port 25, allow all) -> DecIPTTL ->
 
 /// Inserts a single program, and proves it separately.
 fn alone(chain: &Read, synthesis: &Synthesis, number: usize) -> Option<Outcome> {
-    let one = Synthesis { stretches: vec![synthesis.stretches[number].clone()], ..Synthesis::default() };
+    let one = Synthesis { regions: vec![synthesis.regions[number].clone()], ..Synthesis::default() };
     let other = try_read(&lang::flatten(&insert(&chain.graph, &chain.chain, &one)))?;
     let options = Options { reasons: true, deadline: None };
     let mut runner = Runner { reads: [chain, &other] };
@@ -158,9 +158,9 @@ fn alone(chain: &Read, synthesis: &Synthesis, number: usize) -> Option<Outcome> 
 fn programs_that_lease_flows_are_proven() {
     let chain = read(TRANSLATOR);
     let synthesis = compose(&chain);
-    let leases = synthesis.stretches.iter().filter(|stretch| !stretch.program.steps.is_empty()).count();
-    assert_eq!(leases, 2, "{:?}", synthesis.stretches);
-    for number in 0..synthesis.stretches.len() {
+    let leases = synthesis.regions.iter().filter(|region| !region.program.steps.is_empty()).count();
+    assert_eq!(leases, 2, "{:?}", synthesis.regions);
+    for number in 0..synthesis.regions.len() {
         let outcome = alone(&chain, &synthesis, number).unwrap();
         assert!(matches!(outcome.verdict, Verdict::Equivalent), "{number}: {outcome:?}");
     }
@@ -171,16 +171,16 @@ fn whatever_is_wrong_with_a_program_that_leases_flows_is_noticed() {
     let chain = read(TRANSLATOR);
     let synthesis = compose(&chain);
     let (mut missed, mut tried) = (Vec::new(), 0);
-    for number in 0..synthesis.stretches.len() {
+    for number in 0..synthesis.regions.len() {
         // No element here looks at the type of a packet, and all packets at DecIPTTL have a header.
         let unseen = |what: &str| {
             let class: Option<usize> = what.split([' ', ':']).nth(1).and_then(|number| number.parse().ok());
-            let exit = class.map(|class| synthesis.stretches[number].program.classes[class].exit);
+            let exit = class.map(|class| synthesis.regions[number].program.classes[class].exit);
             what.ends_with("of a type") || exit == Some(Exit::Drop(DropReason::NoHeader))
         };
-        for (what, program) in spoiled(&synthesis.stretches[number]) {
+        for (what, program) in spoiled(&synthesis.regions[number]) {
             let mut other = synthesis.clone();
-            other.stretches[number].program = program;
+            other.regions[number].program = program;
             if unseen(&what) {
                 continue;
             }
