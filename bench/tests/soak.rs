@@ -113,7 +113,7 @@ fn documents_say_what_is_there_by_default() {
         let said =
             arguments.iter().find(|(name, _)| name.contains(case.bound)).map(|(_, text)| text.as_str());
         let said = said.unwrap_or_default();
-        let says = ["bytes", "slot", "as PayloadTable", "as in EtherSwitch"];
+        let says = ["bytes", "slot", "as for PayloadTable", "as in EtherSwitch"];
         assert!(says.iter().any(|words| said.contains(words)), "{} {}: {said}", case.class, case.bound);
     }
 }

@@ -370,7 +370,7 @@ fn another_configuration_waits_for_an_interface_too() {
                   Script(print \"second\")"
                 .to_string(),
         };
-        let arguments = ["click", "-R", "-u", &socket, "-e", &config("first")];
+        let arguments = ["click", "--allow-config", "-u", &socket, "-e", &config("first")];
         let mut running = line.between.start(TIDEGATE, &arguments).unwrap();
         let mut control = Control::open(Path::new(&socket));
         line.between.ip("link del right").unwrap();
