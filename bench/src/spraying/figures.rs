@@ -58,7 +58,7 @@ pub(crate) struct Part {
 /// The inputs of the simulation.
 pub(super) struct Figures {
     pub(super) costs: Costs,
-    /// The nanoseconds of a cycle of work.
+    /// The nanoseconds of one cycle of the processor, the unit of the work per packet.
     pub(super) cycle: f64,
     /// The floor of the measurements.
     pub(super) floor: f64,

@@ -67,7 +67,8 @@ impl Complaint {
         Complaint { clicks_words: Some(clicks_words).filter(|words| *words != text), text, ..self }
     }
 
-    /// Declares that Click has no message for the complaint.
+    /// Returns the complaint (an error or a warning) without a message of Click's, for cases in which Click
+    /// accepts the argument: `tidegate click` then prints nothing.
     #[must_use]
     pub fn without_clicks_words(self) -> Complaint {
         Complaint { clicks_words: Some(String::new()), ..self }

@@ -116,7 +116,8 @@ pub(crate) struct Order {
     given_to: Vec<u64>,
     /// For each worker, the last of the numbers given to it that got into its ring.
     arrived: Vec<u64>,
-    /// For each level and worker, the packets handed over to that worker aside.
+    /// For each element at which packets can be sent home, and each worker, the number of packets that were
+    /// sent home to that worker at that element.
     handed_aside: Vec<u64>,
     /// The counts that other workers wait for: for each level, the packets taken from each worker; and
     /// as the last entry, the last number of each giver that this worker has processed.

@@ -322,7 +322,8 @@ impl Store {
         self.restore.beside && (self.used.beside || !self.restore.annotations)
     }
 
-    /// Prefetches the saved annotations that will be restored.
+    /// Prefetches the annotations that are saved for packet `number`, which are restored when the packet is
+    /// lent next.
     #[inline]
     fn prefetch_annotations(&self, number: usize) {
         if self.restore.annotations && self.used.beside && self.annotations.len() > 1 {

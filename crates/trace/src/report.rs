@@ -40,7 +40,7 @@ pub struct Report {
     pub slf: f64,
     /// Bytes divided by packets.
     pub mean_packet_bytes: f64,
-    /// Packets and bytes of each kind.
+    /// Packets and bytes by protocol: TCP, UDP, fragments, other IP packets, all other packets.
     pub kinds: Kinds,
     /// The number of packets of which not all bytes were captured.
     pub cut_packets: u64,

@@ -43,7 +43,8 @@ pub trait Function: Sized + Send + 'static {
     fn init(args: &mut Args<'_>, needs: &mut Needs) -> Self;
 
     /// Handles packets of connections that this worker owns: packets that open or close a connection (TCP's
-    /// SYN, FIN and RST), and packets of flows without state, several of which may come for one flow.
+    /// SYN, FIN and RST), and packets of flows that have no state yet. Several packets of one such flow may
+    /// arrive before its state is made.
     fn connection_packets(
         &mut self,
         flows: &mut Flows<'_, Self::State>,

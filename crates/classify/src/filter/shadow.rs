@@ -28,7 +28,8 @@ pub fn shadows(conditions: &[Condition]) -> Shadows {
         true => hidden::<V6, 11>(conditions, &mut left),
         false => vec![Some(Vec::new()); four.len()],
     };
-    // For either version, an earlier condition holds.
+    // A condition is hidden if earlier conditions hide it for IPv4 and for IPv6. The shorter list is how far
+    // both were searched.
     let compared = four.len().min(six.len());
     let both = four.into_iter().zip(six).enumerate();
     let hidden = both.filter_map(|(number, (four, six))| {

@@ -703,7 +703,7 @@ impl Transmitter {
         self.queue.flush(pool)
     }
 
-    /// Takes a waiting packet back.
+    /// Returns the next packet that waits in the queue to be sent, for a caller that drops it.
     pub(super) fn take_back(&mut self, pool: &mut Pool) -> Option<Packet> {
         self.queue.take_back(pool)
     }

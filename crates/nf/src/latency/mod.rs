@@ -11,7 +11,7 @@ use element::{Base, Packet};
 /// The length of a number in bytes.
 const SIZE: usize = 8;
 
-/// The default offset of numbers.
+/// The default offset, in bytes, of the packet number that NumberPacket writes.
 const DEFAULT_OFFSET: i32 = 40;
 
 /// Returns the number in a packet; `None` if the packet ends before.

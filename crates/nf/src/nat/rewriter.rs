@@ -251,7 +251,8 @@ impl Window<'_> {
         let sets_next_hop = desk.sets_next_hop && *is_read;
         let (mut keys, mut found) = ([EndsKey::NONE; WINDOW], [None; WINDOW]);
         let spaces = flavour.plain_spaces(owner);
-        // A bit for each packet of the window: 1 if it is plain.
+        // A bit for each packet of the window: 1 for a whole TCP or UDP packet without IPv4
+        // options, whose key is found without dissection.
         let mut plain = 0u32;
         for (n, (packet, key)) in (0..).zip(window.iter_mut().zip(&mut keys)) {
             match spaces.key(packet) {
@@ -301,7 +302,8 @@ impl Window<'_> {
 }
 
 impl Rewriter {
-    /// Returns the lines of a table: the mappings of a space, the newest first, each in both directions.
+    /// Returns the lines of a handler's table: the mappings of one table (`which`, such as that of UDP) or of
+    /// all, the newest first, each in both directions.
     fn table(&self, which: Option<u32>, now: Timestamp) -> String {
         let mut text = String::new();
         for written in locked(&self.home.store).written(self.home.owner, which).iter().rev() {

@@ -77,7 +77,7 @@ fn grow<T: Clone + Default>(entries: &mut Vec<T>, place: usize) {
     entries.resize(place + 1, T::default());
 }
 
-/// The options of an analysis.
+/// The packets that an analysis covers, and its level of detail.
 #[derive(Default)]
 pub struct Options {
     /// The packets to analyze; all by default.

@@ -60,7 +60,7 @@ pub enum Byte {
         place: Place,
         /// The length of the number in bytes.
         length: u8,
-        /// The constant that is added.
+        /// The constant that is added to the number that the bytes hold.
         plus: i64,
         /// The index of the byte in the number.
         index: u8,

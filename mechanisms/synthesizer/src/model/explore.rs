@@ -359,7 +359,7 @@ mod tests {
             let values = byte.values(&d, &is, 4).unwrap();
             assert_eq!(values.iter().map(|(byte, _)| *byte).collect::<Vec<_>>(), [i64::from(value ^ 0x5a)]);
         }
-        // Dropped packets are only counted.
+        // Dropped packets are not merged: what they hold is not compared.
         assert_eq!(gather(&d, leaving(|_| To::Drop(DropReason::NoRoute))).len(), 60);
     }
 }

@@ -157,7 +157,8 @@ fn congruent(d: &Diagrams, a: &[Bit], b: &[Bit]) -> Bit {
     d.or(&d.equal(a, b), &d.and(&is_zero(a), &is_zero(b)))
 }
 
-/// A word whose present value differs from the value that a checksum, or another checksum, accounts for.
+/// A word of the packet whose present value differs from the value that went into the checksum under
+/// comparison.
 struct Wrong {
     place: i32,
     now: Vec<Bit>,

@@ -39,7 +39,7 @@ pub struct Program {
     /// The offsets of marked headers on packets that the program accepts, from the packet's start: link,
     /// network, transport.
     pub layout: [Option<i32>; 3],
-    /// True if packets must have the link header of the layout, too.
+    /// True if the program handles only packets whose link header, too, starts where `layout` says.
     pub needs_link: bool,
     /// True if all packets that arrive have this layout, so that no packet has to be checked for it.
     pub is_certain: bool,

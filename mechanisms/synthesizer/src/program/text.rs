@@ -368,7 +368,9 @@ fn read_offset(word: &str) -> Option<i32> {
     word.parse().ok().filter(|offset| (-FARTHEST..=FARTHEST).contains(offset))
 }
 
-/// Reads a sum: a constant, then terms, as in `14+1*16/2-4*14/1&0xf`.
+/// Parses a sum of a constant and terms. A term is `factor*offset/length&mask`: the bytes at the offset, as a
+/// number, masked and multiplied. `14+1*16/2-4*14/1&0xf` is 14, plus the two bytes at 16, minus four times
+/// the low four bits of the byte at 14.
 fn read_sum(text: &str) -> Option<Sum> {
     let mut pieces: Vec<&str> = Vec::new();
     let mut from = 0;

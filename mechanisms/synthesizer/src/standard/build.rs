@@ -314,7 +314,8 @@ impl<'b> Builder<'b> {
         }
     }
 
-    /// Generates a question about an annotation: each value is compared byte by byte.
+    /// Generates elements (CheckPaint) that branch on the value of an annotation, one comparison per byte of
+    /// each value.
     fn colours(&mut self, number: u32, (offset, length): (u8, u8), state: State) -> Result<Spot, Why> {
         let mut ways = self.ways(number, state)?;
         let count = |set: &IntervalSet| {

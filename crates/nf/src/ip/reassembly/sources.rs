@@ -89,7 +89,9 @@ impl Sources {
         Some(source)
     }
 
-    /// Removes a set from its source. A complete set lowers the source's rank, an incomplete set raises it.
+    /// Removes a set (the fragments of one datagram) from its source, because it is complete or was given up.
+    /// A complete set raises the trust in the source, an incomplete set lowers it; sets of sources with the
+    /// least trust are evicted first.
     pub(super) fn close(&mut self, source: u32, set: u32, is_complete: bool) {
         let of = &mut self.all[source as usize];
         self.of_source.remove(&mut of.sets, set);
