@@ -21,7 +21,7 @@ pub(crate) struct Args {
     /// The capture: pcap or pcapng, plain, gzip or zstd; `-` for standard input
     #[arg(value_name = "TRACE")]
     trace: PathBuf,
-    /// The number of windows to cut the capture into, at most 256
+    /// The number of windows to take from the start of the capture, one after the other, at most 256
     #[arg(long, value_name = "N", value_parser = whole(0..=usize::MAX), allow_negative_numbers = true)]
     windows: usize,
     /// The length of each window in seconds, or with a unit: `2.5`, `500ms`

@@ -142,8 +142,9 @@ struct ToIpSummaryDump {
     extra_length: bool,
     passes_on: bool,
     file: Option<BufWriter<Box<dyn Write + Send>>>,
-    /// The line or record of a packet; kept to reuse its memory.
+    /// The line of a packet, or in a binary file the message about a bad packet; kept to reuse its memory.
     text: String,
+    /// The binary record of a packet, kept to reuse its memory.
     record: Vec<u8>,
     timer: WriteTimer,
     fault: Option<String>,

@@ -28,7 +28,7 @@ pub(super) fn registry() -> Registry {
 pub(super) struct Read {
     /// The whole configuration.
     pub(super) whole: Graph,
-    /// The part that packets pass.
+    /// The configuration without its bystanders, such as scripts and sockets (`run::is_bystander`).
     pub(super) graph: Graph,
     /// The part that packets pass, as a chain.
     pub(super) chain: Chain,

@@ -5,7 +5,8 @@ use crate::cuts::{Area, Range};
 use super::Condition;
 use super::space::{Space, V4, V6, areas, asks_for_version};
 
-/// The largest number of comparisons of boxes while a configuration is read: a fraction of a second.
+/// The largest number of comparisons of boxes for one list of conditions, which take a fraction of a second.
+/// The conditions after that are not compared ([`Shadows::compared`]).
 const COMPARISONS: u64 = 1 << 27;
 
 /// The conditions that are hidden by earlier conditions.
