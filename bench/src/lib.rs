@@ -76,8 +76,8 @@ pub struct Settings {
     pub rounds: usize,
     /// The time for which each device carries each kind of traffic.
     pub window: Duration,
-    /// The limit on the time of all rounds together. The first round always runs; another round begins only if
-    /// a round of average length still fits.
+    /// The limit on the time of all rounds together. The first round always runs; another round begins only
+    /// if a round of average length still fits.
     pub time: Duration,
     /// The time for `soak`.
     pub soak: Duration,

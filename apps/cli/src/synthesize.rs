@@ -53,8 +53,8 @@ pub(crate) struct Args {
     /// prove
     #[arg(long)]
     no_leases: bool,
-    /// With `--emit click`: use only elements that Click and FastClick have, too. Translators then handle their
-    /// flows themselves
+    /// With `--emit click`: use only elements that Click and FastClick have, too. Translators then handle
+    /// their flows themselves
     #[arg(long, conflicts_with = "behind_switch")]
     standard: bool,
     /// Put in unproven regions, too

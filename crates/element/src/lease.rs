@@ -64,8 +64,8 @@ pub struct Leases {
     has_ended: AtomicBool,
 }
 
-/// A right to handle the packets of one flow in place of the flow's owner, such as a NAT: a program holds it and
-/// applies what the owner has decided. The owner can end it at any time.
+/// A right to handle the packets of one flow in place of the flow's owner, such as a NAT: a program holds it
+/// and applies what the owner has decided. The owner can end it at any time.
 #[derive(Debug)]
 pub struct Lease {
     leases: Arc<Leases>,

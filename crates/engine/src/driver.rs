@@ -454,9 +454,9 @@ impl Worker {
     fn deliver_os_signals(&mut self) {
         for (id, number) in self.inner.os_signals.take() {
             if OsSignals::INTERRUPTS.contains(&number) {
-                // The signal sets the flag that wakes this element and the flag that ends the run, one after the
-                // other, perhaps on another thread. Both are set after this time, so that the second can be
-                // cleared.
+                // The signal sets the flag that wakes this element and the flag that ends the run, one after
+                // the other, perhaps on another thread. Both are set after this time, so that the second can
+                // be cleared.
                 std::thread::sleep(Duration::from_millis(1));
                 self.options.interrupt.store(false, Ordering::Relaxed);
             }

@@ -30,7 +30,7 @@ pub(super) struct Read {
     pub(super) whole: Graph,
     /// The configuration without its bystanders, such as scripts and sockets (`run::is_bystander`).
     pub(super) graph: Graph,
-    /// The part that packets pass, as a chain.
+    /// `graph` as a chain.
     pub(super) chain: Chain,
     /// True if packets are pushed out of an output, by element of the chain and output.
     pushed: Vec<Vec<bool>>,

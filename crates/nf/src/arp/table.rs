@@ -534,7 +534,8 @@ impl<A: Address> Table<A> {
         None
     }
 
-    /// Records that entry `number` still waits for an answer, so that it is evicted before entries that have one.
+    /// Records that entry `number` still waits for an answer, so that it is evicted before entries that have
+    /// one.
     fn note_unanswered(&mut self, address: A, number: u64) {
         if !self.limits.keeps_known {
             return;

@@ -253,8 +253,8 @@ fn leases(desk: &Translation) -> Option<Filter> {
     if !matches!(flavour, Flavour::Both | Flavour::Tcp | Flavour::Udp) || desk.is_helped {
         return None;
     }
-    // Flows are not leased then: the annotation of reply packets is copied from the flow's first packet, which
-    // a lease does not contain.
+    // Flows are not leased then: the annotation of reply packets is copied from the flow's first packet,
+    // which a lease does not contain.
     if desk.reply_annotation.is_some() {
         return None;
     }

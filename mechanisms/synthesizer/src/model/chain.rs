@@ -203,8 +203,9 @@ impl Node {
         fields
     }
 
-    /// Returns the input of the element that stands for `input`, and the destinations of the element's outputs
-    /// for packets that arrive there. The two inputs differ where several passages lead through one element.
+    /// Returns the input of the element that stands for `input`, and the destinations of the element's
+    /// outputs for packets that arrive there. The two inputs differ where several passages lead through one
+    /// element.
     pub fn through(&self, input: usize) -> (usize, &[Vec<Port>]) {
         match input.checked_sub(FIRST_PASSAGE).and_then(|passage| self.passages.get(passage)) {
             Some(passage) => (passage.input, &passage.forward),
