@@ -99,17 +99,20 @@ impl Page {
     /// it.
     pub fn items(&self, title: &str) -> Vec<(String, String)> {
         let mut items: Vec<(String, String)> = Vec::new();
+        // The first name of the current item: names of one item have the same text.
+        let mut first = 0;
         for line in self.section(title).unwrap_or_default().lines() {
             if let Some(item) = line.strip_prefix("- ") {
                 let (names, text) = item.split_once(": ").unwrap_or((item, ""));
+                first = items.len();
                 for name in names.split(", ") {
                     items.push((name.trim().trim_matches('`').to_string(), text.trim().to_string()));
                 }
-            } else if let Some((_, text)) = items.last_mut()
-                && !line.trim().is_empty()
-            {
-                text.push(' ');
-                text.push_str(line.trim());
+            } else if !line.trim().is_empty() {
+                for (_, text) in items.iter_mut().skip(first) {
+                    text.push(' ');
+                    text.push_str(line.trim());
+                }
             }
         }
         items
@@ -131,7 +134,7 @@ mod tests {
     use super::*;
 
     const SOURCE: &str = "//! # Strip\n//! Removes bytes\n//! from the front.\n//!\n//! More.\n//!\n//! ## Arguments\n\
-        //! - `LENGTH`: how many,\n//!   in bytes.\n//! - `A`, `B`: both.\n//!\n//! ## Example\n//! ```click\n\
+        //! - `LENGTH`: how many,\n//!   in bytes.\n//! - `A`, `B`: both,\n//!   or one.\n//!\n//! ## Example\n//! ```click\n\
         //! # not a title\n//! Idle -> Strip(14) -> Discard\n//! ```\n\nuse std;\n//! not this\n";
 
     #[test]
@@ -141,7 +144,8 @@ mod tests {
         assert_eq!(page.description, "More.");
         let items = page.items("Arguments");
         assert_eq!(items[0], ("LENGTH".into(), "how many, in bytes.".into()));
-        assert_eq!(items[2], ("B".into(), "both.".into()));
+        assert_eq!(items[1], ("A".into(), "both, or one.".into()));
+        assert_eq!(items[2], ("B".into(), "both, or one.".into()));
         assert_eq!(page.code("Example"), ["# not a title\nIdle -> Strip(14) -> Discard\n"]);
     }
 }
