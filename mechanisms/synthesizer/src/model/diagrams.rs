@@ -45,7 +45,7 @@ pub enum Symbol {
     Input(i32, u8),
     /// A bit of the length of the input packet.
     Length(u8),
-    /// A bit of a metadata byte ([`Metadata`](super::packet::Side)) of the input packet.
+    /// A bit of a metadata byte ([`Metadata`](super::packet::Metadata)) of the input packet.
     Metadata(u8, u8),
     /// A bit of the value of an uninterpreted function.
     Term(u32, u32),
