@@ -2,7 +2,7 @@
 //!
 //! An element with state per flow does the same to most packets of a known flow: a translator writes the
 //! same addresses, and only packets that open or close a connection change its state. An element that
-//! replaces such an element ([`Effects::replaces`](crate::Effects::stands_for)) may lease the flow, as
+//! replaces such an element ([`Effects::replaces`](crate::Effects::replaces)) may lease the flow, as
 //! Linux's flow table does with connections that the connection tracker knows. It asks once how the flow's
 //! packets are processed, processes them in that way from then on, and reports the time of the last packet.
 //! The lease ends when the leasing element does anything else with the flow or removes it, or when the

@@ -1,6 +1,6 @@
 //! Counts of packets that another element processed in place of the element that counts them.
 //!
-//! An element may replace others ([`Effects::replaces`](crate::Effects::stands_for)): it does at once to
+//! An element may replace others ([`Effects::replaces`](crate::Effects::replaces)): it does at once to
 //! packets what all of them would do. Users must not notice, so elements that count packets need to learn
 //! how many packets were processed for them. Before anything reads such counts, the engine asks the
 //! replacing elements ([`Element::settle`](crate::Element::settle)) and passes their tallies on

@@ -30,7 +30,7 @@ impl Counters {
 
 impl Cx<'_> {
     /// Ends a packet that an element which this element replaces
-    /// ([`Effects::replaces`](crate::Effects::stands_for)) would have dropped or sent. Here it counts as
+    /// ([`Effects::replaces`](crate::Effects::replaces)) would have dropped or sent. Here it counts as
     /// emitted; the tally of the other element records its end
     /// ([`Element::settle`](crate::Element::settle)).
     pub fn end_for_others(&mut self, packet: Packet) {
