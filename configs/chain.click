@@ -4,7 +4,7 @@
 //
 // Run it from the folder above this one. It is the chain of the Reframer paper. Interleaved packets are held for some
 // microseconds and leave flow by flow, so that each function finds its state of a flow in the caches. `before` and
-// `behind` are the numbers of packets in a row of one flow, before and after the Reframer. To see what this brings on
+// `after` are the numbers of packets in a row of one flow, before and after the Reframer. To see what this brings on
 // your machine, and when it does not pay, run `tidegate bench chain`, and `tidegate advise FILE` for a capture. For
 // another capture, delay, network or address, add IN=FILE DELAY=64us INNER=10.0.0.0/8 OUTER=192.0.2.1 after the name.
 
@@ -36,7 +36,7 @@ nat[1] -> flows;
 
 DriverManager(
     pause,
-    print "packets in a row of one flow: before $(reframer.slf_in), behind $(reframer.slf_out)",
+    print "packets in a row of one flow: before $(reframer.slf_in), after $(reframer.slf_out)",
     print "translated $(flows.packets), without a port $(others.count), mappings $(nat.table_size)",
     print "the largest flows:",
     print "$(flows.top 3)",

@@ -32,7 +32,7 @@ DriverManager(
     pause,
     print "packets in a row of one flow (SLF)",
     print "  as they came           $(reframer.slf_in)",
-    print "  behind the reframer    $(reframer.slf_out)",
+    print "  after the reframer     $(reframer.slf_out)",
     print "",
     print "held for less than       packets",
     print "$(reframer.hold_times)",

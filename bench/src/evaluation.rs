@@ -105,7 +105,8 @@ pub const MISSING: &[(&str, &str)] = &[
     ("NFSlicer, Figure 9", "a model of a switch's memory, not a measurement"),
     (
         "NFSlicer, Figures 11 to 14",
-        "counters of DDIO, the last-level cache and the memory bus of the paper's processor; virtual machines have none of them",
+        "counters of DDIO, the last-level cache and the memory bus of the paper's processor, which virtual machines \
+         do not have",
     ),
 ];
 

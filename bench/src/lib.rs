@@ -266,7 +266,7 @@ pub const ALL: &[Benchmark] = &[
     },
     Benchmark {
         name: "chain",
-        about: "router, translator, firewall, statistics: packets of one in a row, Reframer in front",
+        about: "router, translator, firewall, statistics: packets of one in a row, Reframer upstream",
         run: graph::chain,
     },
     Benchmark {
@@ -306,7 +306,7 @@ pub const ALL: &[Benchmark] = &[
     },
     Benchmark {
         name: "slicer",
-        about: "Slice and Splice, one behind the other, over sizes of packets",
+        about: "Slice and Splice in sequence, over sizes of packets",
         run: slicing::run,
     },
     Benchmark {
@@ -321,12 +321,13 @@ pub const ALL: &[Benchmark] = &[
     },
     Benchmark {
         name: "locality",
-        about: "per-flow state larger than the caches, behind Reframer, Batcher and neither (takes minutes)",
+        about: "per-flow state larger than the caches, after Reframer, Batcher and neither (takes minutes)",
         run: locality::run,
     },
     Benchmark {
         name: "devices",
-        about: "packets and one TCP flow (cubic) through each device, beside other switches (needs root, ip, ethtool)",
+        about: "packets and one TCP flow (cubic) through each device, compared with other switches (needs root, ip, \
+                ethtool)",
         run: devices::run,
     },
     Benchmark {
@@ -336,12 +337,12 @@ pub const ALL: &[Benchmark] = &[
     },
     Benchmark {
         name: "reordering",
-        about: "TCP over paths that reorder, and what stands in front of the receiver (needs root, ip, ethtool)",
+        about: "TCP over paths that reorder, and elements before the receiver (needs root, ip, ethtool)",
         run: devices::run_reordering,
     },
     Benchmark {
         name: "timers",
-        about: "how long packets are held for 64 us: idle, at several rates, and beside a busy source",
+        about: "how long packets are held for 64 us: idle, at several rates, and with a busy source",
         run: timers::run,
     },
     Benchmark {
@@ -490,7 +491,7 @@ fn lines(rows: &[&Row]) -> String {
         if let Some([rate, again, behind_gap]) = row.tcp {
             let _ = write!(
                 notes,
-                ", {rate:.2} Gb/s, of 1000 segments {again:.1} sent again, {behind_gap:.0} behind a gap"
+                ", {rate:.2} Gb/s, of 1000 segments {again:.1} sent again, {behind_gap:.0} after a gap"
             );
         }
         if let Some(receiving) = &row.receiving {

@@ -182,11 +182,11 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
             command.args(["--capacity", &capacity.to_string()]);
         }
         let output = command.stdin(Stdio::null()).output().map_err(|error| error.to_string())?;
-        let told = String::from_utf8_lossy(&output.stderr);
+        let said = String::from_utf8_lossy(&output.stderr);
         if !output.status.success() {
-            return Err(format!("{} under {}: {}: {told}", case.class, case.flood.name(), output.status));
+            return Err(format!("{} under {}: {}: {said}", case.class, case.flood.name(), output.status));
         }
-        let soaked = serde_json::from_slice(&output.stdout).map_err(|error| format!("{error}: {told}"))?;
+        let soaked = serde_json::from_slice(&output.stdout).map_err(|error| format!("{error}: {said}"))?;
         rows.push(row(case, soaked));
     }
     Ok(rows)

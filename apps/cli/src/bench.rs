@@ -14,8 +14,8 @@ use crate::origin::{self, UNSTEADY};
 use crate::{FAILURE, print};
 
 const STATUS: &str = "\
-Exit status: 0, or 4 if figures must not be quoted because the machine was busy (marked !) or if `soak` finds memory that \
-grows, 1 for errors, 2 for wrong usage.";
+Exit status: 0 success, 4 figures that must not be quoted because the machine was busy (marked !) or memory that \
+grows in `soak`, 1 an error, 2 wrong usage.";
 
 /// The arguments of `bench`.
 #[derive(clap::Args)]

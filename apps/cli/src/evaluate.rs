@@ -18,12 +18,13 @@ use crate::{FAILURE, print};
 /// The arguments of `evaluate`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Without a name, lists the figures. For each one the folder gets NAME.csv with all that was measured, NAME.svg with a plot, \
-and NAME.json with what came of it; evaluation.md has all of them, and what could not be had and why. A figure that stands in \
-the folder, made by the same program with the same amount, is not measured again: what was interrupted goes on where it was. \
-A figure during which the floor varied by more than a third is marked, has no conclusion, and is measured again next time.
+Without a name, lists the figures. For each figure, writes NAME.csv with all measurements, NAME.svg with a plot and \
+NAME.json with the conclusion into the folder; evaluation.md has all figures, and the reason for each figure that is \
+missing. A figure of the same program and the same amount that is in the folder is not measured again: an interrupted \
+evaluation continues with the next figure. A figure during which the floor varied by more than a third is marked, has \
+no conclusion, and is measured again next time.
 
-Exit status: 0, or 4 if the machine was too busy for a figure, 1 if one failed or was interrupted, 2 for wrong usage.")]
+Exit status: 0 success, 4 the machine was too busy for a figure, 1 a figure failed or was interrupted, 2 wrong usage.")]
 pub(crate) struct Args {
     /// The figures to measure, such as snf-7; `snf` means all figures of that paper
     #[arg(value_name = "NAME")]
@@ -135,7 +136,7 @@ fn evaluate(args: &Args, chosen: &[&'static Figure]) -> Result<ExitCode, String>
             continue;
         }
         if !args.again && results.has(figure) {
-            tell(&bar, &format!("{}: stands in the folder", figure.name));
+            tell(&bar, &format!("{}: is in the folder", figure.name));
         } else if let Some(lack) = figure.lacks() {
             tell(&bar, &format!("{}: {lack}", figure.name));
             // With `--all`, a figure that cannot be measured is skipped; a figure that was named has to be

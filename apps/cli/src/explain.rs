@@ -43,7 +43,7 @@ pub(crate) fn find(reasoned: &Reasoned, end: Instant, memory: usize) -> Findings
 pub(crate) fn idle(reasoned: &Reasoned, findings: &Findings, all: bool) -> (Vec<Problem>, String) {
     let elements = &reasoned.graph.elements;
     let unreached = findings.unreached.iter().map(|&node| {
-        let text = format!("no packet comes to '{}'", elements[node].name);
+        let text = format!("no packet reaches '{}'", elements[node].name);
         Problem::new(Diagnostic::warning(elements[node].span, text))
     });
     let rules = findings.idle.iter().map(|rule| {
@@ -80,7 +80,7 @@ fn reason(covers: &[String], elsewhere: Option<String>) -> String {
         Some(other) => format!("and {other} sends some of them elsewhere"),
     };
     match covers {
-        [] => "no packet that comes there is like that".into(),
+        [] => "no packet that arrives there matches".into(),
         [one] => format!("{one} takes its packets, {fate}"),
         several => {
             let names = several.join(", ");
@@ -122,14 +122,14 @@ pub(crate) fn describe(reasoned: &Reasoned, findings: &Findings, end: Instant, g
         |nodes: &mut dyn Iterator<Item = &usize>| list(nodes.map(|&node| chain.nodes[node].name.as_str()));
     if findings.exhausted {
         give(&format!(
-            "\nThere was no time or room to look at all packets from {} (--seconds gives more time, --memory more room up to \
-             900M).\nElements that no packet comes to and rules that never decide are not known.\n",
+            "\nTime or memory was not enough to follow all packets from {} (--seconds gives more time, --memory more \
+             memory up to 900M).\nElements that no packet reaches and rules that never decide are not known.\n",
             names(&mut findings.unknown.iter()),
         ));
     }
     if !findings.round.is_empty() {
         give(&format!(
-            "\nPackets come back to {}; behind the third time any packet is taken for possible.\n",
+            "\nPackets come back to {}; after the third time any packet is assumed possible.\n",
             names(&mut findings.round.iter()),
         ));
     }
@@ -291,7 +291,8 @@ pub(crate) fn out_of_sight(reasoned: &Reasoned) -> Option<Problem> {
     let sends = |&node: &usize| chain.nodes[node].effects.cases.iter().any(|case| case.to == Target::Send);
     let node = (0..chain.nodes.len()).find(sends)?;
     let text = format!(
-        "sliced packets leave by '{}': if they are encrypted or compressed behind it (ESP), nobody can join them",
+        "sliced packets leave by '{}': if they are encrypted or compressed downstream (ESP), their payloads cannot be \
+         joined again",
         elements[node].name
     );
     Some(Problem::new(Diagnostic::warning(elements[node].span, text)))
@@ -325,8 +326,9 @@ pub(crate) fn workers(plan: &Plan, configured: &Configured) -> String {
     if !own.is_empty() {
         let names = list(own.iter().map(|&id| plan.graph.elements[id].name.as_str()));
         let line = format!(
-            "flows come to workers by a secret one, and to the queues of {names} by one of the interface: secret if it takes such a \
-             one, which run tells, and RSS_KEY is not `own`; else it may be known"
+            "a secret key spreads flows over workers, and a key of the interface spreads them over the queues of \
+             {names}: it is secret if the interface accepts a secret key, which run reports, and RSS_KEY is not \
+             `own`; else it may be known"
         );
         rows.push(("keys", line));
     }
@@ -340,8 +342,8 @@ fn fragments(placement: &Placement, plan: &Plan, configured: &Configured) -> Opt
     let names = list(mind.iter().map(|&id| plan.graph.elements[id].name.as_str()));
     (!mind.is_empty()).then(|| {
         format!(
-            "with several workers they may come to another worker than their flow, which {names} cannot know; put \
-             IPReassembler in front"
+            "with several workers, fragments may go to another worker than their flow, which {names} cannot detect; \
+             put an IPReassembler upstream"
         )
     })
 }

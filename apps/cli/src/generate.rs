@@ -14,8 +14,9 @@ use crate::numbers::{not_negative, whole};
 /// The arguments of `generate`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-The trace is a pcap file with nanoseconds. The same arguments give the same bytes. Flows are directed; TCP starts with \
-a SYN, has sequence numbers that follow its payload, and ends with a FIN. Packets come in runs of one flow; `tidegate analyze` finds the SLF that was asked for within 1 %.")]
+The trace is a pcap file with nanoseconds. The same arguments give the same bytes. Flows are directed; a TCP flow \
+starts with a SYN, has sequence numbers that match its payload, and ends with a FIN. Packets come in runs of one \
+flow; `tidegate analyze` reports the requested SLF within 1 %.")]
 pub(crate) struct Args {
     /// The file to write; compressed if its name ends with .gz, `-` for standard output
     #[arg(short, long, value_name = "FILE")]

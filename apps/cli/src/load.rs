@@ -137,7 +137,7 @@ impl Input {
         let first = self.file.as_ref().filter(|_| self.expression.is_some());
         let words = first.map(|first| first.display().to_string()).into_iter().chain(self.defines.clone());
         let value = |word: String| match word.split_once('=') {
-            Some(("", _)) => Err(format!("'{word}' has no name in front of '='; write NAME=VALUE")),
+            Some(("", _)) => Err(format!("'{word}' has no name before '='; write NAME=VALUE")),
             Some((name, value)) => Ok((name.to_string(), value.to_string())),
             None => Err(format!("'{word}' is neither a second configuration nor NAME=VALUE")),
         };
@@ -305,7 +305,7 @@ fn find_library(name: &str, required_by: &str, folders: &OsStr) -> Result<Librar
             format!("in the folders of CLICKPATH ({})", folders.display())
         };
         instead.unwrap_or_else(|| {
-            format!("it is looked for beside the file that requires it and in the current folder; {listed}")
+            format!("libraries are searched in the folder of the requiring file and in the current folder; {listed}")
         })
     })?;
     let (_, text) = read_text(&file)?;

@@ -13,10 +13,11 @@ use crate::numbers::whole;
 /// The arguments of `multiply`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Window 1 has the packets from the first one on, window 2 those from S later on, and so forth. In the result all begin together. \
-The first keeps its addresses; those of each other one are moved to networks that the capture has none of, network by \
-network, so that no two windows share a flow, and both directions of a connection stay together. ARP messages and what ICMP \
-errors quote are moved along, tunnels only outside. Checksums that were right are right. Addresses of groups stay.")]
+Window 1 begins with the first packet, window 2 begins S later, and so forth. In the result all windows begin \
+together. The first window keeps its addresses; the addresses of each other window move to networks that the capture \
+does not use, network by network, so that no two windows share a flow, and both directions of a connection stay \
+together. Addresses in ARP messages and in the packets that ICMP errors quote move too; of tunnels, only the outer \
+addresses move. Correct checksums stay correct. Multicast addresses and 255.255.255.255 do not change.")]
 pub(crate) struct Args {
     /// The capture: pcap or pcapng, plain, gzip or zstd; `-` for standard input
     #[arg(value_name = "TRACE")]
@@ -114,7 +115,7 @@ impl std::io::Write for Output<'_> {
 }
 
 fn tell(multiplied: &Multiplied, windows: Windows) {
-    let Multiplied { packets, behind, left_out, prefix } = multiplied;
+    let Multiplied { packets, behind: omitted, left_out, prefix } = multiplied;
     let all: u64 = packets.iter().sum();
     let (least, most) = (packets.iter().min().unwrap_or(&0), packets.iter().max().unwrap_or(&0));
     let seconds = windows.length as f64 / 1e9;
@@ -130,7 +131,7 @@ fn tell(multiplied: &Multiplied, windows: Windows) {
             "{left_out} packets between addresses of groups are in the first window only"
         ));
     }
-    if *behind > 0 {
-        crate::tell(format_args!("{behind} packets behind the last window are left out"));
+    if *omitted > 0 {
+        crate::tell(format_args!("{omitted} packets after the last window are omitted"));
     }
 }

@@ -60,7 +60,7 @@ impl Unproven {
     /// Describes the region in a line.
     pub(crate) fn describe(&self) -> String {
         let Unproven { from, output, elements, why, .. } = self;
-        format!("behind {from} [{output}], {elements} elements: not proven: {why}")
+        format!("after {from} [{output}], {elements} elements: not proven: {why}")
     }
 }
 
@@ -120,13 +120,13 @@ fn prove(
     let alone = Synthesis { regions: vec![region.clone()], ..synthesis.clone() };
     let other = read_again(reasoned, &insert(&reasoned.loaded.graph, &reasoned.chain, &alone))?;
     let from = &reasoned.chain.nodes[region.from.0].name;
-    let about = format!("{} behind {from}", reasoned.loaded.name);
+    let about = format!("{} after {from}", reasoned.loaded.name);
     let pair = [reasoned, &other];
     let key = proofs.key("region", pair);
     match find(proofs, key.as_ref(), pair, (allowed, share), &about, verify::compare_programs) {
         Finding::Equivalent => Ok(key),
         // The message about the region begins with the place, so the reason does not repeat it.
-        Finding::Undecided(why) => Err(why.replace(&format!("behind {from}: "), "")),
+        Finding::Undecided(why) => Err(why.replace(&format!("after {from}: "), "")),
         Finding::Different(why) => Err(why),
     }
 }
@@ -175,7 +175,7 @@ fn find(
     match key.and_then(|key| proofs.find(key)) {
         Some(Kept::Proven) => return Finding::Equivalent,
         Some(Kept::Refuted) => {
-            return Finding::Undecided("a packet has shown that it does something else".into());
+            return Finding::Undecided("a packet shows that its result differs".into());
         }
         Some(Kept::Undecided(before, why)) if before.is_enough_for(tried) => return Finding::Undecided(why),
         _ if time.is_zero() => return Finding::Undecided(NO_PROOF.into()),
@@ -205,6 +205,6 @@ fn read_again(reasoned: &Reasoned, graph: &Graph) -> Result<Reasoned, String> {
     let name = format!("{} (synthesized)", reasoned.loaded.name);
     of(parse(Texts::of(&name, lang::flatten(graph)), &[], false)).map_err(|unread| {
         unread.show();
-        "what was made of the configuration cannot be read".into()
+        "the synthesized configuration cannot be read".into()
     })
 }

@@ -25,7 +25,7 @@ use crate::{FAILURE, explain, handlers, interrupt, print, synthesize, table};
 pub(crate) const BURST: usize = 32;
 
 const SIGNALS: &str = "Signals: INT and TERM end the run, with its table; USR1 writes the table so far to standard error. HUP and \
-    USR2 say that they do nothing.";
+    USR2 only write a message.";
 
 /// The arguments of `run`.
 #[derive(clap::Args)]
@@ -229,7 +229,7 @@ pub(crate) fn main(args: Args) -> ExitCode {
     if let Some(id) = writes_output(&plan).filter(|_| json_to_output) {
         let name = plan.declaration(id);
         crate::tell(format_args!(
-            "{name}: '-' is standard output, and so is --json -; write one of them to a file"
+            "{name}: '-' and --json - both write to standard output; write one of the two to a file"
         ));
         return ExitCode::from(FAILURE);
     }

@@ -70,7 +70,8 @@ impl Successors {
             _ => "",
         };
         format!(
-            "the text of a configuration is not taken from here, as it can have any file written: {instead}{or}"
+            "the text of a configuration is not accepted here, because a configuration can write any file: \
+             {instead}{or}"
         )
     }
 }

@@ -10,7 +10,7 @@ use synthesizer::openflow::{Division, Options, RangeForm, Refusal};
 
 /// The arguments of `synthesize` about a switch.
 #[derive(clap::Args)]
-#[command(next_help_heading = "With a switch in front")]
+#[command(next_help_heading = "With an upstream switch")]
 pub(crate) struct Switch {
     /// With `--emit click`: write the configuration of the software behind a switch that has the rules of
     /// `--emit openflow` with the same options
@@ -86,8 +86,8 @@ impl Switch {
         for (region, division) in synthesis.regions.iter().zip(self.divide(chain, synthesis)) {
             let name = chain.nodes[region.from.0].title();
             match division {
-                Ok((division, _)) => text += &format!("# behind {name}\n{}", division.flows()),
-                Err(why) => refused += &format!("# behind {name}: not for the switch: {why}\n"),
+                Ok((division, _)) => text += &format!("# after {name}\n{}", division.flows()),
+                Err(why) => refused += &format!("# after {name}: not for the switch: {why}\n"),
             }
         }
         match text.is_empty() {
@@ -128,9 +128,12 @@ impl Switch {
             if !region.program.is_certain {
                 return Err(Refusal::Layout.to_string());
             }
-            let Ports { from, to, interfaces } = ports.next().ok_or("--switch-ports has none for it")?;
+            let Ports { from, to, interfaces } = ports.next().ok_or("--switch-ports has no ports for it")?;
             if to.len() > 1 && chain.nodes[region.from.0].inputs > 0 {
-                return Err("packets do not come to it straight from an interface, as it has to be with a port for each class".into());
+                return Err(
+                    "its packets do not come directly from an interface, which one port per class needs"
+                        .into(),
+                );
             }
             let ranges = match self.openflow_ranges {
                 Ranges::Fewest => RangeForm::Fewest,

@@ -27,9 +27,10 @@ use crate::{FAILURE, switch};
 /// The arguments of `synthesize`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Each region is proven to do the same as its elements before it is put in; one that is not stays as it is, which is said. Then \
-the whole chain is compared with the configuration, where there is time left. Proofs are kept in the folder that TIDEGATE_PROOFS \
-names, or else in tidegate/proofs in the folder for caches. Exit status: 0 good, 1 an error, or a difference, which is shown.")]
+Each region is proven to do the same as its elements before a program replaces it; a region without a proof keeps its \
+elements and is reported. Then the whole chain is compared with the configuration, if time is left. Proofs are stored \
+in the folder that TIDEGATE_PROOFS names, by default tidegate/proofs in the cache folder. Exit status: 0 success, 1 \
+an error, or a difference, which is shown.")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
@@ -212,7 +213,7 @@ const EQUIVALENT: &str = "equivalent";
 fn each(reasoned: &Reasoned, synthesis: &Synthesis) -> String {
     let line = |region: &Region| {
         let from = &reasoned.chain.nodes[region.from.0].name;
-        format!("behind {from} [{}], {} elements: proven\n", region.from.1, region.passed.len())
+        format!("after {from} [{}], {} elements: proven\n", region.from.1, region.passed.len())
     };
     synthesis.regions.iter().map(line).collect()
 }

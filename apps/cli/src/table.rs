@@ -57,7 +57,11 @@ pub(crate) fn render(report: &Report, elapsed: Duration, live: bool) -> String {
         let each =
             report.elements.iter().filter(|e| e.missed > 0).map(|e| format!("{} {}", e.name, e.missed));
         let each = each.collect::<Vec<_>>().join(", ");
-        let _ = writeln!(text, "lost before they came in, for want of room: {} ({each})", t.missed);
+        let _ = writeln!(
+            text,
+            "lost before they were received, because buffers were full: {} ({each})",
+            t.missed
+        );
     }
     head + &text
 }

@@ -28,9 +28,9 @@ use crate::{packets, print};
 #[command(after_help = "\
 Exit status: 0 equivalent, 1 different, 2 an error, 3 undecided.
 
-Entries and exits correspond by name, else by class and arguments. Entries may give any packet; queues are never full; \
-time and the order of packets are not compared. Nothing is opened: a packet that tells the configurations apart is run \
-through both with their ends replaced.")]
+Entries and exits correspond by name, else by class and arguments. Entries may give any packet; queues are never \
+full; time and the order of packets are not compared. No interface or file is opened: a packet that shows a \
+difference is run through both configurations with their ends replaced.")]
 pub(crate) struct Args {
     /// The first configuration, or a chain of several (`.prop`)
     #[arg(value_name = "A")]

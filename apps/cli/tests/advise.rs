@@ -125,7 +125,7 @@ fn captures_that_say_nothing_are_no_reason_to_fail() {
     assert_eq!((&found["reframer"]["verdict"], &found["packets"]), (&"unknown".into(), &0.into()));
     assert!(found["reframer"]["delay_us"].is_null() && found["reframer"]["break_even_ns"].is_null());
     let configuration = found["configuration"].as_str().unwrap();
-    assert!(configuration.contains("// Whether a Reframer pays here cannot be told."), "{configuration}");
+    assert!(configuration.contains("// It is not known if a Reframer pays here."), "{configuration}");
 }
 
 /// Writes `trace.pcap` into a folder, with times in nanoseconds.
@@ -264,8 +264,8 @@ fn errors_say_where_and_what() {
     fails(&["trace.pcap", "--flow-cost=-1"], 2, "nanoseconds");
     fails(&["trace.pcap", "--flow-cost", "-1"], 2, "nanoseconds");
     fails(&["."], 2, ".: this is a folder; name a capture");
-    fails(&["trace.pcap", "-o", "same", "--json", "./same"], 2, "one over the other");
-    fails(&["trace.pcap", "-o", "-", "--json", "-"], 2, "one over the other");
+    fails(&["trace.pcap", "-o", "same", "--json", "./same"], 2, "-o and --json name the same file");
+    fails(&["trace.pcap", "-o", "-", "--json", "-"], 2, "-o and --json name the same file");
     let output = tidegate(folder.path(), &["advise", "trace.pcap", "-o", "-", "--json", "all.json"]);
     assert!(text(&output.stdout).starts_with("// Made by"), "{}", text(&output.stderr));
     assert!(folder.path().join("all.json").is_file());

@@ -188,29 +188,29 @@ const ORDERS: [(&str, bool, &str); 8] = [
     (
         "Slice(t) -> Juggler -> Splice(t) -> Discard",
         false,
-        "stands where 'Slice@2 :: Slice' has left payloads aside",
+        "is downstream of 'Slice@2 :: Slice', which parks payloads",
     ),
     (
         "Slice(t) -> Reframer -> Splice(t) -> Discard",
         false,
-        "stands where 'Slice@2 :: Slice' has left payloads aside",
+        "is downstream of 'Slice@2 :: Slice', which parks payloads",
     ),
     (
         "Slice(t) -> Slice(t) -> Splice(t) -> Discard",
         false,
-        "stands where 'Slice@2 :: Slice' has left payloads aside",
+        "is downstream of 'Slice@2 :: Slice', which parks payloads",
     ),
-    ("Slice(t) -> Discard", false, "leaves payloads aside, and no way leads to who puts them back"),
+    ("Slice(t) -> Discard", false, "parks payloads, and no path leads to an element that joins them again"),
     (
         "Splice(t) -> Slice(t) -> Discard",
         false,
-        "leaves payloads aside, and no way leads to who puts them back",
+        "parks payloads, and no path leads to an element that joins them again",
     ),
-    ("Splice(t) -> Discard", false, "puts payloads back that nobody leaves aside"),
+    ("Splice(t) -> Discard", false, "joins payloads that no element parks"),
     (
         "Juggler -> RandomPath(0us, 500us) -> Discard",
         true,
-        "may reorder what 'Juggler@2 :: Juggler' has put in order",
+        "may reorder packets that 'Juggler@2 :: Juggler' has put in order",
     ),
     ("Juggler -> Reframer -> Slice(t) -> Splice(t) -> Discard", true, "no errors"),
 ];

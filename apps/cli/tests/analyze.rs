@@ -254,7 +254,7 @@ fn windows_of_a_trace_are_as_much_more_load() {
         said.contains("4 windows of 0.001 s with 1000 to 1000 packets each: 4000 packets in 0.001 s"),
         "{said}"
     );
-    assert!(said.contains("1000 packets behind the last window are left out"), "{said}");
+    assert!(said.contains("1000 packets after the last window are omitted"), "{said}");
     let after = json(&tidegate(folder.path(), &["analyze", "more.pcap.gz", "--json"]));
     let of = |report: &Value, place: &str| report.pointer(place).and_then(Value::as_f64).unwrap();
     assert_eq!(of(&after, "/packets"), 4000.0);

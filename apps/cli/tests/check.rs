@@ -301,7 +301,8 @@ fn what_hides_packets_is_refused_for_sliced_ones() {
     let config = "FromDump(in.pcap) -> out :: ToDump(out.pcap);\n";
     let output = check_text(config, &["--sliced"]);
     assert!(output.status.success(), "{output:?}");
-    let told = "sliced packets leave by 'out': if they are encrypted or compressed behind it (ESP), nobody can join them";
+    let told = "sliced packets leave by 'out': if they are encrypted or compressed downstream (ESP), their payloads \
+                cannot be joined again";
     assert!(text(&output.stderr).contains(told), "{output:?}");
     assert!(!text(&check_text(config, &[]).stderr).contains("sliced"));
 }
@@ -321,7 +322,7 @@ fn fragments_that_several_workers_part_from_their_flow_are_told() {
         ),
     ] {
         let told = text(&check_text(&config, &[]).stdout);
-        assert_eq!(told.contains("put IPReassembler in front"), warns, "{config}: {told}");
+        assert_eq!(told.contains("put an IPReassembler upstream"), warns, "{config}: {told}");
     }
     let folder = tempfile::tempdir().unwrap();
     let capture = folder.path().join("in.pcap");
@@ -334,6 +335,6 @@ fn fragments_that_several_workers_part_from_their_flow_are_told() {
         let output = Command::new(env!("CARGO_BIN_EXE_tidegate")).args(run).output().unwrap();
         let told = text(&output.stderr);
         assert!(output.status.success(), "{told}");
-        assert_eq!(told.contains("put IPReassembler in front"), warns, "{threads} threads: {told}");
+        assert_eq!(told.contains("put an IPReassembler upstream"), warns, "{threads} threads: {told}");
     }
 }

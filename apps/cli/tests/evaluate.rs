@@ -51,13 +51,13 @@ fn figures_have_tables_plots_and_sentences() {
         assert!(report.contains(&format!("({name}.svg)")) && report.contains("**The paper:**"), "{report}");
     }
     // The report marks figures that were not asked for as open.
-    assert!(report.contains("(`snf-8`): not run yet") && report.contains("means nothing"), "{report}");
+    assert!(report.contains("(`snf-8`): not run yet") && report.contains("mean nothing"), "{report}");
     let cost = std::fs::read_to_string(folder.path().join("snf-7.csv")).unwrap();
     assert!(cost.starts_with("burst,chain,flows,form,functions,ns_per_packet,floor_ns,ratio,"), "{cost}");
 
     // The same program measures a figure only once, unless `--again` is given.
     let again = evaluate(folder.path(), &["snf-motivating"]);
-    assert!(text(&again.stderr).contains("snf-motivating: stands in the folder"), "{}", text(&again.stderr));
+    assert!(text(&again.stderr).contains("snf-motivating: is in the folder"), "{}", text(&again.stderr));
     let plot = folder.path().join("snf-motivating.svg");
     std::fs::remove_file(&plot).unwrap();
     assert!(evaluate(folder.path(), &["snf-motivating", "--again"]).status.success());
@@ -106,7 +106,7 @@ fn an_evaluation_that_is_interrupted_goes_on() {
     assert!(again.status.success(), "{}", text(&again.stderr));
     let said = text(&again.stderr);
     assert!(
-        said.contains("snf-motivating: stands in the folder") && !said.contains("reframer-18: stands"),
+        said.contains("snf-motivating: is in the folder") && !said.contains("reframer-18: is in"),
         "{said}"
     );
 }

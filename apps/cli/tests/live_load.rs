@@ -390,7 +390,7 @@ fn a_cable_without_anybody_at_the_other_end() {
         }
         let config = format!("RatedSource(LENGTH 100, RATE 2000, LIMIT -1) -> {way}");
         let mut running = run_until(&line.between, &config, "d.drops", 500, &["-h", "d.drops"]);
-        running.wait_until_said("right: has no carrier: nobody is at the other end").unwrap();
+        running.wait_until_said("right: has no carrier: the other end is not connected").unwrap();
         line.right.ip("link set eth0 up").unwrap();
         running.wait_for("right: sends again").unwrap();
         line.right.ip("link set eth0 down").unwrap();

@@ -71,8 +71,8 @@ fn an_interface_that_takes_no_secret_key_is_named_and_served() {
         assert!(good && output.contains("left.rss_key:\nown\n"), "{what}");
         // The other queue may have got all packets.
         assert!(value(&output, "left.count") > 0 || keyword.contains("QUEUE"), "{what}");
-        let told = "left: spreads packets over its queues by a key of its own, which others may know";
-        let reason = "it takes no secret one (Operation not supported)";
+        let told = "left: spreads packets over its queues by its own key, which may be publicly known";
+        let reason = "the interface does not accept a secret key (Operation not supported)";
         assert_eq!(messages.matches(told).count(), usize::from(is_asked), "{what}");
         assert_eq!(messages.contains(reason), is_asked, "{what}");
     }
@@ -383,7 +383,7 @@ fn an_error_at_one_worker_leaves_nothing_attached() {
     let one = "FromXDP(left) -> Discard; FromXDP(left, MODE skb) -> Discard";
     let output = line.between.command(TIDEGATE).args(["run", "-e", one]).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("MODE: another FromXDP(left) has another"), "{said}");
+    assert!(said.contains("MODE: conflicts with another FromXDP on left; give both the same MODE"), "{said}");
 }
 
 #[test]

@@ -277,8 +277,8 @@ fn libraries_are_found_and_read_once() {
     let output = run(false, &["check", &main]);
     assert!(
         err(&output).contains(
-            "Help: it is looked for beside the file that requires it and in the current folder; \
-             CLICKPATH can list further folders"
+            "Help: libraries are searched in the folder of the requiring file and in the current folder; CLICKPATH \
+             can list further folders"
         ),
         "{}",
         err(&output)
@@ -330,7 +330,7 @@ fn libraries_are_found_and_read_once() {
         ("/dev/zero", "/dev/zero: this is a pipe, a socket or a device"),
         ("libs", "libs: this is a folder; name a file"),
         (&libs, "libs: this is a folder; name a file"),
-        ("main.click/x", "it is looked for beside the file"),
+        ("main.click/x", "libraries are searched in the folder of the requiring file"),
     ] {
         let output = run(false, &["check", "-e", &format!("require(library {name}); Idle -> Discard")]);
         let text = err(&output);
@@ -534,7 +534,7 @@ fn texts_may_begin_with_a_byte_order_mark() {
 
 #[test]
 fn a_value_needs_the_name_of_its_parameter() {
-    let text = "'=1' has no name in front of '='; write NAME=VALUE\n";
+    let text = "'=1' has no name before '='; write NAME=VALUE\n";
     let file = "configs/quickstart.click";
     for command in ["run", "check", "flatten", "dot", "synthesize"] {
         expect(&[command, file, "=1"], 1, text);
@@ -599,6 +599,6 @@ fn json_on_standard_output_stays_valid() {
     assert!(err(&output).contains("hello\n") && err(&output).contains("\n1\n"), "{}", err(&output));
     for element in ["d :: ToDump(-)", "d :: ToIPSummaryDump(-)", "d :: FlowCounter(FILE -) -> Discard"] {
         let text = format!("Idle -> {element}");
-        says(&["run", "-e", &text, "--json", "-"], 1, &["'-' is standard output, and so is --json -"]);
+        says(&["run", "-e", &text, "--json", "-"], 1, &["'-' and --json - both write to standard output"]);
     }
 }

@@ -2,7 +2,8 @@
 //! openings of doc comments without a subject, words with an unclear meaning, and lines that are wider than
 //! the code.
 //!
-//! `prose.txt` has the counts. `BLESS=1` writes lower ones.
+//! `prose.txt` has the counts. `BLESS=1` writes lower ones. String literals, which users read as messages,
+//! must not have such words at all.
 
 mod repository;
 
@@ -34,6 +35,29 @@ const WORDS: &[&str] = &[
     "how manieth",
     "for it to say",
     "of chance",
+];
+
+/// Further words that are wrong in any text for users: "after", "upstream" or "downstream" says which
+/// order is meant, and "reported" or "parked" says what happens.
+const MESSAGE_WORDS: &[&str] = &[
+    "behind",
+    "in front",
+    "beside",
+    "told",
+    "left aside",
+    "leaves aside",
+    "leave aside",
+    "puts back",
+    "put back",
+    "makes of it",
+];
+
+/// String literals that may have these words: the file, a part of the literal, and the reason.
+const EXCEPTIONS: &[(&str, &str, &str)] = &[
+    ("crates/nf/src/source/mod.rs", "had not been told what to send", "the data of packets, not a message"),
+    ("mechanisms/synthesizer/src/program/text.rs", "behind", "a keyword of programs"),
+    ("mechanisms/synthesizer/src/synthesized.rs", "PASSING nobody", "an element's name in a sample"),
+    ("bench/src/evaluation/figures/snf/offload.rs", "--behind-switch", "the name of an option"),
 ];
 
 /// The counts of a crate.
@@ -96,6 +120,79 @@ fn findings(text: &str, width: usize) -> Vec<(usize, Counts)> {
         }
     }
     found
+}
+
+/// Returns the line and the value of each string literal of a source text. Line breaks in a value are blanks.
+fn literals(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let before = &text[..text.len() - rest.len()];
+        let line = || 1 + before.matches('\n').count();
+        let after_r = rest.strip_prefix('r').unwrap_or_default();
+        let hashes = after_r.len() - after_r.trim_start_matches('#').len();
+        let is_raw = after_r[hashes..].starts_with('"')
+            && !before.trim_end_matches('b').ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        if rest.starts_with("//") {
+            rest = &rest[rest.find('\n').unwrap_or(rest.len())..];
+        } else if is_raw {
+            let (value, after) = after_r[hashes + 1..]
+                .split_once(&format!("\"{}", "#".repeat(hashes)))
+                .expect("a raw string literal that ends");
+            found.push((line(), value.replace('\n', " ")));
+            rest = after;
+        } else if first == '"' {
+            let (value, after) = quoted(&rest[1..]);
+            found.push((line(), value));
+            rest = after;
+        } else if first == '\'' && rest[1..].starts_with('\\') {
+            // The escaped character may be a quote.
+            let end = 3 + rest[3..].find('\'').expect("a character literal that ends");
+            rest = &rest[end + 1..];
+        } else if rest.starts_with("'\"'") {
+            rest = &rest[3..];
+        } else {
+            rest = &rest[first.len_utf8()..];
+        }
+    }
+    found
+}
+
+/// Returns the value of a string literal, from the text after its opening quote, and the text after it.
+fn quoted(text: &str) -> (String, &str) {
+    let mut value = String::new();
+    let mut rest = text;
+    loop {
+        let at = rest.find(['"', '\\']).expect("a string literal that ends");
+        value += &rest[..at].replace('\n', " ");
+        if rest[at..].starts_with('"') {
+            return (value, &rest[at + 1..]);
+        }
+        rest = &rest[at + 1..];
+        match rest.chars().next() {
+            Some('\n') => rest = rest.trim_start(),
+            Some(escaped) => {
+                value.push(if matches!(escaped, '"' | '\\') { escaped } else { ' ' });
+                rest = &rest[escaped.len_utf8()..];
+            }
+            None => {}
+        }
+    }
+}
+
+/// True if the messages of a file are for users: sources of the program, without tests.
+fn has_messages(file: &str) -> bool {
+    let is_test = file.contains("/tests/") || file.ends_with("tests.rs") || file.starts_with("fuzz/");
+    file.ends_with(".rs") && file.contains("src/") && !is_test && !file.starts_with("crates/testkit/")
+}
+
+/// Returns the literals of a file that have words with an unclear meaning, with their lines.
+fn unclear(file: &str, text: &str) -> Vec<(usize, String)> {
+    let text = text.split("#[cfg(test)]\nmod ").next().unwrap_or_default();
+    let is_allowed =
+        |value: &str| EXCEPTIONS.iter().any(|(place, part, _)| *place == file && value.contains(part));
+    let is_unclear = |value: &str| words_in(value, WORDS) + words_in(value, MESSAGE_WORDS) > 0;
+    literals(text).into_iter().filter(|(_, value)| is_unclear(value) && !is_allowed(value)).collect()
 }
 
 /// Returns the crate of a file.
@@ -173,4 +270,44 @@ fn what_is_wrong_with_comments_is_found() {
         ),
         [2]
     );
+}
+
+#[test]
+fn messages_have_clear_words() {
+    let mut wrong = String::new();
+    let mut sources = 0;
+    for file in files().iter().filter(|file| has_messages(file)) {
+        sources += 1;
+        for (line, value) in unclear(file, &read(file)) {
+            writeln!(wrong, "{file}:{line}: {value:?}").unwrap();
+        }
+    }
+    assert!(sources > 500, "only {sources} sources have been read");
+    assert!(wrong.is_empty(), "see CONTRIBUTING.md, Words\n{wrong}");
+}
+
+#[test]
+fn exceptions_are_needed() {
+    for (file, part, reason) in EXCEPTIONS {
+        let found = literals(&read(file)).into_iter().any(|(_, value)| value.contains(part));
+        assert!(found, "{file} has no literal with '{part}' ({reason})");
+    }
+}
+
+#[test]
+fn literals_are_found() {
+    let text = r###"
+        // "a comment"
+        let a = "one \"two\" \
+            three\nfour";
+        let b = ['"', '\'', '\\'];
+        let c = r#"five "six""#; // "seven"
+        fn d<'a>(_: &'a str) { for_r("eight"); }
+    "###;
+    let found: Vec<_> = literals(text).into_iter().map(|(line, value)| format!("{line} {value}")).collect();
+    assert_eq!(found, ["3 one \"two\" three four", "6 five \"six\"", "7 eight"]);
+    let unclear = |text: &str| unclear("a/src/b.rs", text).len();
+    assert_eq!(unclear("let a = \"It stands\\nbehind it\";"), 1);
+    assert_eq!(unclear("let a = \"{behind_gap} after it\";"), 0);
+    assert_eq!(unclear("let a = 1;\n#[cfg(test)]\nmod tests { const B: &str = \"anew\"; }"), 0);
 }

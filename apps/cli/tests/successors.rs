@@ -107,7 +107,7 @@ fn texts_are_taken_from_clients_of_unix_sockets_only_and_only_where_that_is_said
     for (args, allowed) in ways {
         let mut driver = start(outer.path(), args, &config);
         let refused = |reply: &str| {
-            let told = reply.starts_with("520-") && reply.contains("is not taken from here");
+            let told = reply.starts_with("520-") && reply.contains("is not accepted here");
             assert!(
                 told && reply.contains("--config-dir") != args.contains(&"--config-dir"),
                 "{args:?}: {reply}"
@@ -171,7 +171,7 @@ fn texts_are_taken_from_clients_of_unix_sockets_only_and_only_where_that_is_said
         wait_for(&mut driver.unix, name);
         let messages = driver.stop();
         // The messages are from calls of scripts, and from the call that the counter has kept.
-        assert_eq!(messages.matches("is not taken from here").count(), 7, "{args:?}: {messages}");
+        assert_eq!(messages.matches("is not accepted here").count(), 7, "{args:?}: {messages}");
     }
     // Without any of the options, there is no such handler.
     let mut driver = start(outer.path(), &[], &config);

@@ -127,14 +127,14 @@ fn measure(
     let config = format!("{} -> {function} -> ToDevice(eth0)", program.receive("eth0"));
     let _function = program.run(&other, &[], &config)?;
     let receive = program.receive("nf0");
-    let once = |source: &str, front: &str, behind: &str, values: &str| -> Result<Vec<f64>> {
+    let once = |source: &str, front: &str, meter: &str, values: &str| -> Result<Vec<f64>> {
         let (there, back) = match slices {
             true => ("[0] s :: Slicer(ENTRIES 8192); s[1] ->", "-> [1] s; s[0]"),
             false => ("", ""),
         };
         let config = format!(
             "InMemoryNic({}, LOOPS -1{source}) -> {front} {there} crossed :: Counter -> ToDevice(nf0);
-             {receive} {back} -> came :: Counter -> {behind} Discard;
+             {receive} {back} -> came :: Counter -> {meter} Discard;
              Script(wait 0.2s, write came.reset, write crossed.reset, wait {}s, print \"measured {values}\", stop)",
             frames.display(),
             window.as_secs_f64(),
@@ -145,8 +145,8 @@ fn measure(
     };
     let full = once("", "", "", "$(came.count) $(crossed.byte_count) $(crossed.count)")?;
     let front = format!("NumberPacket({NUMBER}) -> r :: RecordTimestamp(OFFSET {NUMBER}, DYNAMIC true) ->");
-    let behind = format!("d :: TimestampDiff(r, OFFSET {NUMBER}, VERBOSE false) ->");
-    let slow = once(&format!(", RATE {RATE}"), &front, &behind, "$(d.median) $(d.perc90) $(came.count)")?;
+    let meter = format!("d :: TimestampDiff(r, OFFSET {NUMBER}, VERBOSE false) ->");
+    let slow = once(&format!(", RATE {RATE}"), &front, &meter, "$(d.median) $(d.perc90) $(came.count)")?;
     let [came, bytes, crossed] = full[..] else { return Err(Error::other("no figures")) };
     let [p50, p90, _] = slow[..] else { return Err(Error::other("no figures")) };
     Ok(Crossing {

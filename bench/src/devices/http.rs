@@ -77,8 +77,8 @@ impl Web {
         };
         let config = format!("{}{}", way("left", "right"), way("right", "left"));
         let half = time.as_secs_f64() / 2.0;
-        let told = format!("Script(wait {half}s, print \"slf $(left_in.slf_in) $(left_out.slf_in)\")");
-        let mut running = self.program.run(between, &["--busy-poll"], &format!("{config} {told}"))?;
+        let script = format!("Script(wait {half}s, print \"slf $(left_in.slf_in) $(left_out.slf_in)\")");
+        let mut running = self.program.run(between, &["--busy-poll"], &format!("{config} {script}"))?;
         let _server = self.nginx(server)?;
         let text = self.wrk(clients, connections, time)?;
         let line = running.wait_for("slf ")?;

@@ -102,8 +102,9 @@ impl fmt::Display for Receiving {
         let Receiving { gbps, delivered, behind_gap, acks, again, in_vain, .. } = self;
         write!(
             f,
-            "{gbps:.2} Gb/s, of 1000 segments {again:.1} sent again, {in_vain:.1} in vain; {delivered:.0} delivered, \
-             {behind_gap:.0} behind a gap, {acks:.0} ACKs; {:.2} s/GB receiving, {:.2} s/GB in soft interrupts",
+            "{gbps:.2} Gb/s, of 1000 segments {again:.1} sent again, {in_vain:.1} of them unnecessarily; \
+             {delivered:.0} delivered, {behind_gap:.0} after a gap, {acks:.0} ACKs; {:.2} s/GB receiving, {:.2} s/GB \
+             in soft interrupts",
             self.receiver_s_per_gb, self.soft_interrupts_s_per_gb
         )
     }

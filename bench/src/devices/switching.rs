@@ -48,20 +48,20 @@ impl Switching {
     /// the sender itself.
     pub(crate) fn set_up(&self, flows: &Path, software: Option<&Path>) -> Result<Switch<'_>> {
         let mut net = Net::new()?;
-        let [host, switch, behind] = ["host", "switch", "behind"].map(|name| net.space(name));
-        let (host, switch, behind) = (host?, switch?, behind?);
+        let [host, switch, beyond] = ["host", "switch", "beyond"].map(|name| net.space(name));
+        let (host, switch, beyond) = (host?, switch?, beyond?);
         net.cable([(&host, "there", ""), (&switch, "in", "")])?;
         match software {
             None => net.cable([(&switch, "out", ""), (&host, "back", "")])?,
             Some(_) => {
-                net.cable([(&switch, "out", ""), (&behind, "nf0", "")])?;
-                net.cable([(&behind, "nf1", ""), (&host, "back", "")])?;
+                net.cable([(&switch, "out", ""), (&beyond, "nf0", "")])?;
+                net.cable([(&beyond, "nf1", ""), (&host, "back", "")])?;
             }
         }
         let folder = tempfile::tempdir()?;
         let running = openvswitch::bridge(&switch, &["in", "out"], folder.path(), "netdev")?;
         openvswitch::load(&switch, folder.path(), flows)?;
-        let software = software.map(|file| self.program.run_file(&behind, file)).transpose()?;
+        let software = software.map(|file| self.program.run_file(&beyond, file)).transpose()?;
         Ok(Switch {
             program: &self.program,
             host,
@@ -94,7 +94,7 @@ impl Switching {
 impl Switch<'_> {
     /// Sends the packets of a capture repeatedly for `time`, at `rate` packets per second or at full rate.
     pub(crate) fn drive(&self, capture: &Path, rate: Option<u64>, time: Duration) -> Result<Passed> {
-        let (rate, front, behind, values) = match rate {
+        let (rate, front, meter, values) = match rate {
             None => (0, String::new(), String::new(), ""),
             Some(rate) => (
                 rate,
@@ -105,7 +105,7 @@ impl Switch<'_> {
         };
         let config = format!(
             "InMemoryNic({}, LOOPS -1, RATE {rate}) -> {front} ToDevice(there);
-             {} -> came :: Counter -> {behind} Discard;
+             {} -> came :: Counter -> {meter} Discard;
              Script(wait 0.1s, write came.reset, wait {}s, print \"measured $(came.count) {values}\", stop)",
             capture.display(),
             self.program.receive("back"),

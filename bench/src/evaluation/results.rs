@@ -147,13 +147,14 @@ impl Results {
         let mut text = String::from("# The papers' evaluations\n\n");
         let _ = writeln!(
             text,
-            "Each figure of the five papers as it comes out here, made by `tidegate evaluate NAME`. Points are medians of runs \
-             that took turns, bars their quartiles; what a paper reports is grey and dashed. Figures whose unit is another machine's are \
-             shown in multiples of one of their own points, where the paper gives numbers. NAME.json has all about program, machine, \
-             load and inputs.\n"
+            "Each figure of the five papers as it comes out here, made by `tidegate evaluate NAME`. Points are \
+             medians of interleaved runs, bars their quartiles; values of a paper are grey and dashed. Where the \
+             paper gives numbers in the unit of another machine, they are shown in multiples of one of their own \
+             points. NAME.json describes program, machine, load and inputs.\n"
         );
         if self.stamp.amount.starts_with(SMALL) {
-            text += "**Measured once and little, to see that each figure comes about: what is said here means nothing.**\n\n";
+            text += "**Measured once with few packets, to check that each figure can be made: these results mean \
+                     nothing.**\n\n";
         }
         let mut open = Vec::new();
         for figure in ALL {

@@ -33,8 +33,7 @@ pub(crate) fn tables(rows: &[&Row]) -> String {
     simulated(&mut text, rows, head, &by_load, |row| {
         row.latency_us.map_or_else(String::new, |[half, most]| format!("{half:.0} / {most:.0}"))
     });
-    let title =
-        "Simulated: Jain's index of connections' rates, 10,000 cycles of work, 90 % of what all workers bear";
+    let title = "Simulated: Jain's index of connections' rates, 10,000 cycles of work, 90 % of the capacity of all workers";
     let head = (title, "connections", "simulated-sprayer-fairness");
     simulated(&mut text, rows, head, &by_connections, |row| {
         row.jain.map_or_else(String::new, |index| format!("{index:.3}"))

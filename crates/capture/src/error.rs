@@ -171,17 +171,17 @@ impl fmt::Display for ErrorKind {
             ErrorKind::Truncated { need, have } => write!(
                 f,
                 "the file ends here, {need} bytes are needed and {have} are there; the capture was cut off, \
-                 all before is good"
+                 everything before is intact"
             ),
             ErrorKind::TooLong { captured } => write!(
                 f,
-                "the record claims {captured} captured bytes, the limit is {MAX_CAPTURED}; the file is \
-                 damaged here, all before is good"
+                "the record claims {captured} captured bytes, the limit is {MAX_CAPTURED}; the file is damaged here, \
+                 everything before is intact"
             ),
             ErrorKind::Block { kind, length, what } => write!(
                 f,
-                "pcapng block of type {kind:#x} and length {length}: {what}; the file is damaged here, \
-                 all before is good"
+                "pcapng block of type {kind:#x} and length {length}: {what}; the file is damaged here, everything \
+                 before is intact"
             ),
             ErrorKind::Interface { id, known } => write!(
                 f,

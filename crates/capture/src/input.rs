@@ -52,8 +52,8 @@ pub(crate) type Input = Box<dyn Stream>;
 pub(crate) fn warning(name: &str, compression: Compression) -> String {
     let format = compression.name();
     format!(
-        "{name}: warning: behind the end of the {format} data lie bytes that are no {format} data; they are ignored, all \
-         before is good"
+        "{name}: warning: bytes after the end of the {format} data are not {format} data; they are ignored, and the \
+         data before them are complete"
     )
 }
 

@@ -32,6 +32,6 @@ pub(crate) fn mark_ip(packet: &mut Packet) -> bool {
 pub(crate) fn marking_ip(case: Case) -> Case {
     let pure = |name| Value::Pure { name, reads: Vec::new() };
     case.with(Action::Set(Field::HeaderOffset(Base::Network), pure("where IP starts")))
-        .with(Action::Set(Field::HeaderOffset(Base::Transport), pure("behind IP")))
+        .with(Action::Set(Field::HeaderOffset(Base::Transport), pure("after the IP header")))
         .with(Action::Set(DST_IP, pure("destination")))
 }

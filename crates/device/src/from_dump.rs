@@ -245,7 +245,7 @@ impl FromDump {
         for _ in 0..MOST_SKIPPED {
             if !cx.has_room() {
                 if !std::mem::replace(&mut self.warned, true) {
-                    cx.warn(format_args!("packet memory is full, waiting; more can be had with --memory"));
+                    cx.warn(format_args!("packet memory is full, waiting; --memory gives more"));
                 }
                 return Ahead::NoRoom;
             }

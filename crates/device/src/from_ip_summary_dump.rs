@@ -448,7 +448,7 @@ impl Element for FromIpSummaryDump {
             (anno(Annotations::EXTRA_PACKETS, 4), "packets"),
             (anno(Annotations::FIRST_TIMESTAMP, 8), "first time stamp"),
             (Field::HeaderOffset(Base::Network), "where IP starts"),
-            (Field::HeaderOffset(Base::Transport), "behind IP"),
+            (Field::HeaderOffset(Base::Transport), "after the IP header"),
         ]
         .into_iter()
         .fold(Case::new(Filter::One(Vec::new()), Target::Output(0)), |case, (field, name)| {

@@ -27,7 +27,7 @@ pub(crate) fn word(is_secret: bool) -> &'static str {
 /// Returns the message that an interface does not accept a secret key.
 pub(crate) fn refusal(interface: &str, reason: &str) -> String {
     format!(
-        "{interface}: spreads packets over its queues by a key of its own, which others may know: it takes no secret one \
-         ({reason})"
+        "{interface}: spreads packets over its queues by its own key, which may be publicly known: the interface does \
+         not accept a secret key ({reason})"
     )
 }

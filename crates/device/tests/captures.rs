@@ -107,7 +107,7 @@ fn what_lies_behind_compressed_data_is_no_damage() {
         assert_eq!((count.as_str(), errors, messages.as_str()), ("10", vec![], ""), "{source}");
         let (count, errors, messages) = with_rest(file, b"abc", source);
         assert_eq!((count.as_str(), errors), ("10", vec![]), "{source}");
-        assert!(messages.contains("warning: behind the end of the gzip data"), "{source}: {messages}");
+        assert!(messages.contains("warning: bytes after the end of the gzip data"), "{source}: {messages}");
     }
     for (file, source) in [(&captured, "FromDump(%)"), (&summary, "FromIPSummaryDump(%, FIELDS ip_src)")] {
         let (_, errors, _) = with_rest(&file[..file.len() - 9], b"", source);

@@ -97,7 +97,7 @@ impl Inner {
 
     /// Parses the parameter of the graph's handler `worker`: a worker, an element and its handler.
     pub(crate) fn of_worker<'a>(&self, param: &'a str) -> Result<(usize, ElementId, &'a str), String> {
-        let usage = || format!("'{WORKER}' wants a worker's number and ELEMENT.HANDLER");
+        let usage = || format!("'{WORKER}' needs the number of a worker and ELEMENT.HANDLER");
         let (number, rest) = param.trim().split_once(char::is_whitespace).ok_or_else(usage)?;
         let (element, handler) = rest.trim().split_once('.').ok_or_else(usage)?;
         let number = number.parse().ok().filter(|&number: &usize| number < self.setup.workers);

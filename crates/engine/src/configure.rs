@@ -97,7 +97,7 @@ impl Plan {
         }
         for (id, by) in sliced::reordered(&effects, &self.forward) {
             let (reorders, restores) = (self.declaration(id), self.declaration(by));
-            let text = format!("'{reorders}' may reorder what '{restores}' has put in order");
+            let text = format!("'{reorders}' may reorder packets that '{restores}' has put in order");
             warnings.push(Problem::new(Diagnostic::warning(self.graph.elements[id].span, text)));
         }
         let mut facts = facts::gather(&effects, &self.forward);
@@ -113,12 +113,12 @@ impl Plan {
     fn misplaced(&self, id: ElementId, by: ElementId, why: &str) -> Problem {
         let element = &self.graph.elements[id];
         let text = format!(
-            "'{}' stands where '{}' has left payloads aside: {why}",
+            "'{}' is downstream of '{}', which parks payloads: {why}",
             self.declaration(id),
             self.declaration(by)
         );
         Problem::new(Diagnostic::error(element.span, text).with_hint(format!(
-            "put payloads back in front of it, or leave them aside behind it: '{}' is for what needs headers only",
+            "join payloads before it, or park them after it: '{}' is for elements that need only headers",
             self.declaration(by)
         )))
     }

@@ -78,7 +78,7 @@ impl Inner {
     /// If the new graph cannot be built or initialised: its errors. This graph then stays.
     pub(crate) fn prepare(&mut self, core: &mut Core, value: &str) -> Result<(), String> {
         let Some(mut rebuild) = self.rebuild.take() else {
-            return Err("a configuration is being made already".into());
+            return Err("another configuration is being built already".into());
         };
         let built = rebuild(value, core.rights.origin);
         self.rebuild = Some(rebuild);

@@ -323,18 +323,18 @@ fn own_place(
     }
     let sends = notes.is_outside || effects.cases.iter().any(|case| case.to == Fate::Send);
     if sends && keeps_order {
-        return one("packets leave by it in order".into());
+        return one("it sends packets in order".into());
     }
     if !notes.has_queues {
         if sends {
-            return one("what it writes to is there once".into());
+            return one("it writes to a single destination".into());
         }
         if inputs == 0 && !effects.emits.is_empty() {
-            return one("what it gives is there once".into());
+            return one("it has a single source of packets".into());
         }
     }
     if effects.hold == Hold::Replay && !notes.has_queues {
-        return one("it keeps packets to replay them in their order".into());
+        return one("it stores packets and replays them in order".into());
     }
     let of_all = |state: &&State| !is_anywhere(state) && !is_per_flow(state);
     if let Some(state) = effects.state.iter().find(of_all) {

@@ -69,17 +69,19 @@ impl Inner {
         if now.iter().zip(was).any(|(&now, &was)| now && !was)
             || seen(&facts).into_iter().zip(seen(&core.facts)).any(is_more)
         {
-            return Err("this would read annotations that nobody has set so far".into());
+            return Err("this change reads annotations that no element has set so far".into());
         }
         let lost = |was: &[bool], now: &[bool]| was.iter().zip(now).any(|(&was, &now)| was && !now);
         if lost(&core.facts.offloads, &facts.offloads)
             || lost(&core.facts.large_segments, &facts.large_segments)
         {
-            return Err("this would look at what devices have been told that nobody looks at".into());
+            return Err(
+                "this change needs checksums or segmentation that were left to the device at start".into()
+            );
         }
         let relies = |facts: &Facts, id: ElementId| facts.flow_marks.get(id).is_some_and(|&relies| relies);
         if takers.into_iter().any(|id| relies(&core.facts, id) && !relies(&facts, id)) {
-            return Err("this would change what others take for the flow of packets".into());
+            return Err("this change alters the flow marks that other elements rely on".into());
         }
         let (now, was) = (facts.restore, core.facts.restore);
         let replays = self.effects.iter().any(|effects| effects.hold == Hold::Replay);
@@ -89,7 +91,7 @@ impl Inner {
             .marked
             .is_some_and(|was| now.marked.is_none_or(|now| now.bytes > was.bytes || now.behind > was.behind));
         if replays && (now.bytes > was.bytes || farther || unkept) {
-            return Err("this would write where packets that are replayed are not restored".into());
+            return Err("this change writes to parts of packets that are not restored for a replay".into());
         }
         Ok(())
     }

@@ -64,15 +64,16 @@ pub(crate) fn unjoined(
     for (id, Effects { sliced, .. }) in effects.iter().enumerate() {
         match (sliced.parks, sliced.joins) {
             // For an element that does both, the way back may lead through anything.
-            (Some((output, table)), None) if !reaches_joint(effects, forward, (id, output), table) => found.push((
-                id,
-                "leaves payloads aside, and no way leads to who puts them back",
-                "a Splice with the same PayloadTable has to stand behind it, or where what it sends comes back",
-            )),
+            (Some((output, table)), None) if !reaches_joint(effects, forward, (id, output), table) => found
+                .push((
+                    id,
+                    "parks payloads, and no path leads to an element that joins them again",
+                    "put a Splice with the same PayloadTable downstream, or where the sent packets return",
+                )),
             (None, Some((_, table))) if !parks(table) => found.push((
                 id,
-                "puts payloads back that nobody leaves aside",
-                "a Slice with the same PayloadTable has to stand somewhere in front of it",
+                "joins payloads that no element parks",
+                "put a Slice with the same PayloadTable upstream",
             )),
             _ => {}
         }

@@ -308,7 +308,7 @@ mod tests {
         assert_eq!(answer.recv().unwrap(), Ok("1".into()));
         let answer = team.ask(1, None, "version", "", None).unwrap();
         team.set_answers(1, false);
-        assert!(answer.recv().is_err(), "told that nobody answers");
+        assert!(answer.recv().is_err(), "reports that no worker answers");
     }
 
     #[test]

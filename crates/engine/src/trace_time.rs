@@ -65,7 +65,7 @@ impl Gap {
             true => format!("; timers ran for the first {} s of that (--max-gap)", self.most.parts().0),
             false => String::new(),
         };
-        let more = if self.told == MOST_GAPS_TOLD { "; further gaps are not told" } else { "" };
+        let more = if self.told == MOST_GAPS_TOLD { "; further gaps are not reported" } else { "" };
         worker.inner.sink.write(
             Stream::Messages,
             format_args!(
@@ -124,7 +124,7 @@ impl TurnTakers<'_> {
         match self {
             TurnTakers::One(worker) => worker,
             TurnTakers::Several(workers, _) => {
-                workers[0].as_deref().unwrap_or_else(|| unreachable!("nobody has a turn"))
+                workers[0].as_deref().unwrap_or_else(|| unreachable!("no worker has a turn"))
             }
         }
     }
@@ -143,7 +143,7 @@ impl TurnTakers<'_> {
         }
         let result = match workers[number].as_deref_mut() {
             Some(worker) => work(worker),
-            None => unreachable!("whoever had a turn is back"),
+            None => unreachable!("the worker that had a turn is back"),
         };
         for other in (0..workers.len()).filter(others) {
             workers[other] = team.take_waiting(other);

@@ -213,7 +213,7 @@ pub fn gets_no_echo_reply(from: &Space, to: Ipv4Addr) -> bool {
 
 fn echoes(from: &Space, to: Ipv4Addr, n: u16, limit: Duration) -> usize {
     let socket = from.enter(|| Socket::new(Domain::IPV4, Type::from(RAW), Some(Protocol::ICMPV4)));
-    let mut socket = socket.expect("whoever may make namespaces may make such sockets");
+    let mut socket = socket.expect("a process that may create namespaces may create raw sockets");
     let target = SocketAddr::from((to, 0)).into();
     assert!(socket.set_read_timeout(Some(limit)).is_ok());
     let identifier = std::process::id() as u16;
@@ -242,7 +242,7 @@ fn echoes(from: &Space, to: Ipv4Addr, n: u16, limit: Duration) -> usize {
 /// unreachable.
 pub fn hops(from: &Space, to: Ipv4Addr, most: u32) -> Vec<Ipv4Addr> {
     let errors = from.enter(|| Socket::new(Domain::IPV4, Type::from(RAW), Some(Protocol::ICMPV4)));
-    let mut errors = errors.expect("whoever may make namespaces may make such sockets");
+    let mut errors = errors.expect("a process that may create namespaces may create raw sockets");
     assert!(errors.set_read_timeout(Some(ANSWER)).is_ok());
     let sender = from.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))).expect("any address");
     let mut found = Vec::new();

@@ -89,8 +89,10 @@ impl Diagnostic {
     pub(crate) fn add_to(self, others: &mut Vec<Diagnostic>) {
         match others.len() {
             0..MOST_FINDINGS => others.push(self),
-            MOST_FINDINGS => others
-                .push(Diagnostic::error(self.span, "too many errors; those behind this place are not told")),
+            MOST_FINDINGS => others.push(Diagnostic::error(
+                self.span,
+                "too many errors; the errors after this place are not reported",
+            )),
             _ => {}
         }
     }

@@ -126,7 +126,7 @@ impl<'a> Lexer<'a> {
                 unterminated_comment(self.span(piece.start, piece.start + 2))
             }
             Some(piece) => Diagnostic::error(self.span(piece.start, piece.start + 1), "unterminated string")
-                .with_hint("close the quote, or quote it itself if it stands for a letter"),
+                .with_hint("close the quote, or quote the quote character if it is part of the text"),
             None => Diagnostic::error(open, "missing ')' at the end of the configuration string")
                 .with_hint("every '(' needs its ')', quoted ones excepted"),
         });

@@ -297,7 +297,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
     fn class_statement(&mut self, statements: &mut Vec<Statement>) -> Option<()> {
         self.advance();
         let Some(name) = self.identifier() else {
-            let error = self.near().with_hint("'elementclass' wants a name: elementclass NAME { ... }");
+            let error = self.near().with_hint("'elementclass' needs a name: elementclass NAME { ... }");
             self.error(error);
             return None;
         };
@@ -310,7 +310,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
     fn config_statement(&mut self, keyword: &str, statements: &mut Vec<Statement>) -> Option<()> {
         let span = self.advance().span;
         let Some(config) = self.config() else {
-            let error = self.near().with_hint(format!("'{keyword}' wants its arguments in parentheses"));
+            let error = self.near().with_hint(format!("'{keyword}' needs its arguments in parentheses"));
             self.error(error);
             return None;
         };
@@ -612,7 +612,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         if self.token.kind == TokenKind::Ellipsis {
             self.advance();
             if !self.at_end(Place::Compound) {
-                let error = self.near().with_hint("'...' stands alone between '||' and '}'");
+                let error = self.near().with_hint("'...' must be alone between '||' and '}'");
                 self.error(error);
                 self.recover(Place::Compound);
                 self.body(Place::Compound);

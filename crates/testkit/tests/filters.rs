@@ -98,13 +98,13 @@ fn bad_arguments_are_named() {
             "rule 0: 'permit' is no action; use allow, deny, drop or the number of an output",
         ),
         ("IPFilter(allow tcp, , deny all)", 1, "rule 1 is empty; leave the comma out"),
-        ("IPFilter(file)", 1, "rule 0: 'file' wants one name of a file behind it"),
+        ("IPFilter(file)", 1, "rule 0: 'file' needs the name of one file"),
         ("IPFilter(file /does/not/exist)", 1, "rule 0: file /does/not/exist cannot be read"),
         ("IPFilter(allow tcp, CACHING maybe)", 1, "CACHING: 'maybe' is neither true nor false"),
         ("IPFilter(allow foo)", 1, "rule 0: 'foo' means nothing here"),
         ("IPFilter(allow dst prot 80)", 1, "rule 0: 'prot' means nothing here; did you mean 'port'?"),
         ("IPFilter(deny file /does/not/exist)", 1, "rule 0: file /does/not/exist cannot be read"),
-        ("IPFilter(deny file)", 1, "rule 0: 'file' wants one name of a file behind it"),
+        ("IPFilter(deny file)", 1, "rule 0: 'file' needs the name of one file"),
         ("IPFilter(allow @10.0.0.0/8 any)", 1, "rule 0: destination prefix expected instead of 'any'"),
     ] {
         let found = complaint(element, outputs);

@@ -91,7 +91,7 @@ fn what_others_rely_on_cannot_change() {
     // No element reads the paint, so it is not set.
     let mut worker = start("InfiniteSource(LIMIT 3) -> Paint(7) -> p :: Print(x) -> Discard");
     let error = write(&mut worker, "p.config", "x, PRINTANNO true");
-    assert_eq!(error, Err("this would read annotations that nobody has set so far".into()));
+    assert_eq!(error, Err("this change reads annotations that no element has set so far".into()));
     write(&mut worker, "p.config", "y, 2").unwrap();
 }
 

@@ -118,7 +118,8 @@ fn locality(r: &Report) -> String {
     let mut text = String::from("\nlocality\n");
     row(&mut text, "SLF", format_args!("{:.3} packets per run of one flow", r.slf));
     let d = &r.spatial_distance;
-    let figures = format!("p25 {}, p50 {}, p75 {}, p99 {} packets of others", d.p25, d.p50, d.p75, d.p99);
+    let figures =
+        format!("p25 {}, p50 {}, p75 {}, p99 {} packets of other flows", d.p25, d.p50, d.p75, d.p99);
     row(&mut text, "between packets of a flow", figures);
     let d = &r.temporal_distance_ns;
     let [p25, p50, p75, p99] = [d.p25, d.p50, d.p75, d.p99].map(|time| span(time as f64));

@@ -155,7 +155,7 @@ pub(super) fn would_run(read: &Read, effort: Effort) -> Synthesized {
 fn prove_alone(read: &Read, graph: &Graph, effort: Effort) -> Proof {
     let other = match self::read(&lang::flatten(graph)) {
         Ok(other) => other,
-        Err(why) => return Proof::Different(format!("what was made of it cannot be read: {why}")),
+        Err(why) => return Proof::Different(format!("the synthesized configuration cannot be read: {why}")),
     };
     let pair = [read, &other];
     let options = Options { reasons: true, deadline: Some(Instant::now() + effort.time) };
@@ -184,7 +184,7 @@ pub(super) fn every_program(read: &Read) -> Synthesized {
 pub(super) fn prove(read: &Read, graph: &Graph, effort: Effort) -> Proof {
     let other = match self::read(&lang::flatten(graph)) {
         Ok(other) => other,
-        Err(why) => return Proof::Different(format!("what was made of it cannot be read: {why}")),
+        Err(why) => return Proof::Different(format!("the synthesized configuration cannot be read: {why}")),
     };
     proof_of(compare([read, &other], true, effort))
 }

@@ -270,7 +270,7 @@ fn name_of_place(place: Place, network: i32) -> Option<String> {
             16..20 => "IP destination",
             20..22 => "source port",
             22..24 => "destination port",
-            _ => "behind the ports",
+            _ => "after the ports",
         }
         .into(),
     )

@@ -66,7 +66,7 @@ impl Sheet {
         let Some(way) = Way::new(chain, program) else { return };
         self.heading(
             MARGIN,
-            &format!("Behind {}: {} elements", chain.nodes[region.from.0].name, way.steps.len()),
+            &format!("After {}: {} elements", chain.nodes[region.from.0].name, way.steps.len()),
         );
         let asked = way.questions(program);
         let (questions, classes) = (asked.len(), program.classes.len());

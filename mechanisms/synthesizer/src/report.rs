@@ -131,17 +131,14 @@ impl Report {
         }
         if !self.unprofitable.is_empty() {
             text.push_str(
-                "Left as they are, because a program would cost more (--all makes programs of those with four elements and more):\n",
+                "Not replaced, because a program would cost more (--all replaces those with four elements or more):\n",
             );
             for Unprofitable { from, output, elements } in &self.unprofitable {
-                let _ = writeln!(
-                    text,
-                    "  behind {from} [{output}]: up to {elements} elements one behind the other"
-                );
+                let _ = writeln!(text, "  after {from} [{output}]: up to {elements} elements in sequence");
             }
         }
         if !self.alone.is_empty() {
-            text.push_str("\nLeft to themselves:\n");
+            text.push_str("\nNot composed:\n");
             for Left { element, why } in &self.alone {
                 let _ = writeln!(text, "  {element}: {why}");
             }
@@ -165,7 +162,7 @@ impl RegionReport {
         let longest = self.classes.iter().map(|class| class.passes.len()).max().unwrap_or_default();
         let _ = writeln!(
             text,
-            "Behind {} [{}]: {} elements, up to {longest} of them one behind the other, become one classification and one \
+            "After {} [{}]: {} elements, up to {longest} of them in sequence, become one classification and one \
              operation",
             self.from,
             self.output,
@@ -257,7 +254,7 @@ pub fn dot(chain: &Chain, synthesis: &Synthesis, title: &str) -> String {
         let program = &region.program;
         let from = quoted(&chain.nodes[region.from.0].name);
         let _ =
-            writeln!(out, "  subgraph cluster{number} {{\n    label=\"behind {from} [{}]\";", region.from.1);
+            writeln!(out, "  subgraph cluster{number} {{\n    label=\"after {from} [{}]\";", region.from.1);
         let id = |next: Next| match next {
             Next::Node(node) => format!("s{number}n{node}"),
             Next::Class(class) => format!("s{number}c{class}"),

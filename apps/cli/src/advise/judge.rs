@@ -66,7 +66,7 @@ impl Verdict {
             Verdict::Pays => "pays",
             Verdict::Little => "pays little",
             Verdict::DoesNotPay => "does not pay",
-            Verdict::Unknown => "cannot be told",
+            Verdict::Unknown => "not known",
         }
     }
 
@@ -252,8 +252,8 @@ fn timeless(report: &Report) -> Option<String> {
         Some("there is only one packet".into())
     } else if behind >= BEHIND {
         Some(format!(
-            "{} of the packets have a time before that of a packet in front of them, so that it is not known when they \
-             came",
+            "{} of the packets have a time stamp before that of an earlier packet, so that their times of arrival are \
+             not known",
             percent(behind)
         ))
     } else if report.duration_s <= 0.0 {
@@ -276,16 +276,17 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
     };
     if report.packets_behind > 0 {
         notes.push(format!(
-            "{} have a time before that of a packet in front of them; the trace clock stands still until that has \
-             passed, so that they seem to come all at once",
+            "{} have a time stamp before that of an earlier packet; the trace clock stops until that time has passed, \
+             so that these packets seem to arrive together",
             counted(report.packets_behind, report.packets)
         ));
     }
     let (pure, damaged) = pure_acks(report);
     if damaged > 0 {
         notes.push(format!(
-            "{} that only acknowledge have wrong checksums, or these were not captured: COMPRESS leaves such packets \
-             alone; where a capture was made on the machine that sends, the network card writes checksums only behind it",
+            "{} that are pure ACKs have wrong checksums, or checksums that were not captured: COMPRESS does not \
+             change such packets; in a capture from the sending machine, the network card writes checksums after the \
+             capture point",
             counted(damaged, pure)
         ));
     }
@@ -372,9 +373,9 @@ fn of_delay(row: &Row, assumed: &Assumptions, core: f64, break_even_ns: f64) -> 
     let (switch, hold) = (assumed.flow_cost_ns, assumed.hold_cost_ns);
     if row.gain_ns <= 0.0 {
         let why = format!(
-            "{delay} us would save {saved} of the flow switches; if a switch costs the chain behind {switch} ns, that is \
-             {:.0} ns per packet, and holding one costs {hold:.0} ns: it pays where a switch costs {break_even_ns:.0} ns or \
-             more",
+            "{delay} us would save {saved} of the flow switches; if a switch costs the downstream chain {switch} ns, \
+             that is {:.0} ns per packet, and holding a packet costs {hold:.0} ns: a Reframer pays where a switch \
+             costs {break_even_ns:.0} ns or more",
             row.gain_ns + hold
         );
         return (Verdict::DoesNotPay, why);
@@ -433,7 +434,7 @@ pub(super) fn elephants(
             Choice { verdict: Verdict::Pays, why, best: row.elephants, rows }
         }
         None => {
-            let why = "what the small flows gain would be lost, or there are too few of them".into();
+            let why = "the gain for small flows would be lost, or there are too few small flows".into();
             Choice { verdict: Verdict::DoesNotPay, why, best: 0, rows }
         }
     }
@@ -505,17 +506,17 @@ pub(super) fn acks(report: &Report, delay_us: u32, outcome: &Outcome) -> Acks {
     let judged = if let Some(why) = untold(report) {
         unknown(why)
     } else if pure == 0 {
-        Judged { verdict: Verdict::DoesNotPay, why: "no packet only acknowledges".into() }
+        Judged { verdict: Verdict::DoesNotPay, why: "there are no pure ACKs".into() }
     } else if let Some(why) = timeless(report) {
         unknown(why)
     } else if damaged >= DAMAGED {
         unknown(format!(
-            "the checksums of {} of the packets that only acknowledge are wrong or were not captured",
+            "the checksums of {} of the pure ACKs are wrong or were not captured",
             percent(damaged)
         ))
     } else {
         let why = format!(
-            "of {} packets that only acknowledge, {} are superfluous if packets wait {delay_us} us: {} of all packets",
+            "of {} pure ACKs, {} are superfluous if packets wait {delay_us} us: {} of all packets",
             trace::text::grouped(pure),
             trace::text::grouped(outcome.coalesced),
             percent(removed)
@@ -539,7 +540,7 @@ pub(super) fn sorting(report: &Report, delay_us: u32, outcome: &Outcome) -> Sort
     } else {
         let why = format!(
             "{} of the TCP segments are out of order, {} of these probably lost and sent again; if packets wait \
-             {delay_us} us, {} are put in front of later ones: {} of all segments",
+             {delay_us} us, {} are moved ahead of later segments: {} of all segments",
             percent(report.tcp_reordered_ratio),
             percent(late),
             trace::text::grouped(outcome.mended),
@@ -568,7 +569,7 @@ pub(super) fn slicing(report: &Report) -> Slicing {
         why += &format!("; but how fast they come is not known: {reason}");
     } else if verdict == Verdict::Pays && report.bits_per_s < FAST {
         verdict = Verdict::Little;
-        why += &format!("; {}bit/s are moved without effort", trace::text::prefixed(report.bits_per_s));
+        why += &format!("; {}bit/s cost little to move", trace::text::prefixed(report.bits_per_s));
     }
     Slicing { judged: Judged { verdict, why }, packets, bytes }
 }

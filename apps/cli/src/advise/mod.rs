@@ -21,8 +21,9 @@ use crate::{FAILURE, print};
 /// The arguments of `advise`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-The capture is read four times: once to analyse it, and up to three times through Reframers under its own clock, so that \
-their figures are those of the element. docs/advise.md says what is measured, what is assumed and what the JSON holds.")]
+The capture is read up to four times: once for the analysis, and up to three times through Reframers on the trace \
+clock, so that the element itself is measured. docs/advise.md describes the measured figures, the assumptions and the \
+JSON report.")]
 pub(crate) struct Args {
     /// The capture: pcap or pcapng, plain, gzip or zstd
     #[arg(value_name = "TRACE", required_unless_present = "json")]
@@ -70,7 +71,7 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
     }
     if is_stream(&trace) || (trace.exists() && !trace.is_file()) {
         let name = trace.display();
-        crate::tell(format_args!("{name}: it has to be read several times; save it to a file first"));
+        crate::tell(format_args!("{name}: a stream cannot be read several times; save it to a file first"));
         return ExitCode::from(2);
     }
     if !analyze::can_write(args.json.iter().chain(&args.output)) {
@@ -80,7 +81,7 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
         && is_same(output, json)
     {
         let name = output.display();
-        crate::tell(format_args!("{name}: -o and --json would write one over the other; name two files"));
+        crate::tell(format_args!("{name}: -o and --json name the same file; name two files"));
         return ExitCode::from(2);
     }
     let begun = origin::begin(None);

@@ -53,7 +53,7 @@ fn head(text: &mut String, what: &str) {
     let _ = writeln!(
         text,
         "  {what:>10} {:>8} {:>9} {:>7} {:>11} {:>10} {:>9} {:>9} {:>9}",
-        "SLF", "switches", "burst", "mean delay", "p99", "in vain", "held", "gain"
+        "SLF", "switches", "burst", "mean delay", "p99", "wasted", "held", "gain"
     );
     let _ = writeln!(
         text,
@@ -103,7 +103,7 @@ impl Advice {
         }
         let a = self.assumptions;
         let assumed = format!(
-            "if a flow switch costs the chain behind {} ns, and holding a packet {} ns among {} flows",
+            "if a flow switch costs the downstream chain {} ns, and holding a packet {} ns among {} flows",
             a.flow_cost_ns,
             a.hold_cost_ns,
             grouped(self.flows)
@@ -138,7 +138,7 @@ impl Advice {
         let judged: [(&str, &Judged); 4] = [
             ("COMPRESS (dropping superfluous ACKs)", &self.ack_coalescing.judged),
             ("REORDER (TCP segments in order)", &self.sorting.judged),
-            ("Slicing (leaving payloads aside)", &self.slicing.judged),
+            ("Slicing (parking payloads)", &self.slicing.judged),
             ("Spraying (packets of a flow over all cores)", &self.spraying.judged),
         ];
         for (what, judged) in judged {
@@ -161,13 +161,13 @@ impl Advice {
     /// Describes the results of the configuration as a whole.
     fn configured(&self, row: &Row) -> String {
         let mut text = format!(
-            "tried: {} of the flow switches saved, SLF {:.3} behind the reframer, mean delay {:.1} us",
+            "tried: {} of the flow switches saved, SLF {:.3} after the reframer, mean delay {:.1} us",
             percent(row.saved_switches),
             row.slf,
             row.mean_delay_us
         );
         if row.coalesced > 0 {
-            text += &format!(", {} ACKs dropped, which are in no run any more", grouped(row.coalesced));
+            text += &format!(", {} ACKs dropped, which no longer count in runs", grouped(row.coalesced));
         }
         if row.mended > 0 {
             text += &format!(", {} segments put in order", grouped(row.mended));
@@ -205,10 +205,11 @@ impl Advice {
     fn purpose(&self) -> String {
         let alone = match self.reframer.verdict {
             Verdict::Pays | Verdict::Little => {
-                return "// What stands behind the reframer finds the packets of a flow together.\n".into();
+                return "// Elements downstream of the reframer receive the packets of a flow together.\n"
+                    .into();
             }
             Verdict::DoesNotPay => "for the order of flows alone it does not pay",
-            Verdict::Unknown => "whether it pays for the order of flows cannot be told",
+            Verdict::Unknown => "its benefit for the order of flows is not known",
         };
         let uses = [
             (self.ack_coalescing.judged.verdict, "drop superfluous ACKs"),
@@ -227,12 +228,12 @@ impl Advice {
                 text += &self.purpose();
                 let _ = writeln!(
                     text,
-                    "// To have packets wait by the capture's own time: tidegate run --clock trace FILE. The SLF behind the\n\
+                    "// To hold packets in the time of the capture: tidegate run --clock trace FILE. The SLF after the\n\
                      // reframer is then {:.3}.",
                     row.slf
                 );
             }
-            (None, Verdict::Unknown) => text += "// Whether a Reframer pays here cannot be told.\n",
+            (None, Verdict::Unknown) => text += "// It is not known if a Reframer pays here.\n",
             (None, _) => text += "// A Reframer does not pay here.\n",
         }
         let _ = write!(text, "\ndefine($IN {name}, $OUT advised-out.pcap)\n\nFromDump($IN)\n");
@@ -245,7 +246,7 @@ impl Advice {
         text +=
             "    // your elements\n    -> out :: ToDump($OUT, SNAPLEN 0);\n\nDriverManager(\n    pause,\n";
         if arguments.is_some() {
-            text += "    print \"SLF $(reframer.slf_in), behind the reframer $(reframer.slf_out)\",\n";
+            text += "    print \"SLF $(reframer.slf_in), after the reframer $(reframer.slf_out)\",\n";
         }
         text += "    print \"$(out.count) packets written\")\n";
         text

@@ -193,7 +193,7 @@ fn option(asked: &mut Asked, name: &str, negated: bool, value: Option<String>) -
         }
         "memory" => {
             let size =
-                memory::parse_size(&value).map_err(|told| usage(&format!("--memory {value}: {told}")))?;
+                memory::parse_size(&value).map_err(|why| usage(&format!("--memory {value}: {why}")))?;
             asked.memory = Some(size);
         }
         "version" => {
@@ -399,9 +399,9 @@ fn rebuild(asked: &Asked, successors: Successors) -> Rebuild {
             Some(_) => problems.iter().map(|problem| problem.render(&sources)).collect(),
             None => clicks_words(problems, &sources),
         };
-        let told = words(&problems);
-        let Some((plan, configured)) = built else { return Err(told.trim_end().to_string()) };
-        crate::show(format_args!("{told}"));
+        let said = words(&problems);
+        let Some((plan, configured)) = built else { return Err(said.trim_end().to_string()) };
+        crate::show(format_args!("{said}"));
         let tell = move |problem: &Problem| words(slice::from_ref(problem)).trim_end().to_string();
         Ok(Rebuilt { plan, configured, text, tell: Box::new(tell) })
     })

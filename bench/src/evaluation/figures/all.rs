@@ -107,14 +107,16 @@ pub(super) fn all(run: &Run<'_>) -> Result<Outcome, String> {
     let finding = Finding {
         paper: "each paper removes one waste; none measures them together.".into(),
         here: format!(
-            "the chain alone costs {:.0} ns per packet, with all mechanisms {:.0}; without Juggler {:.0}, Reframer {:.0}, slicer {:.0}, \
-             synthesizer {:.0}. Of {:.0} bytes of a packet {:.0} come to the chain. Two workers carry {speedup:.2} times what one does.",
+            "the chain alone costs {:.0} ns per packet, with all mechanisms {:.0}; without Juggler {:.0}, Reframer \
+             {:.0}, slicer {:.0}, synthesizer {:.0}. Of {:.0} bytes of a packet {:.0} reach the chain. Two workers \
+             carry {speedup:.2} times as much as one.",
             costs[0].y, costs[1].y, costs[2].y, costs[3].y, costs[4].y, costs[5].y, bytes[0].y, bytes[1].y
         ),
         bound: format!(
-            "on one core and in memory, holding, putting in order and slicing cost time and save none: they pay where something behind \
-             them is dear, an application's TCP, cold caches, a boundary that copies (the figures of their papers). A program costs as \
-             much as some ten elements, more than this chain has. {} here.",
+            "on one core and in memory, holding, restoring order and slicing cost time and save none: they pay if \
+             something downstream is expensive, such as an application's TCP, cold caches, or a boundary that copies \
+             (the figures of their papers). A program costs as much as some ten elements, more than this chain has. \
+             {} here.",
             gains(&costs)
         ),
     };
@@ -132,7 +134,7 @@ pub(super) fn all(run: &Run<'_>) -> Result<Outcome, String> {
         panel("Throughput on one core", Axis::linear("throughput, Gb/s").more_is_better(), rates),
         panel("Mean latency", Axis::log("latency, µs").less_is_better(), latencies),
         panel(
-            "Bytes of a packet that come to the chain",
+            "Bytes of a packet that reach the chain",
             Axis::linear("bytes of a packet").less_is_better(),
             bytes,
         ),
@@ -148,7 +150,7 @@ fn gains(costs: &[Point]) -> String {
     let without = costs.iter().zip(WAYS).skip(2).filter(|(cost, _)| cost.y > costs[1].y);
     let names: Vec<&str> = without.map(|(_, (name, ..))| name.trim_start_matches("without ")).collect();
     match &names[..] {
-        [] => "None of them is a gain".into(),
+        [] => "None of the mechanisms is a gain".into(),
         names => format!("A gain is {}", names.join(", ")),
     }
 }

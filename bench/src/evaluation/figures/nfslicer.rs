@@ -87,8 +87,9 @@ fn table(first: &[&str], cells: &[Experiment<'_>], all: &[Vec<Probed>]) -> Table
     table
 }
 
-const BOUND: &str = "the boundary is a virtual cable between two namespaces, at which the kernel's work per packet, not the copy of its \
-                     bytes, is most of the time; both sides, the kernel and the probes share two cores.";
+const BOUND: &str = "the boundary is a virtual cable between two namespaces, where the kernel's work per packet, and \
+                     not the copy of its bytes, takes most of the time; both sides, the kernel and the probes share \
+                     two cores.";
 
 /// Measures the latency of each function over sizes, and over load.
 pub(super) fn latency(run: &Run<'_>) -> Result<Outcome, String> {
@@ -160,12 +161,14 @@ pub(super) fn latency(run: &Run<'_>) -> Result<Outcome, String> {
         place.map_or(f64::NAN, |place| of(&of_sizes[place], what))
     };
     let finding = Finding {
-        paper: "beside 4 Mpps of 1518 bytes probes through an L2 forwarder take 6.0 µs (median) and 7.3 (90th percentile), sliced as little as \
-                 beside 64 bytes, about 5; the dearer the function, the smaller the difference."
+        paper: "with 4 Mpps of 1518 bytes as load, probes through an L2 forwarder take 6.0 µs (median) and 7.3 (90th \
+                percentile), and sliced as little as with a load of 64 bytes, about 5; the more expensive the \
+                function, the smaller the difference."
             .into(),
         here: format!(
-            "beside {} thousand packets of 1514 bytes a second probes through an L2 forwarder take {:.0} µs (median) and {:.0} (90th percentile), \
-             sliced {:.0} and {:.0}; through firewall and NAT {:.0}, sliced {:.0}.",
+            "with a load of {} thousand packets of 1514 bytes a second, probes through an L2 forwarder take {:.0} µs \
+             (median) and {:.0} (90th percentile), sliced {:.0} and {:.0}; through firewall and NAT {:.0}, sliced \
+             {:.0}.",
             RATE / 1000,
             at("L2 forwarder, whole", |p| p.p50),
             at("L2 forwarder, whole", |p| p.p90),
@@ -222,7 +225,7 @@ pub(super) fn fraction(run: &Run<'_>) -> Result<Outcome, String> {
     let all = measure(run, &cells)?;
     let panel = |title: &str, y, series| Panel {
         title: title.into(),
-        x: Axis::linear("% of the payload left aside"),
+        x: Axis::linear("% of the payload parked"),
         y,
         series,
     };
@@ -234,8 +237,8 @@ pub(super) fn fraction(run: &Run<'_>) -> Result<Outcome, String> {
     let panels = vec![
         panel("Probes, mean", Axis::linear("latency, µs").less_is_better(), means),
         panel(
-            "Probes, mean, nothing aside = 1",
-            Axis::linear("latency, nothing aside = 1").less_is_better(),
+            "Probes, mean, nothing parked = 1",
+            Axis::linear("latency, nothing parked = 1").less_is_better(),
             shares,
         ),
         panel(
@@ -247,9 +250,11 @@ pub(super) fn fraction(run: &Run<'_>) -> Result<Outcome, String> {
     let mean = |place: usize| of(&all[place], |p| p.mean);
     let last = parts.len() - 1;
     let finding = Finding {
-        paper: "latency falls in proportion to what is left aside: 160 and 320 bytes, as switches park, leave a gap of several times.".into(),
+        paper: "latency falls in proportion to the parked part; 160 and 320 bytes, as switches park, leave a gap of \
+                several times.".into(),
         here: format!(
-            "with all of the payload aside probes through an L2 forwarder take {:.0} µs in place of {:.0}, with a ninth {:.0}.",
+            "with the whole payload parked probes through an L2 forwarder take {:.0} µs instead of {:.0}, with a \
+             ninth parked {:.0}.",
             mean(last),
             mean(0),
             mean(1.min(last))
@@ -285,10 +290,10 @@ pub(super) fn bytes(run: &Run<'_>) -> Result<Outcome, String> {
     let as_they_are = as_they_are.last().map_or(0.0, |(cells, _)| cells[0].x);
     let (whole, sliced) = (of(&all[last - 1], |p| p.bytes), of(&all[last], |p| p.bytes));
     let finding = Finding {
-        paper: "what crosses PCIe does not depend on the size of packets any more.".into(),
+        paper: "the number of bytes that cross PCIe does not depend on the size of packets any more.".into(),
         here: format!(
-            "{sliced:.0} bytes cross for a packet of {whole:.0} ({:.0} times fewer), and for any of more than {as_they_are:.0}, up to which \
-             packets stay whole.",
+            "{sliced:.0} bytes cross for a packet of {whole:.0} ({:.0} times fewer), and for any packet of more than \
+             {as_they_are:.0} bytes; shorter packets stay whole.",
             whole / sliced
         ),
         bound: String::new(),

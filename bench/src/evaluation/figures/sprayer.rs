@@ -77,7 +77,7 @@ pub(super) fn spreading(run: &Run<'_>) -> Result<Outcome, String> {
         ),
         panel(
             "8: 99th percentile of latency, simulated",
-            Axis::linear("load, % of what one worker bears"),
+            Axis::linear("load, % of the capacity of one worker"),
             Axis::log("latency, µs").less_is_better(),
             series(&latency, |row| point(row, "load", row.latency_us.map_or(f64::NAN, |[_, most]| most))),
         ),
@@ -109,20 +109,23 @@ pub(super) fn spreading(run: &Run<'_>) -> Result<Outcome, String> {
     });
     let [spray70, rss70] = at70;
     let finding = Finding {
-        paper: "with one connection and work per packet, spraying on eight cores is several times as fast as RSS, whose rate is that of \
-                 one; its 99th percentile is lower, and its fairness 1.0 whatever the number of flows."
+        paper: "with one connection and work per packet, spraying on eight cores is several times as fast as RSS, \
+                whose rate is that of one core; its 99th percentile is lower, and its fairness is 1.0 whatever the \
+                number of flows."
             .into(),
         here: format!(
-            "with one connection and 10,000 cycles two workers carry {:.2} times as much spread as by RSS (measured), eight {:.1} times \
-             and 64 {:.1} times (simulated); at 70 % load the 99th percentile is {:.0} µs in place of {:.0}.",
+            "with one connection and 10,000 cycles two workers carry {:.2} times as much spread as with RSS \
+             (measured), eight {:.1} times and 64 {:.1} times (simulated); at 70 % load the 99th percentile is {:.0} \
+             µs instead of {:.0}.",
             rss.ns_per_packet / two.ns_per_packet,
             spray8? / rss8?,
             spray64? / rss64?,
             spray70?,
             rss70?
         ),
-        bound: "there are two cores here; more are a simulation of the same policies with costs measured on two, which is held to the \
-                 measurement. With next to no work, spreading costs more than it brings, which is why `auto` decides."
+        bound: "the machine has two cores; more cores are a simulation of the same policies with costs measured on \
+                two, which is compared with the measurement. With hardly any work per packet, spreading costs more \
+                than it brings; therefore `auto` decides."
             .into(),
     };
     Ok(Outcome { table: Table::of_costs(&rows), panels, finding })
@@ -161,14 +164,14 @@ pub(super) fn parts(run: &Run<'_>) -> Result<Outcome, String> {
             Axis::log("rate, million packets/s").more_is_better(),
             lines(|p| p.cores, |p| p.mpps),
         ),
-        panel("Behind a later one, simulated", cores(), late(), lines(|p| p.cores, |p| p.reordered)),
+        panel("Out of order, simulated", cores(), late(), lines(|p| p.cores, |p| p.reordered)),
         panel(
             "Bursts: 99th percentile of latency, simulated",
             gap(),
             Axis::log("latency, µs").less_is_better(),
             lines(|p| p.gap, |p| p.p99_us),
         ),
-        panel("Bursts: behind a later one, simulated", gap(), late(), lines(|p| p.gap, |p| p.reordered)),
+        panel("Bursts: out of order, simulated", gap(), late(), lines(|p| p.gap, |p| p.reordered)),
     ];
     let of = |workers: u64, cores: Option<u64>, gap: Option<u64>| {
         let found = parts.iter().find(|part| (part.workers, part.cores, part.gap) == (workers, cores, gap));
@@ -179,13 +182,15 @@ pub(super) fn parts(run: &Run<'_>) -> Result<Outcome, String> {
     let finding = Finding {
         paper: "spreading over a subset of the cores, and flowlets, are future work that should reorder less; neither is measured.".into(),
         here: format!(
-            "of 64 workers 1, 4 and all carry {:.2}, {:.2} and {:.1} million packets of one connection per second, of which {:.0}, {:.0} and \
-             {:.0} of 1000 leave behind a later one. At 70 % of what one worker bears, 99 of 100 packets take {:.0} µs if each goes to the \
-             next of eight, {:.0} of 1000 out of order, and {:.0} µs behind pauses of 20 µs, {:.0} out of order.",
+            "with 1, 4 and all of 64 workers, {:.2}, {:.2} and {:.1} million packets of one connection per second are \
+             carried, of which {:.0}, {:.0} and {:.0} of 1000 leave after a later packet. At 70 % of one worker's \
+             capacity, 99 of 100 packets take {:.0} µs if each packet goes to the next of eight workers, with {:.0} \
+             of 1000 out of order; with flowlets after pauses of 20 µs they take {:.0} µs, with {:.0} out of order.",
             one.mpps, four.mpps, all.mpps, one.reordered, four.reordered, all.reordered,
             each.p99_us, each.reordered, bursts.p99_us, bursts.reordered
         ),
-        bound: "a simulation of the policies with costs measured on two workers; packets come at random times, not in bursts.".into(),
+        bound: "this is a simulation of the policies with costs measured on two workers; packets come at random \
+                times, not in bursts.".into(),
     };
     Ok(Outcome { table, panels, finding })
 }
@@ -196,8 +201,8 @@ pub(super) fn connections(run: &Run<'_>) -> Result<Outcome, String> {
     let rows = devices::run_connections(&run.settings)?;
     let way = |row: &Row| {
         let order = word(row, "order");
-        let behind = if order == "none" { String::new() } else { format!(", {order}") };
-        format!("{}{behind}", steering(row))
+        let order = if order == "none" { String::new() } else { format!(", {order}") };
+        format!("{}{order}", steering(row))
     };
     let columns = [
         "steering",
@@ -259,8 +264,8 @@ pub(super) fn connections(run: &Run<'_>) -> Result<Outcome, String> {
     let finding = Finding {
         paper: "one TCP connection gains from spraying although packets are reordered; with many connections RSS is slightly faster.".into(),
         here: format!(
-            "with the most work one connection carries {:.2} Gb/s by RSS, {:.2} spread, {:.2} spread with the order kept, {:.2} spread with \
-             Juggler behind it.",
+            "with the most work one connection carries {:.2} Gb/s with RSS, {:.2} spread, {:.2} spread with the order \
+             kept, {:.2} spread with a Juggler downstream.",
             of("rss", "none"),
             of("spray", "none"),
             of("spray", "keep"),

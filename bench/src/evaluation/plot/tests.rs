@@ -62,7 +62,7 @@ fn everything_is_in_the_picture() {
         "second",
         "load",
         "floor",
-        "Points: medians, bars: quartiles; grey marks and dashes: what a paper reports; grey, thin: the floor",
+        "Points: medians, bars: quartiles; grey marks and dashes: values of a paper; grey, thin: the floor",
     ];
     for said in said {
         assert!(text.contains(said), "{said} is not in {text}");

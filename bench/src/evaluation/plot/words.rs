@@ -23,7 +23,7 @@ pub(super) fn caption(panels: &[Panel]) -> String {
         parts.push("points: one value each, without quartiles".into());
     }
     if has(Kind::Paper) {
-        parts.push("grey marks and dashes: what a paper reports".into());
+        parts.push("grey marks and dashes: values of a paper".into());
     }
     if has(Kind::Guide) {
         parts.push("grey, dotted: computed".into());

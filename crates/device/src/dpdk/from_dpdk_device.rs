@@ -224,9 +224,9 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let wanted = read_wanted(args, false);
     let promiscuous = args.or("PROMISC", true);
     for (name, instead) in [
-        ("VLAN_FILTER", "put a Classifier behind"),
-        ("VLAN_STRIP", "put a StripEtherVLANHeader behind"),
-        ("VLAN_EXTEND", "put a Classifier behind"),
+        ("VLAN_FILTER", "put a Classifier downstream"),
+        ("VLAN_STRIP", "put a StripEtherVLANHeader downstream"),
+        ("VLAN_EXTEND", "put a Classifier downstream"),
         ("LRO", "frames are as they were sent"),
         ("JUMBO", "frames have at most 2112 bytes"),
     ] {
@@ -255,7 +255,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     }
     match args.or("MODE", String::new()).as_str() {
         "" | "rss" | "none" => {}
-        mode => args.error(format!("MODE {mode} is not there; rss and none are")),
+        mode => args.error(format!("MODE {mode} is not supported; rss or none expected")),
     }
     match args.or("PAUSE", String::from("unset")).as_str() {
         "unset" | "none" => {}

@@ -196,10 +196,10 @@ impl ToDpdkDevice {
             DropReason::TooLarge => format_args!("a frame of {length} bytes is longer than the port carries"),
             DropReason::TooShort => format_args!("a packet of {length} bytes is too short for a frame"),
             DropReason::SendQueueFull => {
-                format_args!("its send queue is full; a Queue in front lets packets wait")
+                format_args!("its send queue is full; put a Queue upstream to hold packets")
             }
             DropReason::NoBuffer => {
-                format_args!("there is no free buffer for a packet; more memory has more")
+                format_args!("there is no free buffer for a packet; give DPDK more memory with `-m`")
             }
             _ => format_args!("there is no such port"),
         };

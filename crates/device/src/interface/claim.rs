@@ -44,8 +44,8 @@ impl Claim {
             Err(Refused::Other(process)) => {
                 let process = process.map(|number| format!(" (process {number})")).unwrap_or_default();
                 Err(format!(
-                    "{device}: another tidegate{process} receives from it, and packets would be forwarded twice; \
-                     end it, or write SHARED true to receive beside it"
+                    "{device}: another tidegate{process} receives from it, and packets would be forwarded twice; end \
+                     that process, or write SHARED true to receive in both"
                 ))
             }
         }

@@ -161,7 +161,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     match (filter.as_deref(), method.as_deref()) {
         (None | Some(""), _) => {}
         (_, Some("LINUX" | "NETMAP")) => args.warn("not using METHOD PCAP, BPF filter ignored"),
-        _ => args.error("BPF_FILTER: not supported; put a Classifier or an IPClassifier behind FromDevice"),
+        _ => args.error("BPF_FILTER: not supported; put a Classifier or an IPClassifier after FromDevice"),
     }
     let steering: Option<String> = args.get("STEERING");
     let steering = Steering::new(steering.as_deref(), args.setup.spreading.as_deref()).unwrap_or_else(|| {

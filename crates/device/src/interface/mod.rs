@@ -46,7 +46,7 @@ fn read_method(args: &mut Args<'_>, name: &'static str) -> Option<String> {
     if !METHODS.contains(&method.as_str()) {
         args.error("bad METHOD");
     } else if method != "LINUX" {
-        args.warn(format!("METHOD {method} is not there, using LINUX"));
+        args.warn(format!("METHOD {method} is not supported, using LINUX"));
     }
     Some(method)
 }

@@ -202,7 +202,7 @@ impl OutLink {
                 self.losses.count(cx, device, loss, Some(text));
             }
             DropReason::SendQueueFull => {
-                let text = format_args!("its send queue is full; a Queue in front lets packets wait");
+                let text = format_args!("its send queue is full; put a Queue upstream to hold packets");
                 self.losses.count(cx, device, loss, Some(text));
             }
             DropReason::NoBuffer => {
@@ -282,7 +282,7 @@ impl OutLink {
     #[cold]
     fn cut(&mut self, cx: &mut Cx<'_>) {
         self.is_down = true;
-        self.say(cx, format_args!("has no carrier: nobody is at the other end"));
+        self.say(cx, format_args!("has no carrier: the other end is not connected"));
     }
 
     /// True if the interface has a carrier.

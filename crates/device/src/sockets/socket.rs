@@ -103,7 +103,7 @@ pub static CLASS: Class = Class {
         "UDP, 127.0.0.1, 9 -> 1/0",
         "UDP, 0.0.0.0, 9, CLIENT true -> 1/1",
         "TCP, 127.0.0.1, 0 -> 1/1",
-        "UNIX_DGRAM, \"\\<00>nobody\", CLIENT true -> 1/0",
+        "UNIX_DGRAM, \"\\<00>absent\", CLIENT true -> 1/0",
     ],
     build: |args| {
         let kind = args.required::<String>("TYPE").to_ascii_uppercase();

@@ -104,7 +104,10 @@ impl Interface {
     pub(super) fn expect(&self, element: ElementId, wanted: &Wanted) -> Result<(), String> {
         let mut state = lock(&self.state);
         if state.receivers.iter().any(|(_, other)| other.mode != wanted.mode) {
-            return Err(format!("MODE: another FromXDP({}) has another", self.device));
+            return Err(format!(
+                "MODE: conflicts with another FromXDP on {}; give both the same MODE",
+                self.device
+            ));
         }
         if !state.receivers.iter().any(|&(id, _)| id == element) {
             state.receivers.push((element, wanted.clone()));

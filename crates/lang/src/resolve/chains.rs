@@ -96,13 +96,13 @@ impl<'s> Resolver<'s, '_> {
             if let (true, false, Some(ports)) = (is_first, is_missing, &element.left) {
                 self.error(
                     Diagnostic::error(ports.span, "input ports useless at start of chain")
-                        .with_hint("output ports stand behind the element"),
+                        .with_hint("write output ports after the element"),
                 );
             }
             if let (true, Some(ports)) = (is_last, &element.right) {
                 self.error(
                     Diagnostic::error(ports.span, "output ports useless at end of chain")
-                        .with_hint("input ports stand before the element"),
+                        .with_hint("write input ports before the element"),
                 );
             }
             out.push(resolved);

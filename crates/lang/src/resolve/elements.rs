@@ -32,7 +32,7 @@ impl<'s> Resolver<'s, '_> {
         if !scope.pseudo.is_empty() && (text == "input" || text == "output") {
             self.error(
                 Diagnostic::error(name, format!("redeclaration of element '{text}'"))
-                    .with_hint(format!("'{text}' stands for the ports of the compound element or group")),
+                    .with_hint(format!("'{text}' is the name of the ports of the compound element or group")),
             );
             return scope.slot(text, SlotKind::Lost, span);
         }
@@ -41,7 +41,7 @@ impl<'s> Resolver<'s, '_> {
             self.error(
                 Diagnostic::error(name, format!("redeclaration of element '{text}'"))
                     .with_related(first, format!("element '{text}' previously declared here"))
-                    .with_hint("give one of them another name"),
+                    .with_hint("give one of the two another name"),
             );
             return slot;
         }

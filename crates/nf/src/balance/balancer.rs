@@ -298,7 +298,7 @@ impl<P: Place> Balancer<P> {
             return Err(format!("{} {} given twice", P::WHAT, twice.1));
         }
         if settings.active > places.len() {
-            return Err("NSERVER: there are not so many servers".into());
+            return Err(format!("NSERVER: only {} servers are given", places.len()));
         }
         let flows = Flows::new(settings.capacity).map_err(|error| format!("CAPACITY: {error}"))?;
         let connections = reserved(settings.capacity);
@@ -655,9 +655,7 @@ impl<P: Place> Balancer<P> {
     fn write(&mut self, name: &str, place: &P) -> Result<(), String> {
         let Some(number) = self.places().position(|known| known == place) else {
             let what = P::WHAT;
-            return Err(format!(
-                "no {what} {place}: only those of the configuration; 'config' can give more"
-            ));
+            return Err(format!("{what} {place} is not configured; write 'config' to add more"));
         };
         self.servers[number].is_active = name == "add_server";
         self.update_choice();

@@ -49,7 +49,7 @@ impl Element for UnstripAnno {
     fn effects(&self) -> Effects {
         let reads = [annotation(self.place, 2)];
         let mut effects = vague_effects(Base::Data, &reads);
-        let refused = when("no room in front", &reads, Target::Drop(DropReason::NoHeadroom));
+        let refused = when("no headroom", &reads, Target::Drop(DropReason::NoHeadroom));
         effects.cases.insert(0, refused);
         effects
     }

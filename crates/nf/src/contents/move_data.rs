@@ -93,7 +93,7 @@ impl Element for MoveData {
         let copy = Action::Set(to.clone(), Value::Copy(from.clone()));
         let mut cases = vec![Case::new(fits, Target::Output(0)).with(copy)];
         if self.grow {
-            let copy = pure(to, "copy behind the end", &[from, Field::Length]);
+            let copy = pure(to, "copy after the end", &[from, Field::Length]);
             let grown = Action::Resize(vec![Field::Length]);
             cases.push(Case::new(has, Target::Output(0)).with(copy).with(grown));
         }

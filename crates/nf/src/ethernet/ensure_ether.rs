@@ -116,7 +116,7 @@ impl Element for EnsureEther {
         let mac = pure(Field::HeaderOffset(Base::Mac), "before the network header", &[]);
         let mut effects =
             Effects::cases(vec![has, otherwise(vec![Action::Strip(-(LENGTH as i32)), header, mac])]);
-        effects.opaque = Some("looks at stripped bytes in front of the packet");
+        effects.opaque = Some("reads stripped bytes before the packet");
         effects
     }
 

@@ -106,7 +106,7 @@ impl HeaderCheck for CheckIp6Header {
         // The length of extension headers is not bounded, so the position depends on the whole payload.
         let transport = Field::HeaderOffset(Base::Transport);
         let transport = match self.extensions {
-            true => pure(transport, "behind the IPv6 headers", &[Field::Payload]),
+            true => pure(transport, "after the IPv6 headers", &[Field::Payload]),
             false => header_at(Base::Transport, self.offset + ipv6::Header::LEN),
         };
         let end = Action::Set(Field::Length, Value::Number(end));

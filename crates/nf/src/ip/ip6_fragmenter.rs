@@ -273,7 +273,7 @@ impl Element for Ip6Fragmenter {
             starts: Some(Header::Ipv6),
             when: Filter::One(cases.iter().map(|case| case.when.clone()).collect()).not(),
         };
-        let at = |base| pure(Field::HeaderOffset(base), "in front of the fragment header", &reads);
+        let at = |base| pure(Field::HeaderOffset(base), "before the fragment header", &reads);
         let first = [
             pure(Field::Payload, "first fragment", &reads),
             pure(Field::HeaderOffset(Base::Mac), "as before", &[Field::HeaderOffset(Base::Mac)]),

@@ -173,7 +173,7 @@ pub(super) fn effects(desk: &Translation) -> Effects {
     let key = key(flavour);
     for (input, spec) in desk.specs.iter().enumerate() {
         if let (true, Spec::Drop | Spec::Pass(_)) = (desk.sharing.filters_independently, spec) {
-            let Case { when, .. } = when("is for a port of somebody inside", &key, somewhere);
+            let Case { when, .. } = when("is for a port of an inside host", &key, somewhere);
             changing(&when, Some(input), ANY, true, somewhere);
         }
     }

@@ -339,11 +339,11 @@ impl Element for FtpPortMapper {
         case.actions.extend(changed);
         let short = when("grows beyond the slot", &reads, Target::Drop(DropReason::TooLong));
         let others = element::effects::Case::new(ipv4_of_protocol(ip_protocol::TCP).not(), Target::Output(0));
-        let reason = "the mappings are those of other elements";
+        let reason = "other elements own the mappings";
         let cases = vec![others, short, case, otherwise(Vec::new())];
         Effects { opaque: Some(reason), ..Effects::cases(cases) }
             .depending_on(Depends::Time)
-            .sharing("mappings of others")
+            .sharing("mappings of other elements")
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

@@ -211,7 +211,7 @@ impl Element for IcmpRewriter {
         let translated = Case { actions, ..when("quotes a packet of a mapping", &reads, somewhere) };
         let is_icmp = Filter::equals(wire_field::IP_PROTOCOL, ip_protocol::ICMP.into());
         let state = State {
-            table: "mappings of others",
+            table: "mappings of other elements",
             key: vec![bytes(Base::Transport, 16, 16)],
             both_directions: true,
             access: element::effects::Access::Read,
@@ -223,7 +223,7 @@ impl Element for IcmpRewriter {
             translated,
             Case::new(Filter::Any, aside),
         ];
-        let reason = "the mappings are those of other elements";
+        let reason = "other elements own the mappings";
         let beside = self.maps.iter().map(|map| map.element).collect();
         Effects { state: vec![state], opaque: Some(reason), beside, ..Effects::cases(cases) }
             .depending_on(Depends::Time)

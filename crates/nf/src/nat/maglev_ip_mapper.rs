@@ -142,7 +142,7 @@ impl Element for MaglevIpMapper {
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
         let number = usize::parse(value, &cx.place()).map_err(|_| "expected number of a pattern")?;
-        let active = self.active.get_mut(number).ok_or("there are not so many patterns")?;
+        let active = self.active.get_mut(number).ok_or("no pattern has this number")?;
         *active = name == "add_server";
         self.update_choice();
         Ok(())

@@ -57,9 +57,8 @@ pub static CLASS: Class = Class {
                     patterns.push((*argument, words[..words.len() - 1].join(" ")));
                 }
                 None => {
-                    let text = format!(
-                        "a number from 0 to {MOST_ID} is wanted behind the outputs, the pattern's own"
-                    );
+                    let text =
+                        format!("a number from 0 to {MOST_ID} expected after the outputs, for the pattern");
                     args.error_in(*argument, Complaint::new(text, "bad server ID in pattern spec"));
                 }
             }

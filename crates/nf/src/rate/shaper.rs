@@ -143,7 +143,7 @@ impl Element for Shaper {
         if self.outputs > 1 {
             use element::effects::{Case, Filter, Target};
             let about = if self.bandwidth { vec![Field::Length] } else { Vec::new() };
-            let when = Filter::Opaque { about: "whoever pulls", reads: about };
+            let when = Filter::Opaque { about: "the pulling element", reads: about };
             let cases = vec![Case::new(when, Target::Output(1)), Case::new(Filter::Any, Target::Output(0))];
             let effects = Effects { whole_length: self.bandwidth, ..Effects::cases(cases) };
             return effects.depending_on(Depends::Time).sharing(RATE);

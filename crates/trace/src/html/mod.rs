@@ -21,7 +21,7 @@ figcaption b { color: #222; } svg { width: 100%; height: auto; }
 table { border-collapse: collapse; font-size: 13px; } td, th { padding: 2px 10px 2px 0; text-align: right; }
 td:first-child, th:first-child { text-align: left; } tr { border-bottom: 1px solid #e4e4e4; break-inside: avoid; }
 .note { color: #a33; } .origin { font-size: 12px; color: #666; overflow-wrap: anywhere; }
-/* What is alone in the last row has its caption beside it. */
+/* What is alone in the last row has its caption at its side. */
 @media (min-width: 701px) {
   .plots > :last-child:nth-child(odd) { grid-column: 1 / -1; display: grid; grid-template-columns: 1fr 1fr; }
   .plots > :last-child { gap: 0 24px; align-items: center; }
@@ -79,8 +79,8 @@ pub fn page(report: &Report, origin: &str) -> String {
 
 const CAPPED: &str = "A batch starts with a packet of a TCP flow and takes what follows of this flow within the \
     window, 32 packets at most. Where the lines leave 1, holding packets for that long builds bursts.";
-const UNCAPPED: &str = "The same without a largest batch: where it leaves the plot beside it, larger batches \
-    than 32 would form.";
+const UNCAPPED: &str = "As the previous plot, without a limit on batches: where the two differ, batches of more than \
+                        32 would form.";
 
 /// A plot, and a caption that explains it.
 struct Figure {
@@ -207,7 +207,7 @@ fn concurrency(r: &Report) -> Figure {
     let both =
         [("all TCP flows", &r.concurrent_flows_150us), ("over 10 MB", &r.concurrent_large_flows_150us)];
     const TITLE: &str = "Concurrent flows";
-    let svg = cdf(TITLE, &both, "flows active within 150 µs", "windows with up to so many", tick);
+    let svg = cdf(TITLE, &both, "flows active within 150 µs", "windows with up to this number", tick);
     let caption = format!(
         "Median {}, 99th percentile {}. Where there are fewer flows than cores, steering by flow leaves cores idle.",
         r.concurrent_flows_150us.p50, r.concurrent_flows_150us.p99
@@ -245,8 +245,7 @@ fn temporal(r: &Report) -> Figure {
         tick_time,
     );
     let caption = format!(
-        "Time between packets of a flow, median {}. Waiting for a time brings those packets together that are left \
-         of it.",
+        "Time between packets of a flow, median {}. A wait brings together the packets left of its length.",
         tick_time(d.p50 as f64)
     );
     Figure { svg, title: TITLE, caption }
@@ -318,8 +317,8 @@ fn reordering(r: &Report) -> Figure {
         tick_time,
     );
     let caption = format!(
-        "How late {} reordered segments came. Those right of 3 ms ({}) were probably lost before the capture point \
-         and sent again; a buffer that waits for the others puts them in order.",
+        "Delays of {} reordered segments. Segments right of 3 ms ({}) were probably lost before the capture point and \
+         sent again; a buffer that waits puts the rest in order.",
         grouped(order.reordered),
         grouped(order.late)
     );

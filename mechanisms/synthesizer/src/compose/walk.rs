@@ -245,7 +245,7 @@ impl Walk<'_> {
             return self.lease(port, way, known, number);
         }
         if !element.effects.may_be_tallied(case, element.forward.len()) {
-            return self.hand_over(port, way, "it shows what becomes of packets");
+            return self.hand_over(port, way, "it shows the fate of packets");
         }
         // Packets that the element emits must be made by the element itself.
         let makes =
@@ -259,7 +259,7 @@ impl Walk<'_> {
             other => return self.part(port, way, known, number, other.negated()),
         }
         match carry_out(&way.packet, case, known, None) {
-            Err(Stop::Alone) => self.hand_over(port, way, "it writes what only it knows"),
+            Err(Stop::Alone) => self.hand_over(port, way, "it writes values that only it knows"),
             Err(Stop::Needs(condition)) => self.part(port, way, known, number, condition),
             Ok(packet) => {
                 let mut path = way.path.clone();
@@ -284,7 +284,7 @@ impl Walk<'_> {
         match &condition {
             Formula::Constant(true) => return self.take(port, way, known, number),
             Formula::Constant(false) => {
-                return self.hand_over(port, way, "packets of this kind are for it alone");
+                return self.hand_over(port, way, "only it handles packets of this kind");
             }
             _ => {}
         }
@@ -324,7 +324,7 @@ impl Walk<'_> {
             },
             Target::Drop(reason) => reason,
             Target::AllOutputs | Target::SomeOutput | Target::Hold(_) | Target::Send => {
-                return self.hand_over(port, before, "where packets go is for it to say");
+                return self.hand_over(port, before, "it decides where packets go");
             }
         };
         self.drop(way, reason)
@@ -385,7 +385,7 @@ impl Walk<'_> {
         let element = &self.chain.nodes[port.0];
         let case = &element.effects.cases[number];
         if !element.effects.may_be_tallied(case, element.forward.len()) {
-            return self.hand_over(port, way, "it shows what becomes of packets");
+            return self.hand_over(port, way, "it shows the fate of packets");
         }
         match carry_out(&way.packet, case, known, None) {
             Ok(packet) => {
@@ -394,7 +394,7 @@ impl Walk<'_> {
                 let behind = Path { packet, lists, ..way.clone() };
                 self.leave(port, way, known, (case.to, case.otherwise), behind)
             }
-            _ => self.hand_over(port, way, "it writes what only it knows"),
+            _ => self.hand_over(port, way, "it writes values that only it knows"),
         }
     }
 }

@@ -435,7 +435,7 @@ impl<'u> Unit<'u> {
                 packet.strip(d, *n);
                 if !packet.has_room_in_front() {
                     // At the beginning of the slot, the engine behaves in a way that is not modelled.
-                    let term = self.unknown(d, "no room in front", condition, before, &[Field::Payload]);
+                    let term = self.unknown(d, "no headroom", condition, before, &[Field::Payload]);
                     packet = Packet::lost(d, d.term(term));
                 }
             }

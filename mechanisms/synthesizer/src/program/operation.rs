@@ -97,7 +97,7 @@ impl Operation {
             if let Some((from, length)) = write.value.from() {
                 needs = needs.max(reach(from, length));
                 if matches!(from, Place::Byte(place) if place < 0) {
-                    return Err("it reads in front of the packet".into());
+                    return Err("it reads before the start of the packet".into());
                 }
             }
             match write.place {
@@ -105,7 +105,7 @@ impl Operation {
                 Place::Annotation(place) => {
                     let places = place..place.saturating_add(write.value.length() as u8);
                     if usize::from(places.end) > Annotations::SIZE {
-                        return Err("it writes behind the annotations".into());
+                        return Err("it writes past the end of the annotations".into());
                     }
                     match &write.value {
                         // Constant annotations are only written if they are read downstream.
@@ -259,7 +259,7 @@ impl Operation {
                 self.begin(packet);
                 let is_written =
                     packet.slot_window_mut(code.window()).is_some_and(|bytes| code.write(bytes, row(place)));
-                debug_assert!(is_written, "that there are so many bytes was asked before");
+                debug_assert!(is_written, "an earlier question has checked the length");
                 self.finish(packet, None, now);
                 bytes += packet.len() as u64;
             }
@@ -293,7 +293,7 @@ impl Operation {
     fn begin(&self, packet: &mut Packet) {
         if self.front != 0 {
             let is_longer = packet.unstrip(self.front.unsigned_abs() as usize);
-            debug_assert!(is_longer, "that there is room was asked before");
+            debug_assert!(is_longer, "an earlier question has checked the room");
         }
     }
 
@@ -302,7 +302,7 @@ impl Operation {
     fn finish(&self, packet: &mut Packet, single: Option<&Single>, now: Timestamp) {
         if self.start != self.front {
             let is_shorter = packet.strip((self.start - self.front) as usize);
-            debug_assert!(is_shorter, "that there are so many bytes was asked before");
+            debug_assert!(is_shorter, "an earlier question has checked the length");
         }
         if let Some(end) = single.and_then(|single| single.end) {
             packet.truncate(usize::try_from(end - i64::from(self.start)).unwrap_or(0));

@@ -179,7 +179,7 @@ impl Runner {
             let ask = match &node.question {
                 Question::Bytes { offset, length } if *length > 8 || place(*offset).is_none() => {
                     if *offset < 0 {
-                        return Err(format!("question {}: in front of the packet", node.question));
+                        return Err(format!("question {}: before the start of the packet", node.question));
                     }
                     runner.wide.push(node.clone());
                     Ask::Wide(runner.wide.len() as u32 - 1)
@@ -207,7 +207,7 @@ impl Runner {
         for list in &program.lists {
             let [network, transport] = list.headers.map(usize::try_from);
             let (Ok(network), Ok(transport)) = (network, transport) else {
-                return Err("a list of rules about headers in front of the packet".into());
+                return Err("a list of rules about headers before the start of the packet".into());
             };
             let conditions: Vec<_> = list.rules.iter().map(|rule| rule.condition.clone()).collect();
             runner.lists.push(RuleList {

@@ -588,12 +588,15 @@ fn sound(program: &Program) -> Result<(), String> {
         Next::Node(node) => (node as usize) < nodes && from.is_none_or(|from| from < node as usize),
     };
     if !leads(None, program.start) {
-        return Err(format!("START {}: there is nothing of that name", next(program.start)));
+        return Err(format!("START {}: no question or class has this name", next(program.start)));
     }
     for (number, node) in program.nodes.iter().enumerate() {
         for (_, to) in &node.parts {
             if !leads(Some(number), *to) {
-                return Err(format!("n{number}: {} is not behind it", next(*to)));
+                return Err(format!(
+                    "n{number}: {} must be a class or a question with a higher number",
+                    next(*to)
+                ));
             }
         }
         if let Question::List(list) = &node.question
@@ -609,10 +612,10 @@ fn sound(program: &Program) -> Result<(), String> {
     }
     for (number, step) in program.steps.iter().enumerate() {
         if step.after.is_some_and(|after| usize::from(after) >= number) {
-            return Err(format!("s{number}: it is behind a step that is not before it"));
+            return Err(format!("s{number}: its previous step must have a lower number"));
         }
         if step.element as usize >= program.elements.len() {
-            return Err(format!("s{number}: it is of an element without a name"));
+            return Err(format!("s{number}: its element has no name"));
         }
     }
     for (number, class) in program.classes.iter().enumerate() {

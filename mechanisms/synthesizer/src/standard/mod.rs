@@ -118,11 +118,11 @@ pub enum Why {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Why::Layout => "where headers are marked when packets come is not certain",
+            Why::Layout => "the positions of headers in arriving packets are not certain",
             Why::Question => "a question that no element asks",
             Why::Patterns => "a question of too many patterns",
             Why::Rules => "a rule that IPFilter does not know",
-            Why::Sliced => "payloads are left aside",
+            Why::Sliced => "payloads are parked",
             Why::Leased => "flows on lease",
             Why::Gain => "packets would pass no fewer elements",
             Why::Write => "a write that no element does",
@@ -138,7 +138,7 @@ impl fmt::Display for Left {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Left { from, classes, of, why } = self;
         let why: Vec<String> = why.iter().map(Why::to_string).collect();
-        write!(f, "behind {from}, {classes} of {of} classes are left to the elements: {}", why.join("; "))
+        write!(f, "after {from}, {classes} of {of} classes are left to the elements: {}", why.join("; "))
     }
 }
 

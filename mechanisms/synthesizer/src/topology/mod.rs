@@ -76,7 +76,7 @@ pub fn read(sources: &mut Sources, source: SourceId, options: &Options<'_>) -> (
                 let id = *known.entry(name.clone()).or_insert_with(|| sources.add(name.clone(), text));
                 let library = |library: &str, required_by: &str| {
                     let found = (options.files)(library, required_by);
-                    let (name, text) = found.map_err(|reason| format!("{reason}; {BESIDE}"))?;
+                    let (name, text) = found.map_err(|reason| format!("{reason}; {SEARCHED}"))?;
                     Ok(LibraryText { file: name.clone(), name, text })
                 };
                 let parsing = lang::Options {
@@ -94,7 +94,7 @@ pub fn read(sources: &mut Sources, source: SourceId, options: &Options<'_>) -> (
             }
             Err(reason) => {
                 let message = format!("{}: {reason}", module.name.text);
-                diagnostics.push(Diagnostic::error(module.file.span, message).with_hint(BESIDE));
+                diagnostics.push(Diagnostic::error(module.file.span, message).with_hint(SEARCHED));
             }
         }
         functions.push(function);
@@ -114,8 +114,8 @@ pub fn read(sources: &mut Sources, source: SourceId, options: &Options<'_>) -> (
 }
 
 /// The description of the folders that are searched for a file named in another file.
-const BESIDE: &str =
-    "names are those of files beside this one, in the current folder, or in a folder of CLICKPATH";
+const SEARCHED: &str =
+    "files are searched in the folder of this file, in the current folder and in the folders of CLICKPATH";
 
 fn has_errors(diagnostics: &[Diagnostic]) -> bool {
     diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)

@@ -298,7 +298,7 @@ impl Reader<'_> {
                     let last = rest[4].1;
                     rest = &rest[5..];
                     if !matches!(rest, [] | [(Token::Sign(';'), _), ..]) {
-                        self.error(last.end, last.end, "';' expected behind a link", LINK_FORM);
+                        self.error(last.end, last.end, "';' expected after a link", LINK_FORM);
                     }
                 }
                 None => {
@@ -431,7 +431,7 @@ mod tests {
                 "chain.prop:15:5: error: '[' without ']'",
                 "chain.prop:16:1: error: '?' is not expected here",
                 "chain.prop:13:1: error: 'TOPOLOGY =' expected",
-                "chain.prop:13:19: error: ';' expected behind a link",
+                "chain.prop:13:19: error: ';' expected after a link",
                 "chain.prop:14:1: error: this is no link",
                 "chain.prop:14:18: error: this is no link",
                 "chain.prop:15:1: error: this is no link",

@@ -68,7 +68,11 @@ pub(super) fn wire(prop: &Prop, functions: &[Function], diagnostics: &mut Vec<Di
     }
     for entry in &prop.entries {
         let Some(found) = looker.find(entry, Direction::In) else { continue };
-        looker.receives(&found, &entry.interface, "an entry point needs a FromDevice or the like");
+        looker.receives(
+            &found,
+            &entry.interface,
+            "an entry point needs an element that receives, such as FromDevice",
+        );
     }
     looker.connected(prop);
     looker.circles(&edges);
@@ -211,14 +215,14 @@ impl Looker<'_> {
             let message = format!("{} receives from '{}' in several places", function.name.text, end.name);
             let error = Diagnostic::error(element(&second).span, message)
                 .with_related(element(&first).span, "and here")
-                .with_hint("have one FromDevice and a Tee behind it");
+                .with_hint("use one FromDevice with a Tee downstream");
             self.diagnostics.push(error);
         }
         for number in &end.has.receivers {
             let element = element(number);
             if function.is_connected(*number, 1) {
                 let message = format!("'{}' is joined, and its output 1 is connected", element.name);
-                let hint = "packets of a joined interface all leave by output 0; have a Classifier behind it";
+                let hint = "packets of a joined interface all leave by output 0; put a Classifier downstream";
                 self.diagnostics.push(Diagnostic::error(element.span, message).with_hint(hint));
             }
             let args = lang::args::split(&element.config);
@@ -226,7 +230,7 @@ impl Looker<'_> {
             let not_done: Vec<&str> = words.filter(|word| NOT_DONE.contains(word)).collect();
             if !not_done.is_empty() {
                 let message = format!("'{}' is joined, which leaves out {}", element.name, listed(&not_done));
-                let hint = "do the same with elements behind it";
+                let hint = "use downstream elements instead";
                 self.diagnostics.push(Diagnostic::warning(element.span, message).with_hint(hint));
             }
         }

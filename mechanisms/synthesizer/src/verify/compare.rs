@@ -116,7 +116,7 @@ const SHIFTED: i32 = 8;
 fn name(packet: &Packet, place: i32) -> String {
     match byte_region_of(place) {
         None => format!("byte {}", place - packet.start),
-        Some((_, offset)) => format!("byte {offset} behind the IP header"),
+        Some((_, offset)) => format!("byte {offset} after the IP header"),
     }
 }
 
@@ -133,7 +133,7 @@ fn packets(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, observed: &[Fi
         // Equal functions of equal arguments are equal; of others nothing is known.
         if a.lost != b.lost {
             let unequal = d.symbol(Symbol::Term(a.lost.or(b.lost).unwrap_or_default(), u32::MAX));
-            add(&unequal, &|| "whatever an opaque element makes of it".into());
+            add(&unequal, &|| "the result of an opaque element".into());
         }
         return candidates;
     }

@@ -200,7 +200,7 @@ pub fn verify_programs(
     let Some(replaced) = regions::replaced(chains, true).filter(|replaced| !replaced.is_empty()) else {
         let calls = chains.iter().any(|chain| chain.calls);
         let reason = match calls {
-            true => "handlers are written when packets have come".to_string(),
+            true => "handlers are written after packets have arrived".to_string(),
             // The configuration itself has programs, or an inserted program cannot be read.
             false => "it is not the configuration with programs put in".to_string(),
         };
@@ -272,7 +272,8 @@ fn verdict(
         verdict = Verdict::Undecided { element: verifier.at.take(), reason: reason.to_string() };
     }
     if d.equates_zeros() {
-        verifier.assume("a checksum of 0000 and one of ffff, which count the same, are one".to_string());
+        verifier
+            .assume("checksums of 0000 and ffff, which are equivalent, are compared as equal".to_string());
     }
     (verdict, verifier.assumptions)
 }
@@ -293,7 +294,7 @@ impl Verifier<'_> {
     fn run(&mut self) -> Verdict {
         let [a, b] = self.chains;
         if !a.same_scripts(b) {
-            let reason = "who writes handlers is not the same in both".to_string();
+            let reason = "the elements that write handlers differ between the two".to_string();
             return Verdict::Undecided { element: None, reason };
         }
         let (pairs, only_a, only_b) = a.pair(&a.entries(), b, &b.entries());
@@ -341,7 +342,7 @@ impl Verifier<'_> {
                     self.assume(format!("the queue '{}' is never full", names[queue].name));
                 }
                 if let Some(&(node, _)) = ends.round.keys().next() {
-                    let reason = "packets come back to it again and again".to_string();
+                    let reason = "packets return to it without end".to_string();
                     undecided.get_or_insert((Some(names[node].name.clone()), reason));
                 }
                 for (&node, (stream, packets)) in &ends.streams {
@@ -366,8 +367,8 @@ impl Verifier<'_> {
                 to_circles.entry(circle).or_default().push(next);
             }
             if let Some(element) = self.leave_circles(&ends, &mut starts) {
-                let reason = "packets that come to the circle that it is on are not the same, or come twice"
-                    .to_string();
+                let reason =
+                    "the packets that enter the circle of this element differ, or enter it twice".to_string();
                 undecided.get_or_insert((Some(element), reason));
             }
             next += 1;
@@ -376,7 +377,7 @@ impl Verifier<'_> {
             return Verdict::Undecided { element, reason };
         }
         if a.calls || b.calls {
-            let reason = "handlers are written when packets have come".to_string();
+            let reason = "handlers are written after packets have arrived".to_string();
             return Verdict::Undecided { element: None, reason };
         }
         if a.entries().is_empty() && !(a.nodes.is_empty() && b.nodes.is_empty()) {
@@ -384,15 +385,16 @@ impl Verifier<'_> {
         }
         if let Some(element) = mixed_circle(self.chains, self.loops, &to_circles, &starts) {
             let reason =
-                "what has left another circle comes to the circle that it is on beside other packets"
+                "packets that left another circle enter the circle of this element together with other packets"
                     .to_string();
             return Verdict::Undecided { element: Some(element), reason };
         }
         match shared_state(self.d, self.chains, &streams, &starts) {
             Some(element) => {
-                let reason = "other elements, or packets from several entries, depend on all that comes to it, which is not \
-                              the same in both chains"
-                    .to_string();
+                let reason =
+                    "other elements, or packets from several entries, depend on all packets that it \
+                              receives, which differ between the chains"
+                        .to_string();
                 Verdict::Undecided { element: Some(element), reason }
             }
             None => Verdict::Equivalent,

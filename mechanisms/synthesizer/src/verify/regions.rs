@@ -117,14 +117,14 @@ impl Replaced {
     /// programs.
     pub(super) fn verdict(&self, verifier: &mut Verifier<'_>) -> Verdict {
         let same = self.compare(verifier).and_then(|()| match verifier.d.equates_zeros() {
-            true => Err("checksums of 0000 and of ffff are taken for one".to_string()),
+            true => Err("checksums of 0000 and ffff are compared as equal".to_string()),
             false => Ok(()),
         });
         match same {
             Ok(()) => Verdict::Equivalent,
             Err(reason) => {
                 let from = &verifier.chains[0].nodes[self.from.0].name;
-                Verdict::Undecided { element: None, reason: format!("behind {from}: {reason}") }
+                Verdict::Undecided { element: None, reason: format!("after {from}: {reason}") }
             }
         }
     }
@@ -136,11 +136,11 @@ impl Replaced {
             return Err("its program cannot be read".into());
         };
         if region.otherwise != [self.to] {
-            return Err("packets that its program is not for go elsewhere".into());
+            return Err("packets that its program does not accept leave to another element".into());
         }
         let source = &without.nodes[self.from.0];
         if makes_several(source, self.from.1) {
-            return Err("several packets of one may come, one behind the other".into());
+            return Err("one packet may arrive as several packets".into());
         }
         let names: BTreeSet<&str> = region.elements.iter().map(String::as_str).collect();
         let own = &with.nodes[self.program].name;
@@ -159,7 +159,7 @@ impl Replaced {
         let is_of_it = |node: &&Node| node.is_of_program(own);
         let mut outputs = with.nodes.iter().filter(is_of_it).flat_map(Node::leads);
         if outputs.any(|(to, _)| with.nodes[to].class != synthesized::CLASS.name && !behind.contains(&to)) {
-            return Err("its program leads to where its elements do not".into());
+            return Err("its program sends packets to an element that its elements do not reach".into());
         }
         let packets = packets(d, source, region, &followed)?;
         let orders = verifier.chains.map(|chain| chain.order_of(&|node| ends[node].is_none()));
@@ -178,19 +178,19 @@ fn compare_ends(verifier: &Verifier<'_>, ends: &[Ends; 2], has_state: bool) -> R
     let (d, nodes) = (verifier.d, &verifier.chains[0].nodes);
     for ends in ends {
         if let Some((node, _)) = ends.round.keys().next() {
-            return Err(format!("packets come back to '{}' again and again", nodes[*node].name));
+            return Err(format!("packets return to '{}' without end", nodes[*node].name));
         }
         let with_state = ends.streams.keys().filter(|_| !has_state);
         if let Some(&node) = with_state.chain(ends.out.keys()).chain(&ends.queues).next() {
             let name = &nodes[node].name;
-            return Err(format!("what becomes of packets at '{name}' does not follow from them alone"));
+            return Err(format!("the fate of packets at '{name}' does not depend on the packets alone"));
         }
     }
     let [mine, theirs] = ends.each_ref().map(|ends| &ends.streams);
     for (node, stream) in mine.iter().chain(theirs) {
         if [mine, theirs].iter().any(|streams| streams.get(node).map(|other| other.0) != Some(stream.0)) {
             let name = &nodes[*node].name;
-            return Err(format!("what comes to '{name}', which keeps state, is not seen to be the same"));
+            return Err(format!("the packets to '{name}', which keeps state, are not proven to be the same"));
         }
     }
     let [mine, theirs] = ends.each_ref().map(places);
@@ -199,7 +199,7 @@ fn compare_ends(verifier: &Verifier<'_>, ends: &[Ends; 2], has_state: bool) -> R
             [&mine, &theirs].map(|places| places.get(place).map(Vec::as_slice).unwrap_or_default());
         if !get_the_same(d, mine, theirs) {
             let (Place::Input(node, _) | Place::Made(node, ..)) = *place;
-            return Err(format!("what comes to '{}' is not seen to be the same", nodes[node].name));
+            return Err(format!("the packets to '{}' are not proven to be the same", nodes[node].name));
         }
     }
     let mut candidates = Vec::new();
@@ -207,7 +207,7 @@ fn compare_ends(verifier: &Verifier<'_>, ends: &[Ends; 2], has_state: bool) -> R
         verifier.compare_reasons(ends, &mut candidates);
     }
     match candidates.first() {
-        Some(candidate) => Err(format!("{} is not seen to be the same", candidate.what)),
+        Some(candidate) => Err(format!("{} is not proven to be the same", candidate.what)),
         None => Ok(()),
     }
 }
@@ -281,17 +281,17 @@ fn packets(d: &Diagrams, source: &Node, region: &Region, elements: &[&Node]) -> 
         let is_for_all = !region.is_certain || packet.headers == region.layout;
         return match packet.lost.is_none() && is_for_all {
             true => Ok(vec![packet]),
-            false => Err("its program is not for all packets that come".into()),
+            false => Err("its program does not accept all packets that arrive".into()),
         };
     }
     if region.is_certain {
-        return Err("its program is not for all packets that come".into());
+        return Err("its program does not accept all packets that arrive".into());
     }
     let [link, network, transport] = region.layout;
     let other = match region.needs_link {
         true => link,
         false if elements.iter().any(|node| depends_on_link(node)) => {
-            return Err("it matters where link headers are marked".into());
+            return Err("the result depends on the position of link headers".into());
         }
         false if link.is_some() => None,
         false => Some(0),
@@ -300,7 +300,7 @@ fn packets(d: &Diagrams, source: &Node, region: &Region, elements: &[&Node]) -> 
     let without = Packet::incoming(d, [other, network, transport]).with_any_annotations(d);
     match with_room {
         Some(with_room) => Ok(vec![with_room, without]),
-        None => Err("it is not known how packets are laid out".into()),
+        None => Err("the layout of packets is not known".into()),
     }
 }
 

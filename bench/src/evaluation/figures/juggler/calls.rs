@@ -70,11 +70,11 @@ pub(in super::super) fn alone(run: &Run<'_>) -> Result<Outcome, String> {
     let finding = Finding {
         paper: "the median latency of calls of 150 bytes is the same with and without Juggler.".into(),
         here: format!(
-            "{:.0} µs with the kernel alone, {:.0} µs with a Juggler in front of it.",
+            "{:.0} µs with the kernel alone, {:.0} µs with a Juggler upstream of it.",
             of(0),
             of(1)
         ),
-        bound: "caller, network and whoever answers share two cores, between which they are woken.".into(),
+        bound: "caller, network and server share two cores, on which they have to be woken up.".into(),
     };
     let [half, most] = points;
     let panel = Panel {
@@ -138,12 +138,14 @@ pub(in super::super) fn with_losses(run: &Run<'_>) -> Result<Outcome, String> {
         format!("{a:.1} and {b:.1} ms with paths that differ by {delay} µs (99.9th: {c:.1} and {d:.1})")
     });
     let finding = Finding {
-        paper: "the 99th percentile is flat up to an OFO_TIMEOUT of about what paths differ, and grows rapidly behind it.".into(),
+        paper: "the 99th percentile is flat up to an OFO_TIMEOUT of about the difference of the paths, and grows \
+                rapidly beyond it.".into(),
         here: format!(
             "with an OFO_TIMEOUT of 0 and of 2000 µs the 99th percentile is {}.",
             told.collect::<Vec<_>>().join(", ")
         ),
-        bound: "of calls of seven packets each, 7 of 1000 lose one, so that it is the 99.9th percentile which shows what a loss costs.".into(),
+        bound: "of calls of seven packets each, 7 of 1000 lose a packet, so that the 99.9th percentile shows the cost \
+                of a loss.".into(),
     };
     let titles = [
         ("Half of the calls", Axis::linear("latency, µs").less_is_better()),
@@ -230,14 +232,15 @@ pub(in super::super) fn balanced(run: &Run<'_>) -> Result<Outcome, String> {
                 shorter than per block."
             .into(),
         here: format!(
-            "at 90 % of the load 99 of 100 small calls take at most {} per flow, per block and per packet, with 1 MB {}; per packet without Juggler \
-             {:.1} and {:.1} ms.",
+            "at 90 % of the load 99 of 100 small calls take at most {} per flow, per block and per packet, calls of 1 \
+             MB {}; per packet without Juggler {:.1} and {:.1} ms.",
             three(1),
             three(3),
             last(1, 3),
             last(3, 3)
         ),
-        bound: "links of 500 Mb/s, a hundredth of the paper's, because all machines share two cores; times are that much longer.".into(),
+        bound: "links of 500 Mb/s, a hundredth of the paper's, because all machines share two cores; times are longer \
+                by this factor.".into(),
     };
     let tails: [Vec<(u64, f64)>; 2] =
         [0, 2].map(|way| series[1][way].points.iter().map(|point| (point.x as u64, point.y)).collect());

@@ -54,14 +54,14 @@ fn told() -> [Told; 6] {
         ("gbps", "Throughput", Axis::linear("throughput, Gb/s").more_is_better(), |one| one.gbps),
         (
             "delivered_per_1000",
-            "Segments that come to TCP",
+            "Segments delivered to TCP",
             Axis::linear("segments, of 1000 packets").less_is_better(),
             |one| one.delivered,
         ),
         (
             "behind_gap_per_1000",
-            "Segments behind a gap",
-            Axis::linear("segments behind a gap, of 1000").less_is_better(),
+            "Segments after a gap",
+            Axis::linear("segments after a gap, of 1000").less_is_better(),
             |one| one.behind_gap,
         ),
         ("acks_per_1000", "ACKs", Axis::linear("ACKs, of 1000 segments").less_is_better(), |one| one.acks),
@@ -137,17 +137,20 @@ pub(in super::super) fn many(run: &Run<'_>) -> Result<Outcome, String> {
     panels[2].series.push(behind_gap_of_paper(&series[0]));
     panels.insert(1, throughput_of_paper(&series[0]));
     let finding = Finding {
-        paper: "with 256 flows as with one: reordered, the kernel loses a third of its throughput and saturates a core, Juggler takes 10 % more of one."
+        paper: "with 256 flows as with one: with reordering the kernel loses a third of its throughput and saturates \
+                a core, Juggler takes 10 % more of a core."
             .into(),
         here: format!(
-            "{count} connections get {:.2} Gb/s in order and {:.2} over paths that differ by 500 µs with the kernel's GRO, {:.2} and {:.2} with \
-             Juggler; of 1000 segments {:.0} and {:.0} come to TCP, {:.0} and {:.0} with Juggler; receiving takes {:.2} and {:.2} s per GB, {:.2} and {:.2} with Juggler.",
+            "{count} connections get {:.2} Gb/s in order and {:.2} over paths that differ by 500 µs with the kernel's \
+             GRO, {:.2} and {:.2} with Juggler; of 1000 segments {:.0} and {:.0} are delivered to TCP, {:.0} and \
+             {:.0} with Juggler; receiving takes {:.2} and {:.2} s per GB, {:.2} and {:.2} with Juggler.",
             at(0, 0, 0), at(0, 0, 2), at(0, 1, 0), at(0, 1, 2),
             at(1, 0, 0), at(1, 0, 2), at(1, 1, 0), at(1, 1, 2),
             at(3, 0, 0), at(3, 0, 2), at(3, 1, 0), at(3, 1, 2)
         ),
-        bound: "the link has 1 Gb/s, and the threads of all senders and receivers share two cores with the network between them: where \
-                it waits for one, packets come too late even for Juggler, and queues overflow."
+        bound: "the link has 1 Gb/s, and the threads of all senders and receivers share two cores with the network \
+                between them: while the network waits for a core, packets come too late even for Juggler, and queues \
+                overflow."
             .into(),
     };
     Ok(Outcome { table, panels, finding })
@@ -184,12 +187,14 @@ pub(in super::super) fn waiting(run: &Run<'_>) -> Result<Outcome, String> {
         let enough = series.points.iter().find(|point| point.y >= 0.95 * most);
         let least = series.points.first().map_or(f64::NAN, |point| point.y);
         let enough = enough.map_or(f64::NAN, |point| point.x);
-        format!("{least:.2} of {most:.2} Gb/s at 0 µs and 95 % from {enough:.0} µs on where paths differ by {delay} µs")
+        format!("{least:.2} of {most:.2} Gb/s at 0 µs and 95 % from {enough:.0} µs on if paths differ by {delay} µs")
     });
     let finding = Finding {
-        paper: "throughput falls unless OFO_TIMEOUT is about as long as paths differ, less the 125 µs for which the interface gathers packets.".into(),
+        paper: "throughput falls unless OFO_TIMEOUT is about the difference of the paths, less the 125 µs for which \
+                the interface gathers packets.".into(),
         here: format!("one connection gets {}.", told.collect::<Vec<_>>().join("; ")),
-        bound: "this kernel's TCP puts up with reordering by itself more than the paper's did (RACK-TLP, RFC 8985); the link has 1 Gb/s.".into(),
+        bound: "this kernel's TCP tolerates more reordering than the paper's (RACK-TLP, RFC 8985); the link has 1 \
+                Gb/s.".into(),
     };
     Ok(Outcome { table, panels, finding })
 }
@@ -209,11 +214,20 @@ pub(in super::super) fn merging(run: &Run<'_>) -> Result<Outcome, String> {
         point.map_or(f64::NAN, |point| point.y)
     };
     let finding = Finding {
-        paper: "batches and what they save of the processor grow up to the time that 64 KiB take at the line rate, and hardly behind it.".into(),
+        paper:
+            "batches and the saved processor time grow up to the time that 64 KiB take at the line rate, and \
+                hardly beyond it."
+                .into(),
         here: format!(
-            "with paths that differ by 250 µs {:.0} of 1000 segments come to TCP at 0 µs, {:.0} at 524 µs, which is what 64 KiB take on this link, and {:.0} at \
-             1000 µs; receiving takes {:.2}, {:.2} and {:.2} s per GB.",
-            of(1, 0.0), of(1, 524.0), of(1, 1000.0), of(2, 0.0), of(2, 524.0), of(2, 1000.0)
+            "with paths that differ by 250 µs {:.0} of 1000 segments are delivered to TCP at 0 µs, {:.0} at 524 µs, \
+             which is the time of 64 KiB on this link, and {:.0} at 1000 µs; receiving takes {:.2}, {:.2} and {:.2} s \
+             per GB.",
+            of(1, 0.0),
+            of(1, 524.0),
+            of(1, 1000.0),
+            of(2, 0.0),
+            of(2, 524.0),
+            of(2, 1000.0)
         ),
         bound: "the link has 1 Gb/s, a tenth of the paper's, so that the times are ten times as long.".into(),
     };

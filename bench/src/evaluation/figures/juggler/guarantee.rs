@@ -57,7 +57,7 @@ pub(in super::super) fn guarantees(run: &Run<'_>) -> Result<Outcome, String> {
         }
         let [alone, juggler] = [0, 1].map(|way| moments(&all[way]));
         told.push(format!(
-            "of {wanted:.2} Gb/s {:.2} (deviation {:.2}), by the kernel alone {:.2} ({:.2})",
+            "of {wanted:.2} Gb/s {:.2} (deviation {:.2}), with the kernel alone {:.2} ({:.2})",
             juggler[0], juggler[1], alone[0], alone[1]
         ));
     }
@@ -65,9 +65,9 @@ pub(in super::super) fn guarantees(run: &Run<'_>) -> Result<Outcome, String> {
     let mut series = Vec::from(series);
     series.push(Series::guide("as guaranteed", ideal));
     let finding = Finding {
-        paper: "with Juggler what is guaranteed is reached up to 25 of 40 Gb/s; the kernel alone stays far below, and varies.".into(),
+        paper: "with Juggler the guarantee is met up to 25 of 40 Gb/s; the kernel alone stays far below, and varies.".into(),
         here: format!("the connection gets {}.", told.join("; ")),
-        bound: "a link of 1 Gb/s. This kernel's TCP puts up with reordering by itself more than the paper's did (RACK-TLP, RFC 8985).".into(),
+        bound: "a link of 1 Gb/s. This kernel's TCP tolerates more reordering than the paper's (RACK-TLP, RFC 8985).".into(),
     };
     let panel = Panel {
         title: "One of eight connections".into(),
@@ -117,12 +117,13 @@ pub(in super::super) fn step(run: &Run<'_>) -> Result<Outcome, String> {
         let settled: Vec<f64> =
             series.points[series.points.len() / 2..].iter().map(|point| point.y).collect();
         let when = first.map_or("never".to_string(), |point| format!("after {:.0} ms", point.x));
-        format!("{name} {when}, and stands at {:.2} Gb/s then", median(settled))
+        format!("{name} {when}, and then stays at {:.2} Gb/s", median(settled))
     });
     let finding = Finding {
-        paper: "with Juggler the flow quickly gets what it is guaranteed; with the kernel alone it varies widely.".into(),
+        paper: "with Juggler the flow quickly gets its guaranteed bandwidth; with the kernel alone the bandwidth \
+                varies widely.".into(),
         here: format!(
-            "one of eight connections that is guaranteed half of the link has nine tenths of that: {}.",
+            "one of eight connections is guaranteed half of the link. It reaches nine tenths of the guarantee: {}.",
             reached.collect::<Vec<_>>().join("; ")
         ),
         bound: "a link of 1 Gb/s; intervals of 50 ms.".into(),

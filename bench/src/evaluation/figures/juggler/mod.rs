@@ -67,13 +67,13 @@ pub(super) fn one_connection(run: &Run<'_>) -> Result<Outcome, String> {
     let mut panels = vec![
         panel("Throughput, cubic", Axis::linear("throughput, Gb/s").more_is_better(), |told| told.gbps),
         panel(
-            "Segments that come to TCP",
+            "Segments delivered to TCP",
             Axis::linear("segments, of 1000 packets").less_is_better(),
             |told| told.delivered,
         ),
         panel(
-            "Segments behind a gap",
-            Axis::linear("segments behind a gap, of 1000").less_is_better(),
+            "Segments after a gap",
+            Axis::linear("segments after a gap, of 1000").less_is_better(),
             |told| told.behind_gap,
         ),
         panel("ACKs", Axis::linear("ACKs, of 1000 segments").less_is_better(), |told| told.acks),
@@ -94,12 +94,14 @@ pub(super) fn one_connection(run: &Run<'_>) -> Result<Outcome, String> {
     let (gro, juggler) = (of("gro", 500.0)?, of("juggler", 500.0)?);
     let (gro_in_order, juggler_in_order) = (of("gro", 0.0)?, of("juggler", 0.0)?);
     let finding = Finding {
-        paper: "reordered traffic makes the kernel see 15 times as many segments, 40 % of them out of order, send 15 times as many ACKs and \
-                 lose 35 % of its throughput; Juggler hides it for at most 10 % of a core."
+        paper: "with reordering the kernel processes 15 times as many segments, 40 % of them out of order, sends 15 \
+                times as many ACKs and loses 35 % of its throughput; Juggler hides the reordering for at most 10 % of \
+                a core."
             .into(),
         here: format!(
-            "with paths that differ by 500 µs the kernel's GRO delivers {:.0} of 1000 segments (in order {:.0}), {:.0} behind a gap, and {:.2} \
-             Gb/s of {:.2}; behind Juggler {:.0} (in order {:.0}), {:.0} behind a gap, {:.2} Gb/s of {:.2}.",
+            "with paths that differ by 500 µs the kernel's GRO delivers {:.0} of 1000 segments (in order {:.0}), \
+             {:.0} after a gap, and {:.2} Gb/s of {:.2}; with Juggler {:.0} segments (in order {:.0}), {:.0} after a \
+             gap, {:.2} Gb/s of {:.2}.",
             gro.delivered,
             gro_in_order.delivered,
             gro.behind_gap,
@@ -192,7 +194,8 @@ pub(super) fn batching(run: &Run<'_>) -> Result<Outcome, String> {
             .map_or(f64::NAN, |point| point.y)
     };
     let here = format!(
-        "with paths that differ by 250 µs {:.1} segments make one at 0 µs, {:.1} at 52 µs and {:.1} at 100 µs.",
+        "with paths that differ by 250 µs {:.1} segments are merged into one at 0 µs, {:.1} at 52 µs and {:.1} at 100 \
+         µs.",
         at(&all[0], 0.0),
         at(&all[0], 52.0),
         at(&all[0], 100.0)
@@ -204,10 +207,11 @@ pub(super) fn batching(run: &Run<'_>) -> Result<Outcome, String> {
         series: all,
     };
     let finding = Finding {
-        paper: "batches grow up to the time that 64 KiB take at the line rate (52 µs at 10 Gb/s), and hardly behind it.".into(),
+        paper: "batches grow up to the time that 64 KiB take at the line rate (52 µs at 10 Gb/s), and hardly beyond \
+                it.".into(),
         here,
-        bound: "44 full frames take 54 µs on the line, with preamble, check sequence and gap, so that 52 µs are too short for them; in \
-                the time of a capture, what merging costs is in `bench juggler`."
+        bound: "44 full frames take 54 µs on the line, with preamble, check sequence and gap, so that 52 µs are too \
+                short for them; in the time of a capture, merging has no cost: `bench juggler` measures it."
             .into(),
     };
     Ok(Outcome { table, panels: vec![panel], finding })
@@ -238,7 +242,7 @@ pub(super) fn late(run: &Run<'_>) -> Result<Outcome, String> {
         first.map_or_else(|| "never".to_string(), |point| format!("{} µs", point.x))
     });
     let here = format!(
-        "less than one of 1000 segments leaves out of order from {} on, where paths differ by 250, 500 and 750 µs.",
+        "less than one of 1000 segments leaves out of order from {} on, if paths differ by 250, 500 and 750 µs.",
         enough.collect::<Vec<_>>().join(", ")
     );
     let panel = Panel {
@@ -248,10 +252,12 @@ pub(super) fn late(run: &Run<'_>) -> Result<Outcome, String> {
         series: all,
     };
     let finding = Finding {
-        paper: "throughput suffers unless OFO_TIMEOUT is at least about as long as paths differ.".into(),
+        paper: "throughput falls unless OFO_TIMEOUT is at least about the difference of the paths.".into(),
         here,
-        bound: "the cause, in the time of a capture; throughput of TCP itself is in juggler-9, with OFO_TIMEOUT 50 µs longer than paths differ."
-            .into(),
+        bound:
+            "this shows the cause, in the time of a capture; throughput of TCP itself is in juggler-9, with \
+                OFO_TIMEOUT 50 µs longer than the difference of the paths."
+                .into(),
     };
     Ok(Outcome { table, panels: vec![panel], finding })
 }
@@ -285,7 +291,7 @@ pub(super) fn lists(run: &Run<'_>) -> Result<Outcome, String> {
         paper: "up to some dozens of flows are active with 256 connections and 1 ms, fewer with more connections; on a real network fewer than 5."
             .into(),
         here: format!("never more than {most:.0} in 99 of 100 cases, with 64 to 1024 connections and paths that differ by up to 1 ms."),
-        bound: "eight flows send 64 KiB at a time; bounds are powers of two.".into(),
+        bound: "eight flows send 64 KiB at a time; the measured bounds are powers of two.".into(),
     };
     Ok(Outcome { table, panels: vec![panel], finding })
 }

@@ -72,10 +72,11 @@ pub(in super::super) fn differentiated(run: &Run<'_>) -> Result<Outcome, String>
     }
     let first = |panel: usize, way: usize| all[panel][way].points.first().map_or(f64::NAN, |point| point.y);
     let finding = Finding {
-        paper: "with large flows alone held, small ones are as quick as without Reframer, and throughput is at most 4 % less than with all held.".into(),
+        paper: "if only large flows are held, small flows are as quick as without Reframer, and throughput is at most \
+                4 % less than with all flows held.".into(),
         here: format!(
-            "at low load packets of small flows take {:.1} µs with none held, {:.1} with all and {:.1} with only the large ones; these take \
-             {:.1}, {:.1} and {:.1} µs.",
+            "at low load packets of small flows take {:.1} µs with no flows held, {:.1} with all and {:.1} with only \
+             the large flows; packets of large flows take {:.1}, {:.1} and {:.1} µs.",
             first(1, 0), first(1, 1), first(1, 2), first(2, 0), first(2, 1), first(2, 2)
         ),
         bound: String::new(),

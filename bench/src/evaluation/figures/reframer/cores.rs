@@ -66,14 +66,14 @@ pub(in super::super) fn rate_per_core(run: &Run<'_>) -> Result<Outcome, String> 
                  number of cores."
             .into(),
         here: format!(
-            "Reframer alone carries {one:.0} Gb/s on one core and {two:.0} on two; the chain {:.0} and {:.0} Gb/s as it comes, {:.0} and \
-             {:.0} in order.",
+            "Reframer alone carries {one:.0} Gb/s on one core and {two:.0} on two; the chain {:.0} and {:.0} Gb/s in \
+             the original order, {:.0} and {:.0} in Reframer's order.",
             plain.0, plain.1, in_order.0, in_order.1
         ),
         bound: format!(
-            "two cores are all that there are here: with both at work nothing is left for the rest of the system, and a worker that \
-             is set aside for a millisecond misses 4096 packets. Where packets wait until they are taken, the chain carries {:.0} and \
-             {:.0} Gb/s as it comes.",
+            "the machine has only two cores: if both work, nothing is left for the rest of the system, and a worker \
+             that loses its core for a millisecond misses 4096 packets. If packets wait until they are taken, the \
+             chain carries {:.0} and {:.0} Gb/s in the original order.",
             fastest[0][0], fastest[0][1]
         ),
     };

@@ -77,7 +77,7 @@ pub(in super::super) fn functions(run: &Run<'_>) -> Result<Outcome, String> {
         series: costs.into_iter().chain(fitted).chain([floor]).collect(),
     };
     let latency = Panel {
-        title: "Mean latency, with 80 % of what is borne at SLF 1".into(),
+        title: "Mean latency, with 80 % of the capacity at SLF 1".into(),
         x: Axis::log("packets of a flow in a row (SLF)"),
         y: Axis::log("latency, µs").less_is_better(),
         series: means,
@@ -87,8 +87,8 @@ pub(in super::super) fn functions(run: &Run<'_>) -> Result<Outcome, String> {
                  for the chain; the translator's latency falls from 103 to 74 µs."
             .into(),
         here: format!("from SLF 1 to 32: {}.", said.join("; ")),
-        bound: "look-ups are done for a batch at a time, so that waiting for memory overlaps also where no two neighbours are \
-                 of one flow: what order can still save is less than in the paper."
+        bound: "the look-ups of a batch are done together, so that their waiting for memory overlaps even if no two \
+                neighbours are of one flow: order can save less than in the paper."
             .into(),
     };
     let mut table = Table::of_costs(&rows);

@@ -70,10 +70,11 @@ pub(in super::super) fn misses(run: &Run<'_>) -> Result<Outcome, String> {
         series,
     });
     let finding = Finding {
-        paper: "misses of the first level fall steeply with SLF, of the second and last level there are next to none.".into(),
+        paper: "misses of the first level fall steeply with SLF; there are hardly any of the second and last level.".into(),
         here: format!("from SLF 1 to 32, first-level data misses per packet as callgrind simulates them: {}.", said.join("; ")),
-        bound: "simulated, not counted; the firewall has 5,000 rules and there are 1,000 flows, as the simulation is slow; the packets' \
-                 own lines, which no order saves, are in it."
+        bound: "the misses are simulated, not counted; the firewall has 5,000 rules and there are 1,000 flows, \
+                because the simulation is slow; the misses on the packets' own lines, which no order saves, are \
+                included."
             .into(),
     };
     Ok(Outcome { table, panels: panels.collect(), finding })

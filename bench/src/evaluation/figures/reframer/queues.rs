@@ -20,9 +20,9 @@ pub(in super::super) fn queues(run: &Run<'_>) -> Result<Outcome, String> {
     let (ordered, ordered_slf) = held(&load.capture, MICROS, workload.file("held.pcap"))?;
     let loops = run.settings.per_run.div_ceil(load.packets).max(1) * 3;
     let chain = functions();
-    let text = |capture: &Path, queues: usize, behind: &str| {
+    let text = |capture: &Path, queues: usize, chain: &str| {
         format!(
-            "nic :: InMemoryNic({}, LOOPS {loops}, QUEUES {queues}) -> MarkIPHeader(14) -> {behind}",
+            "nic :: InMemoryNic({}, LOOPS {loops}, QUEUES {queues}) -> MarkIPHeader(14) -> {chain}",
             capture.display()
         )
     };
@@ -74,15 +74,16 @@ pub(in super::super) fn queues(run: &Run<'_>) -> Result<Outcome, String> {
     let level =
         |y: f64| run.some(&QUEUES).into_iter().map(move |x| Point { x: x as f64, y, quartiles: None });
     let finding = Finding {
-        paper: "with 500 queues SLF rises from 1.2 to 2.5, but throughput hardly, as polling empty queues costs; holding brings 53 % more.".into(),
+        paper: "with 500 queues SLF rises from 1.2 to 2.5, but throughput hardly, because polling empty queues costs; \
+                holding brings 53 % more.".into(),
         here: format!(
             "with 500 queues SLF is {:.1}, throughput {:+.0} %; in the order of a Reframer with {MICROS} µs, SLF {ordered_slf:.1}, {:+.0} %.",
             slf[slf.len() - 1].y,
             100.0 * (last / first - 1.0),
             100.0 * (of_held / first - 1.0)
         ),
-        bound: "queues are in memory and always full, so that polling empty ones, which holds the paper's interface back, happens \
-                 only at the end of a round."
+        bound: "queues are in memory and always full, so that polling empty queues, which limits the paper's \
+                interface, happens only at the end of a round."
             .into(),
     };
     let panel = |title: &str, label, series| Panel {

@@ -72,8 +72,9 @@ pub(in super::super) fn receiver(run: &Run<'_>) -> Result<Outcome, String> {
         paper: "from an SLF of 1 to 16 a packet takes 69 % fewer cycles with LRO (10,000 to 3,000) and 53 % fewer without; instructions follow."
             .into(),
         here: format!("from an SLF of 1 to 32 a packet takes {} with GRO; {} without.", told(1), told(0)),
-        bound: "virtual machines count neither cycles nor instructions, so processor time stands in their place; soft interrupts are those of the whole \
-                machine, with the sender's ACKs among them, and counted in ticks; 0.4 Gb/s where the paper sends 8."
+        bound: "virtual machines count neither cycles nor instructions, so processor time replaces them; soft \
+                interrupts are those of the whole machine, including the sender's ACKs, and are counted in ticks; the \
+                rate is 0.4 Gb/s where the paper sends 8."
             .into(),
     };
     let titles = [
@@ -82,7 +83,7 @@ pub(in super::super) fn receiver(run: &Run<'_>) -> Result<Outcome, String> {
             "The whole machine in soft interrupts",
             Axis::linear("time of processors, µs per packet").less_is_better(),
         ),
-        ("Segments that come to TCP", Axis::linear("segments, of 1000 packets").less_is_better()),
+        ("Segments delivered to TCP", Axis::linear("segments, of 1000 packets").less_is_better()),
     ];
     let mut shares = relative(&all[0], first);
     for (name, share) in [("without LRO", 0.47), ("with LRO", 0.31)] {

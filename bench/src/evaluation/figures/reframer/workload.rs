@@ -216,7 +216,7 @@ pub(in super::super) fn characteristics(run: &Run<'_>) -> Result<Outcome, String
     let finding = Finding {
         paper: "one to 32 windows of 20 s of a campus trace give 2.2 to some 70 Gb/s and millions of flows, SLF about 1.2.".into(),
         here,
-        bound: "the trace is made (`--trace FILE` takes another one), and windows are as long as memory allows.".into(),
+        bound: "the trace is made (`--trace FILE` uses another one), and windows are as long as memory allows.".into(),
     };
     Ok(Outcome { table, panels, finding })
 }

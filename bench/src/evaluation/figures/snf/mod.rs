@@ -80,18 +80,18 @@ pub(super) fn motivating(run: &Run<'_>) -> Result<Outcome, String> {
         ],
     };
     let finding = Finding {
-        paper: "18 operations become 5, and 2206 cycles 720, which is 3.1 times less.".into(),
+        paper: "18 operations become 5, and 2206 cycles become 720, which is 3.1 times less.".into(),
         here: format!(
-            "{before} elements become {after} questions and operations, and {:.0} ns {:.0}, which is {} ({:.1} and \
-             {:.1} times the floor).",
+            "{before} elements become {after} questions and operations, and {:.0} ns become {:.0}, which is {} ({:.1} \
+             and {:.1} times the floor).",
             original.ns_per_packet,
             synthesized.ns_per_packet,
             compared(original, synthesized),
             original.ratio,
             synthesized.ratio
         ),
-        bound: "both figures have the source of packets in them, and elements pass batches, so that the original is some \
-                 tenfold cheaper than the paper's to begin with."
+        bound: "both figures include the source of packets, and elements pass batches, so that the original chain \
+                costs only a tenth of the paper's to begin with."
             .into(),
     };
     Ok(Outcome { table: Table::of_costs(&rows), panels: vec![cost, share, operations], finding })
@@ -148,8 +148,8 @@ pub(super) fn in_a_row(run: &Run<'_>) -> Result<Outcome, String> {
         ))
     });
     let finding = Finding {
-        paper: "ten routers in FastClick reach less than 10 of 31.5 Gb/s and translators fall more steeply; synthesized, ten \
-                 cost what one does (translators in bursts of 32 a little more behind the sixth)."
+        paper: "ten routers in FastClick reach less than 10 of 31.5 Gb/s, and translators fall more steeply; \
+                synthesized, ten cost as much as one (translators in bursts of 32 a little more after the sixth)."
             .into(),
         here: format!("{}; {}.", routers?, translators?),
         bound: String::new(),
@@ -196,7 +196,7 @@ pub(super) fn sizes(run: &Run<'_>) -> Result<Outcome, String> {
             "on one core, from memory, {}; {}; with 1500 bytes ten translators synthesized carry {large:.0} Gb/s.",
             routers?, translators?
         ),
-        bound: "nothing but memory stands in the place of the paper's interfaces, so there is no line rate to meet.".into(),
+        bound: "packets come from memory instead of the paper's interfaces, so there is no line rate to reach.".into(),
     };
     Ok(Outcome { table: Table::of_costs(&rows), panels: vec![rates], finding })
 }
@@ -264,7 +264,7 @@ pub(super) fn provider(run: &Run<'_>) -> Result<Outcome, String> {
         y: Axis::log("latency, µs").less_is_better(),
         series,
     };
-    let load = "at 70 % of what the original bears";
+    let load = "at 70 % of the capacity of the original";
     let panels = vec![
         cost,
         gain,
@@ -286,8 +286,8 @@ pub(super) fn provider(run: &Run<'_>) -> Result<Outcome, String> {
                  3.5 times less variance."
             .into(),
         here: format!("with frames of 64 bytes {}; {}.", all("251")?, all("8550")?),
-        bound: "the original's classifier is compiled here, so that 8,550 rules cost it little more than 251: there is less \
-                 to save than in FastClick, whose classifier asks rule by rule (the chain alone takes it 43 µs)."
+        bound: "the original's classifier is compiled here, so that 8,550 rules cost it little more than 251. There \
+                is less to save than in FastClick, whose classifier tests rule by rule (for the chain it takes 43 µs)."
             .into(),
     };
     let mut costs = Table::of_costs(&rows);

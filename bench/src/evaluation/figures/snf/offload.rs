@@ -78,7 +78,7 @@ fn settings(run: &Run<'_>, switching: &Switching, files: &Files) -> Result<Vec<S
         let flows = files.write(&format!("{rules}.flows"), &flows)?;
         let options = [&["--emit", "click", "--behind-switch"], &ports[..]].concat();
         let behind = switching.synthesize(&chain, &options).map_err(failed)?;
-        let behind = files.write(&format!("{rules}.behind"), &behind)?;
+        let behind = files.write(&format!("{rules}.software"), &behind)?;
         for (name, software) in [("forwarded", forward.clone()), ("chain", behind)] {
             all.push(Setting {
                 name: format!("{rules} rules, {name}"),
@@ -174,8 +174,8 @@ pub(in super::super) fn offloaded(run: &Run<'_>) -> Result<Outcome, String> {
         format!("{:.0} with {rules} rules and the chain ({:.0} forwarded)", of("chain"), of("forwarded"))
     };
     let finding = Finding {
-        paper: "20 Gb/s with frames of 64 bytes and the line rate from 256 on, whatever the number of rules; the chain is almost as fast as forwarding, so that \
-                the switch is what bounds it."
+        paper: "20 Gb/s with frames of 64 bytes and the line rate from 256 on, whatever the number of rules; the \
+                chain is almost as fast as forwarding, so that the switch is the bound."
             .into(),
         here: format!(
             "thousands of packets of 64 bytes per second: {}, {}; {:.0} with four rules ({:.0} forwarded).",

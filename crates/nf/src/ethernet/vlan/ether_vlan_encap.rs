@@ -103,10 +103,10 @@ impl Element for EtherVlanEncap {
         if self.tag.is_annotated() {
             // The length of the header depends on the annotation.
             let actions = vec![
-                pure(Field::HeaderOffset(Base::Data), "in front of the header", &[TCI]),
+                pure(Field::HeaderOffset(Base::Data), "start of the header", &[TCI]),
                 pure(Field::Length, "with the header", &[TCI, Field::Length]),
                 header_at(Base::Mac, 0),
-                pure(Field::HeaderOffset(Base::Network), "behind the header", &[TCI]),
+                pure(Field::HeaderOffset(Base::Network), "end of the header", &[TCI]),
                 pure(bytes(Base::Mac, 0, TAGGED as u16), "Ethernet header with a tag", &[TCI]),
             ];
             return Effects::cases(vec![otherwise(actions)]).depending_on(Depends::Handler);

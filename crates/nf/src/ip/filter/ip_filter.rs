@@ -141,7 +141,7 @@ fn what_is_hidden(hidden: &[(usize, Vec<usize>)], name: impl Fn(usize) -> String
         _ => format!("rules {} take", names(by)),
     };
     let mut text = format!("rule {} never decides: {takes} all its packets", name(*first));
-    named.for_each(|(next, by)| text += &format!("; nor does {}, behind {}", name(*next), names(by)));
+    named.for_each(|(next, by)| text += &format!("; nor does {}, after {}", name(*next), names(by)));
     if let Some(more) = hidden.len().checked_sub(NAMED).filter(|&more| more > 0) {
         text += &format!("; and so on for {more} more");
     }
@@ -198,7 +198,7 @@ impl Reader<'_> {
         let name = name.trim();
         if name.is_empty() || name.contains(char::is_whitespace) {
             let clicks_words = "file must have a single argument, the filename";
-            let complaint = Complaint::new("'file' wants one name of a file behind it", clicks_words);
+            let complaint = Complaint::new("'file' needs the name of one file", clicks_words);
             return self.error(argument, prefix.before(complaint));
         }
         let text = match std::fs::read(name) {
@@ -351,7 +351,7 @@ mod tests {
         assert_eq!(
             text(&several).as_deref(),
             Some(
-                "rule 2 never decides: rules 0, 1 take all its packets; nor does 4, behind 3; nor does 5, behind 0, 3"
+                "rule 2 never decides: rules 0, 1 take all its packets; nor does 4, after 3; nor does 5, after 0, 3"
             )
         );
         let many: Vec<_> = (1..9).map(|number| (number, vec![0])).collect();
