@@ -21,6 +21,7 @@ use element::steering::{Dispatch, Load, Spread, Spreading};
 use element::{Base, Class, Packet, Timestamp};
 use packet::HEADROOM;
 
+use crate::declared::does_what_it_declares;
 use crate::elements::{Input, Seen};
 use crate::samples::{Sample, all};
 use crate::{Run, corpus};
@@ -47,6 +48,7 @@ pub const CHECKS: &[Check] = &[
     Check { name: "nothing changes that is not declared as written", run: writes_what_it_declares },
     Check { name: "nothing depends on what is not declared as read", run: reads_what_it_declares },
     Check { name: "no decision is declared twice", run: declares_no_decision_twice },
+    Check { name: "what happens to a packet is what is declared", run: does_what_it_declares },
 ];
 
 /// Checks the classes of another crate against their declarations. Each class needs a sample.
@@ -427,6 +429,9 @@ fn declares_no_decision_twice(_: &Sample, effects: &Effects) -> Result<(), Strin
 
 #[cfg(test)]
 mod tests {
+    use element::DropReason;
+    use element::effects::Target;
+
     use super::*;
 
     #[test]
@@ -455,5 +460,8 @@ mod tests {
         assert!(writes_what_it_declares(&writer, &pass).unwrap_err().contains("byte 20"));
         assert!(reads_what_it_declares(&reader, &pass).is_err());
         assert!(keeps_order(&sorter, &pass).is_err());
+        assert_eq!(does_what_it_declares(&honest, &pass), Ok(()));
+        let drops = Effects::cases(vec![Case::new(Filter::Any, Target::Drop(DropReason::Denied))]);
+        assert!(does_what_it_declares(&honest, &drops).is_err());
     }
 }

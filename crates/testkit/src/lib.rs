@@ -8,6 +8,7 @@
 
 pub mod checker;
 pub mod corpus;
+mod declared;
 pub mod elements;
 pub mod example;
 pub mod found;

@@ -52,6 +52,11 @@ fn no_decision_is_declared_twice() {
 }
 
 #[test]
+fn elements_do_what_they_declare() {
+    check("what happens to a packet is what is declared");
+}
+
+#[test]
 fn each_check_has_its_test() {
     let source = include_str!("generic.rs");
     for check in CHECKS {
