@@ -529,7 +529,7 @@ mod tests {
             ("0, MAXQUEUES 0", "MAXQUEUES out of range"),
             ("0, BURST 0", "BURST out of range"),
             ("0, MTU 9000", "MTU: from 68 to 2094"),
-            ("0, MODE flow", "MODE flow is not there"),
+            ("0, MODE flow", "MODE flow is not supported"),
             ("0, SCALE sideways", "Unknown scaling mode sideways !"),
             ("0, LRO true", "LRO: not supported"),
             ("0, 0, false, VLAN_STRIP true", "StripEtherVLANHeader"),

@@ -355,6 +355,6 @@ mod tests {
             )
         );
         let many: Vec<_> = (1..9).map(|number| (number, vec![0])).collect();
-        assert!(text(&many).unwrap().ends_with("; nor does 5, behind 0; and so on for 3 more"));
+        assert!(text(&many).unwrap().ends_with("; nor does 5, after 0; and so on for 3 more"));
     }
 }
