@@ -118,8 +118,8 @@ struct Tally {
     unknown: usize,
 }
 
-/// Checks that a sample does to packets what it declares, and prints for how many packets its declaration leaves
-/// the result open.
+/// Checks that a sample does to packets what it declares, and prints for how many packets its declaration
+/// leaves the result open.
 ///
 /// # Errors
 /// The first packet for which the element does something else.

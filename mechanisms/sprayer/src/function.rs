@@ -90,8 +90,11 @@ impl Default for Needs {
             Field::HeaderOffset(Base::Network),
             Field::HeaderOffset(Base::Transport),
         ];
+        // The function does not see these packets.
+        let has_no_flow = Filter::Opaque { about: "packets without a five-tuple", reads: reads.clone() };
         let decides = Filter::Opaque { about: "what the function decides", reads };
         let cases = vec![
+            Case::new(has_no_flow, Target::Drop(DropReason::Unsuitable)),
             Case::new(decides, Target::SomeOutput),
             Case::new(Filter::Any, Target::Drop(DropReason::Denied)),
         ];
