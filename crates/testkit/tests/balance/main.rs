@@ -424,7 +424,10 @@ fn frames_and_outputs() {
             trial.write("lb.remove_server", handler).unwrap();
         }
     }
-    assert_eq!(trial.write("lb.add_server", "3").unwrap_err().split(':').next(), Some("no output 3"));
+    assert_eq!(
+        trial.write("lb.add_server", "3").unwrap_err().split(':').next(),
+        Some("output 3 is not configured; write 'config' to add more")
+    );
     let mut outputs: BTreeMap<Vec<u8>, BTreeSet<usize>> = BTreeMap::new();
     for packet in trial.finish() {
         outputs.entry(packet.bytes).or_default().insert(packet.sink);
