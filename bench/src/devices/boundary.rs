@@ -1,6 +1,6 @@
 //! Packets to a network function in another namespace and back, whole and sliced.
 //!
-//! One program replays packets from memory, sends them over a virtual cable and receives them again; each
+//! The first program replays packets from memory, sends them over a veth pair and receives them again; each
 //! packet is copied into the kernel and out of it in both directions. A second program, in a namespace of
 //! its own, is the function. Both share the cores of the machine. Throughput is the number of packets that
 //! come back at full load. Latency is measured at a rate that whole and sliced packets both sustain.

@@ -1,7 +1,7 @@
 //! TCP over paths that reorder: the kernel's own TCP, with different elements upstream of the receiver
 //! (Juggler, section 5).
 //!
-//! One machine sends frames of ordinary size to another machine, over a link of 1 Gb/s and two paths. Each
+//! The sender sends frames of ordinary size to the receiver, over a link of 1 Gb/s and two paths. Each
 //! packet takes a random path, as in the switch of figure 11. Sender, receiver and network share the cores
 //! of one machine.
 

@@ -1,8 +1,8 @@
 //! # IPInputCombo
 //! Does in one step what a router does with IPv4 packets that arrive in Ethernet frames.
 //!
-//! It does the work of `Paint(COLOR) -> Strip(14) -> CheckIPHeader -> GetIPAddress(16)`: the frame is
-//! painted, its Ethernet header is stripped, the IPv4 header is checked, header annotations and the
+//! The element does the work of `Paint(COLOR) -> Strip(14) -> CheckIPHeader -> GetIPAddress(16)`: the frame
+//! is painted, its Ethernet header is stripped, the IPv4 header is checked, header annotations and the
 //! destination address annotation are set, and bytes after the IP packet are cut off. Bad packets are
 //! dropped; the first is reported.
 //!

@@ -1,13 +1,13 @@
 //! # IPOutputCombo
 //! Does in one step what a router does with IPv4 packets that leave by one of its interfaces.
 //!
-//! It does the work of `DropBroadcasts -> PaintTee(COLOR) -> IPGWOptions(IPADDR) -> FixIPSrc(IPADDR) ->
-//! DecIPTTL -> CheckLength(MTU)`: link-level broadcasts are dropped; a copy of a packet with the paint
+//! The element does the work of `DropBroadcasts -> PaintTee(COLOR) -> IPGWOptions(IPADDR) -> FixIPSrc(IPADDR)
+//! -> DecIPTTL -> CheckLength(MTU)`: link-level broadcasts are dropped; a copy of a packet with the paint
 //! leaves by output 1; packets with bad options leave by output 2, with the offset of the wrong byte in the
 //! parameter problem annotation; packets whose time to live has expired leave by output 3, packets longer
 //! than the MTU by output 4, and all others by output 0. All copies of a batch leave before its packets,
-//! whereas the separate elements would alternate between them. Packets are not fragmented. The network
-//! header annotation must be set; packets without it are dropped.
+//! whereas the separate elements would alternate between them. Packets are not fragmented. The network header
+//! annotation must be set; packets without it are dropped.
 //!
 //! ## Usage
 //! `IPOutputCombo(COLOR, IPADDR, MTU)`

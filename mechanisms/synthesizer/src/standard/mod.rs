@@ -1,10 +1,10 @@
 //! The back end for Click and FastClick: regions as elements that both have. All questions come first, then
 //! each field is written once.
 //!
-//! It is the sibling of [`insert`](crate::insert), for configurations that run elsewhere. A question
-//! becomes a Classifier, a CheckLength, a CheckIPHeader and so on (`build`), rules become an IPFilter
-//! ([`filter`]), a class becomes a short chain (`operation`). Elements that no packet reaches any more are
-//! removed (`sweep`).
+//! This back end is for configurations that run elsewhere; [`insert`](crate::insert) is for runs here. A
+//! question becomes a Classifier, a CheckLength, a CheckIPHeader and so on (`build`), rules become an
+//! IPFilter ([`filter`]), a class becomes a short chain (`operation`). Elements that no packet reaches any
+//! more are removed (`sweep`).
 //!
 //! Invariants:
 //! - Packets whose processing cannot be expressed in these elements are left to the region itself: they

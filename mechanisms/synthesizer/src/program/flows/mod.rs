@@ -1,6 +1,6 @@
 //! The flow cache of a program.
 //!
-//! One look-up finds a packet's flow. The entry has the residual program for packets of this flow: the
+//! A single look-up finds a packet's flow. The entry has the residual program for packets of this flow: the
 //! questions about addresses, ports and protocol, and rule sets over them, were answered when the flow was
 //! inserted.
 //!
