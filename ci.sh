@@ -22,7 +22,7 @@ RUSTDOCFLAGS="-D warnings" step cargo doc --workspace --no-deps
 
 # Synthesized chains as machine code.
 step cargo clippy --workspace --all-targets --features tidegate/machine-code -- -D warnings
-step cargo test -p tidegate-synthesizer --features machine-code --lib --test chains --test leases --test synthesis --test openflow
+step cargo test -p tidegate-runtime -p tidegate-synthesizer --features tidegate-runtime/machine-code --lib --test chains --test leases --test synthesis --test openflow
 
 # Ports of DPDK, where it is installed (apt-get install libdpdk-dev pkg-config gcc).
 if pkg-config --exists libdpdk 2>/dev/null; then

@@ -2,7 +2,7 @@
 //! `cargo run --release --example chain -- 'Counter -> Discard'`. The environment variable `PACKETS` sets
 //! the number of packets in memory.
 
-use tidegate_bench::{Settings, measure_chain, table};
+use bench::{Settings, measure_chain, table};
 
 fn main() {
     let packets = std::env::var("PACKETS").ok().and_then(|n| n.parse().ok());

@@ -10,5 +10,5 @@ fn main() -> Result<(), String> {
     let name = args.next().ok_or(usage)?;
     let packets = args.next().and_then(|n| n.parse().ok()).ok_or(usage)?;
     let in_memory = args.next().map(|n| n.parse().map_err(|_| usage)).transpose()?;
-    tidegate_bench::drive_only(&name, packets, in_memory)
+    bench::drive_only(&name, packets, in_memory)
 }

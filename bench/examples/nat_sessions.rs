@@ -4,10 +4,10 @@
 
 fn main() -> Result<(), String> {
     let sessions: usize = std::env::var("SESSIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(10_000_000);
-    let phases = tidegate_bench::measure_sessions((sessions / 64_512).max(1))?;
+    let phases = bench::measure_sessions((sessions / 64_512).max(1))?;
     println!("{:16} {:>10} {:>9} {:>9} {:>9}", "behind", "sessions", "failures", "seconds", "MiB");
     for phase in phases {
-        let tidegate_bench::Phase { name, sessions, failures, seconds, resident } = phase;
+        let bench::Phase { name, sessions, failures, seconds, resident } = phase;
         println!("{name:16} {sessions:>10} {failures:>9} {seconds:>9.2} {resident:>9}");
     }
     Ok(())

@@ -418,6 +418,7 @@ pub(crate) fn registry() -> Registry {
         .with(juggler::CLASSES)
         .with(slicer::CLASSES)
         .with(synthesizer::CLASSES)
+        .with(runtime::CLASSES)
         .with(&[&FRAMES, &EXIT, &TEN_ROUTERS, &sessions::FLOWS, &lifetimes::SKIP, &soak::FLOOD])
         .with(juggling::CLASSES)
         .with(locality::CLASSES)

@@ -6,12 +6,13 @@ use std::path::Path;
 use ::classify::filter::action;
 use element::ports::Processing;
 use engine::{Options, Plan, Worker};
+use jit::EXISTS;
+use program::chain::Chain;
+use program::machine_code::MachineCode;
 use synthesizer::compose::walk::Limits;
 use synthesizer::compose::{Synthesis, synthesize};
 use synthesizer::insert::insert;
 use synthesizer::longest_path::lengths;
-use synthesizer::model::chain::Chain;
-use synthesizer::program::machine::{EXISTS, Making};
 
 use crate::evaluation::open_loop;
 use crate::graph::{BURST, Contender, Start, configured, drive, measure_in_turns, running, text_in_bursts};
@@ -115,7 +116,7 @@ pub(crate) fn form_of(name: &str) -> Option<Form> {
         return Some(Form::Lasting(Box::new(by_hand)));
     }
     // Machine code is compiled at once, so that each run executes the same code.
-    let ways = [("-synthesized", Making::Now), ("-tables", Making::Never)];
+    let ways = [("-synthesized", MachineCode::Now), ("-tables", MachineCode::Never)];
     let found =
         ways.into_iter().find_map(|(suffix, making)| Some((name.strip_suffix(suffix)?, Some(making))));
     let (name, making) = found.unwrap_or((name, None));
@@ -245,7 +246,7 @@ impl Case {
         let mut file = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
         file.write_all(self.patterns.join("\n").as_bytes()).map_err(|error| error.to_string())?;
         let original = text(&file.path().display().to_string());
-        let synthesized = synthesized(original.clone(), Making::default())?;
+        let synthesized = synthesized(original.clone(), MachineCode::default())?;
         Ok(Forms { texts: [("original", original), ("synthesized", synthesized)], _patterns: file })
     }
 
@@ -260,7 +261,7 @@ impl Case {
     /// replaces them.
     pub(crate) fn operations(&self) -> Result<[usize; 2], String> {
         let text = self.forms(1)?.texts[0].1.clone();
-        let lengths = composed(text, Making::default(), |_, chain, synthesis| {
+        let lengths = composed(text, MachineCode::default(), |_, chain, synthesis| {
             let all = synthesis.regions.iter().filter_map(|region| lengths(chain, &region.program));
             all.max().map(|[elements, questions]| [elements, questions + 1])
         });
@@ -273,7 +274,7 @@ impl Case {
         let Forms { texts, _patterns } = self.forms(packets)?;
         let mut texts = texts.to_vec();
         if EXISTS {
-            texts.push(("tables", synthesized(texts[0].1.clone(), Making::Never)?));
+            texts.push(("tables", synthesized(texts[0].1.clone(), MachineCode::Never)?));
         }
         let contender = |(form, text)| Ok((self.params(form), running(text, Options::default())?));
         texts.into_iter().map(contender).collect()
@@ -312,7 +313,7 @@ pub(crate) struct Forms {
 impl Forms {
     /// Returns a worker for the original chain, or for the chain synthesized with machine code at the time
     /// `making`.
-    fn worker(self, making: Option<Making>) -> Result<Worker, String> {
+    fn worker(self, making: Option<MachineCode>) -> Result<Worker, String> {
         let Forms { texts: [(_, original), _], _patterns } = self;
         let text = match making {
             Some(making) => synthesized(original, making)?,
@@ -323,14 +324,14 @@ impl Forms {
 }
 
 /// Returns a synthesized configuration.
-pub(crate) fn synthesized(text: String, making: Making) -> Result<String, String> {
+pub(crate) fn synthesized(text: String, making: MachineCode) -> Result<String, String> {
     composed(text, making, |plan, chain, synthesis| lang::flatten(&insert(&plan.graph, chain, synthesis)))
 }
 
 /// Synthesizes a configuration and returns a value that `of` computes from the result.
 fn composed<T>(
     text: String,
-    making: Making,
+    making: MachineCode,
     of: impl FnOnce(&Plan, &Chain, &Synthesis) -> T,
 ) -> Result<T, String> {
     let (plan, mut copies) = configured(text, 1)?;

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
+use bench::soak::{CASES, Case, measure};
 use element::class::{ArgInfo, HandlerInfo};
 use element::manual::Page;
 use element::{Batch, Class, Cx, Effects, Element};
-use tidegate_bench::soak::{CASES, Case, measure};
 
 /// An element that stores each packet forever.
 static LEAK: Class = Class {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
-use tidegate_fuzz::attack::{Settings, Watch, attack};
+use fuzz::attack::{Settings, Watch, attack};
 
 /// Runs random configurations with random packets, as they are and synthesized, and random pairs of chains
 /// for the verifier.

@@ -9,7 +9,7 @@ fn main() -> ExitCode {
         eprintln!("usage: seeds TARGET FOLDER");
         return ExitCode::from(2);
     };
-    for (number, seed) in tidegate_fuzz::seeds::of(target).iter().enumerate() {
+    for (number, seed) in fuzz::seeds::of(target).iter().enumerate() {
         let file = Path::new(folder).join(format!("seed-{number:03}"));
         if let Err(error) = std::fs::write(&file, seed) {
             eprintln!("{}: {error}", file.display());

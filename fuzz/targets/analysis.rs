@@ -1,4 +1,4 @@
-//! The entry point of libFuzzer for [`tidegate_fuzz::analysis`].
+//! The entry point of libFuzzer for [`fuzz::analysis`].
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tidegate_fuzz::analysis(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::analysis(data));

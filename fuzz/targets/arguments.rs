@@ -1,4 +1,4 @@
-//! The entry point of libFuzzer for [`tidegate_fuzz::arguments`].
+//! The entry point of libFuzzer for [`fuzz::arguments`].
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tidegate_fuzz::arguments(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::arguments(data));

@@ -1,4 +1,4 @@
-//! The entry point of libFuzzer for [`tidegate_fuzz::capture`].
+//! The entry point of libFuzzer for [`fuzz::capture`].
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tidegate_fuzz::capture(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::capture(data));

@@ -1,4 +1,4 @@
-//! The entry point of libFuzzer for [`tidegate_fuzz::configuration`].
+//! The entry point of libFuzzer for [`fuzz::configuration`].
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tidegate_fuzz::configuration(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::configuration(data));

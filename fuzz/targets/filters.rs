@@ -1,4 +1,4 @@
-//! The entry point of libFuzzer for [`tidegate_fuzz::filters`].
+//! The entry point of libFuzzer for [`fuzz::filters`].
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tidegate_fuzz::filters(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::filters(data));

@@ -1,4 +1,4 @@
-//! The entry point of libFuzzer for [`tidegate_fuzz::headers`].
+//! The entry point of libFuzzer for [`fuzz::headers`].
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tidegate_fuzz::headers(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::headers(data));

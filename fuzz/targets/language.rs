@@ -1,4 +1,4 @@
-//! The entry point of libFuzzer for [`tidegate_fuzz::language`].
+//! The entry point of libFuzzer for [`fuzz::language`].
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tidegate_fuzz::language(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::language(data));

@@ -1,4 +1,4 @@
-//! The entry point of libFuzzer for [`tidegate_fuzz::layers`].
+//! The entry point of libFuzzer for [`fuzz::layers`].
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tidegate_fuzz::layers(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::layers(data));

@@ -1,4 +1,4 @@
-//! The entry point of libFuzzer for [`tidegate_fuzz::multiplying`].
+//! The entry point of libFuzzer for [`fuzz::multiplying`].
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tidegate_fuzz::multiplying(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::multiplying(data));

@@ -1,4 +1,4 @@
-//! The entry point of libFuzzer for [`tidegate_fuzz::packets`].
+//! The entry point of libFuzzer for [`fuzz::packets`].
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tidegate_fuzz::packets(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::packets(data));

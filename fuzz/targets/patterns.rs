@@ -1,4 +1,4 @@
-//! The entry point of libFuzzer for [`tidegate_fuzz::patterns`].
+//! The entry point of libFuzzer for [`fuzz::patterns`].
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tidegate_fuzz::patterns(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::patterns(data));

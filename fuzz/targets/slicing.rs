@@ -1,4 +1,4 @@
-//! The entry point of libFuzzer for [`tidegate_fuzz::slicing`].
+//! The entry point of libFuzzer for [`fuzz::slicing`].
 #![no_main]
 
-libfuzzer_sys::fuzz_target!(|data: &[u8]| tidegate_fuzz::slicing(data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| fuzz::slicing(data));

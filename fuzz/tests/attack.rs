@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tidegate_fuzz::attack::{Settings, Unseen, attack};
+use fuzz::attack::{Settings, Unseen, attack};
 
 #[test]
 fn random_configurations_do_the_same_with_programs() {

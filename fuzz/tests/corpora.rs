@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use tidegate_fuzz::{TARGETS, seeds};
+use fuzz::{TARGETS, seeds};
 
 /// The most files of a corpus, and the most bytes of a file.
 const LIMITS: (usize, u64) = (50, 4096);

@@ -7,9 +7,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use engine::{ClockKind, Options, Plan, Worker};
-use synthesizer::check::Fate;
-use synthesizer::verify::example::Example;
-use synthesizer::verify::run::{Came, Exit, PACKETS, prepare};
+use verify::example::Example;
+use verify::lint::Fate;
+use verify::run::{Came, Exit, PACKETS, prepare};
 
 use crate::reasoning::{Reasoned, registry_for};
 

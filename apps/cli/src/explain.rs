@@ -10,12 +10,13 @@ use element::obstacles::{to_order, to_slicing, to_spraying};
 use engine::{Configured, Placement, Plan, Problem};
 use indicatif::ProgressBar;
 use lang::{Diagnostic, Span};
-use synthesizer::check::regions::{is_end, obstacle, regions};
-use synthesizer::check::rules::MOST_NAMED;
-use synthesizer::check::{Entry, Findings, check};
-use synthesizer::model::chain::Chain;
-use synthesizer::model::diagrams::nodes_in;
-use synthesizer::verify::run::{exits, kind_of};
+use packet::PacketKind;
+use program::chain::Chain;
+use verify::lint::regions::{is_end, obstacle, regions};
+use verify::lint::rules::MOST_NAMED;
+use verify::lint::{Entry, Findings, check};
+use verify::model::diagrams::nodes_in;
+use verify::run::exits;
 
 use crate::example::run;
 use crate::packets::describe as describe_packet;
@@ -152,8 +153,9 @@ fn fates(reasoned: &Reasoned, entry: &Entry, end: Instant, set_up: &mut usize) -
     let (mut runs, mut left_out) = (0, 0);
     for fate in &entry.fates {
         let example = fate.example.as_ref();
-        let packet =
-            example.map(|example| describe_packet(&example.bytes, kind_of(example.kind))).unwrap_or_default();
+        let packet = example
+            .map(|example| describe_packet(&example.bytes, PacketKind::from_number(example.kind)))
+            .unwrap_or_default();
         let has_room = *set_up < MOST_SET_UP;
         let ran = example.filter(|_| has_room).and_then(|example| {
             *set_up += reasoned.graph.elements.len();

@@ -66,6 +66,7 @@ pub(crate) fn registry() -> Registry {
         .with(juggler::CLASSES)
         .with(slicer::CLASSES)
         .with(synthesizer::CLASSES)
+        .with(runtime::CLASSES)
         .with(own)
 }
 

@@ -7,10 +7,10 @@
 
 use std::time::{Duration, Instant};
 
+use ::verify::equivalence::{NO_ROOM, Outcome, TOO_LONG, Verdict};
 use lang::Graph;
 use synthesizer::compose::{Region, Synthesis};
 use synthesizer::insert::insert;
-use synthesizer::verify::{NO_ROOM, Outcome, TOO_LONG, Verdict};
 
 use crate::load::{Texts, parse};
 use crate::proofs::{Kept, Key, Proofs, Tried};

@@ -4,8 +4,8 @@ use element::ports::Processing;
 use element::{Args, Class, Effects, Element, Invalid, Registry};
 use engine::Plan;
 use lang::Graph;
-use synthesizer::model::chain::Chain;
-use synthesizer::verify::run;
+use program::chain::Chain;
+use verify::run;
 
 use crate::load::{Input, Loaded, registry};
 
@@ -121,9 +121,9 @@ fn chain(graph: &Graph) -> Result<Parts, Vec<engine::Problem>> {
         .classes
         .iter()
         .zip(graph.port_counts())
-        .map(|(class, ports)| run::is_bystander(class, ports))
+        .map(|(class, ports)| class.is_bystander(ports))
         .collect();
-    let (graph, _) = run::without(graph, &bystanders);
+    let (graph, _) = graph.without(&bystanders);
     let stays = |id: &usize| !bystanders[*id];
     let effects: Vec<Option<(&Class, &Effects)>> =
         (0..plan.len()).filter(stays).map(|id| Some((plan.classes[id], &configured.effects[id]))).collect();

@@ -2,9 +2,9 @@
 
 use clap::ValueEnum;
 use lang::Graph;
+use program::chain::Chain;
 use synthesizer::compose::{Region, Synthesis};
 use synthesizer::insert::insert;
-use synthesizer::model::chain::Chain;
 use synthesizer::openflow::behind::{number_ports, take_tags};
 use synthesizer::openflow::{Division, Options, RangeForm, Refusal};
 

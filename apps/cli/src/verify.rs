@@ -9,11 +9,12 @@ use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use lang::Severity;
-use synthesizer::model::chain::Chain;
-use synthesizer::model::diagrams::nodes_in;
-use synthesizer::verify::example::Example;
-use synthesizer::verify::run::{Exit, exits, kind_of};
-use synthesizer::verify::{self, Companion, Difference, Outcome, Verdict};
+use packet::PacketKind;
+use program::chain::Chain;
+use verify::equivalence::{self, Companion, Difference, Outcome, Verdict};
+use verify::example::Example;
+use verify::model::diagrams::nodes_in;
+use verify::run::{Exit, exits};
 
 use crate::example::{Ran, run};
 use crate::load::{Input, check_values};
@@ -129,16 +130,16 @@ impl Limit {
 
 /// Compares two configurations, and shows progress on a terminal.
 pub(crate) fn compare(pair: [&Reasoned; 2], reasons: bool, limit: Limit) -> Outcome {
-    let options = verify::Options { reasons, deadline: Some(limit.end) };
+    let options = equivalence::Options { reasons, deadline: Some(limit.end) };
     let nodes = Some(nodes_in(limit.memory));
-    watched(pair, limit.end, |chains, watcher| verify::verify(chains, options, nodes, watcher))
+    watched(pair, limit.end, |chains, watcher| equivalence::verify(chains, options, nodes, watcher))
 }
 
 /// Compares each program of the second configuration with the elements of the first one that it replaces.
 pub(crate) fn compare_programs(pair: [&Reasoned; 2], limit: Limit) -> Outcome {
-    let options = verify::Options { reasons: true, deadline: Some(limit.end) };
+    let options = equivalence::Options { reasons: true, deadline: Some(limit.end) };
     let nodes = Some(nodes_in(limit.memory));
-    watched(pair, limit.end, |chains, watcher| verify::verify_programs(chains, options, nodes, watcher))
+    watched(pair, limit.end, |chains, watcher| equivalence::verify_programs(chains, options, nodes, watcher))
 }
 
 fn watched(
@@ -186,7 +187,7 @@ pub(crate) fn describe(text: &mut String, pair: [&Reasoned; 2], verdict: &Verdic
         }
         Verdict::Different(Difference::Packet { entry, example, what }) => {
             let _ = writeln!(text, "{a} and {b} are different: {what}\n");
-            let packet = packets::describe(&example.bytes, kind_of(example.kind));
+            let packet = packets::describe(&example.bytes, PacketKind::from_number(example.kind));
             let _ = writeln!(text, "A packet into '{}': {packet}", pair[0].chain.nodes[entry[0]].title());
             annotations(text, example.annotations.iter().copied());
             dump(text, &example.bytes, &[]);

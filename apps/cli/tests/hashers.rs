@@ -15,8 +15,8 @@ const ALLOWED: [(&str, &str); 9] = [
     ("crates/nf/src/five_tuple.rs", "gets the seed of the run"),
     ("crates/nf/src/nat/store.rs", "gets the seed of the run"),
     ("mechanisms/juggler/src/lib.rs", "the seed that the user has chosen"),
-    ("mechanisms/synthesizer/src/program/flows/mod.rs", "gets the seed of the run"),
-    ("mechanisms/synthesizer/src/model/chain.rs", "configurations, not packets"),
+    ("mechanisms/synthesizer/runtime/src/flows/mod.rs", "gets the seed of the run"),
+    ("mechanisms/synthesizer/program/src/chain.rs", "configurations, not packets"),
 ];
 /// The ways in which a source gets the seed of the run.
 const SECRET: [&str; 4] = ["cx.key_hasher()", "cx.hash_seed()", "hasher_of(cx", "seed: u64)"];

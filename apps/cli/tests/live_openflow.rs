@@ -18,9 +18,9 @@ use detour::carry;
 use frames::{Machine, at_borders, damage, finish, of_rule};
 use lab::{Net, Running, Space, openvswitch};
 use line::TIDEGATE;
+use program::{Exit, Program, text};
 use serde::Deserialize;
 use synthesizer::openflow::REST;
-use synthesizer::program::{Exit, Program, text};
 
 /// The most frames that are sent, of one rule each.
 const MOST_SENT: usize = 300;

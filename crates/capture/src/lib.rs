@@ -13,7 +13,7 @@
 //! Memory is constant for files of any size, and reading a record allocates nothing.
 //!
 //! ```
-//! use tidegate_capture::{LinkType, Reader, Writer, WriterOptions};
+//! use capture::{LinkType, Reader, Writer, WriterOptions};
 //!
 //! let mut file = Vec::new();
 //! let mut writer = Writer::new(&mut file, WriterOptions { nanoseconds: true, ..WriterOptions::default() });

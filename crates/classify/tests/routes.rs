@@ -4,8 +4,8 @@
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use classify::prefixes::{Address, Entry, Prefix, PrefixTable};
 use testkit::found;
-use tidegate_classify::prefixes::{Address, Entry, Prefix, PrefixTable};
 
 /// A plain binary trie.
 struct Trie {

@@ -4,10 +4,10 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use testkit::found;
-use tidegate_classify::filter::{
+use classify::filter::{
     Condition, Expression, Headers, Matcher, Names, action, classbench, condition, parse,
 };
+use testkit::found;
 
 /// The five ranges of a rule, parsed without the crate's code: addresses, ports, protocol under a mask.
 #[derive(Clone, Debug)]

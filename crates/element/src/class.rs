@@ -61,6 +61,12 @@ impl Class {
     pub fn arg(&self, name: &str) -> Option<&'static ArgInfo> {
         self.args.iter().find(|a| a.name == name)
     }
+
+    /// True if an element with these numbers of inputs and outputs neither forwards packets nor acts on other
+    /// elements before the run, such as a script or a socket.
+    pub fn is_bystander(&self, ports: (usize, usize)) -> bool {
+        ports == (0, 0) && self.phase == Phase::Ordinary
+    }
 }
 
 impl fmt::Debug for Class {

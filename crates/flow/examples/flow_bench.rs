@@ -14,8 +14,8 @@ use std::hint::black_box;
 use std::net::{Ipv4Addr, Ipv6Addr};
 use std::time::Instant;
 
+use flow::{FiveTupleKey, FlowId, FlowTable, Key, KeyHasher};
 use packet::Timestamp;
-use tidegate_flow::{FiveTupleKey, FlowId, FlowTable, Key, KeyHasher};
 use wire::FiveTuple;
 
 const BURST: usize = 32;

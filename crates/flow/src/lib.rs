@@ -19,7 +19,7 @@
 //! ```
 //! use packet::Timestamp;
 //! use std::net::Ipv4Addr;
-//! use tidegate_flow::{FiveTupleKey, FlowTable, KeyHasher};
+//! use flow::{FiveTupleKey, FlowTable, KeyHasher};
 //! use wire::FiveTuple;
 //!
 //! let (client, server) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));

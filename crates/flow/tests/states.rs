@@ -5,9 +5,9 @@
 
 use std::net::Ipv4Addr;
 
+use flow::{AddressKey, CoreStates};
 use loom::thread;
 use packet::Timestamp;
-use tidegate_flow::{AddressKey, CoreStates};
 
 type States = CoreStates<AddressKey, [u64; 2]>;
 

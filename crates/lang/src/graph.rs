@@ -122,6 +122,33 @@ impl Graph {
         });
     }
 
+    /// Returns the graph without some elements and their connections, and the new index of each element that
+    /// remains. `removed` has an entry per element.
+    pub fn without(&self, removed: &[bool]) -> (Graph, Vec<Option<usize>>) {
+        let mut graph = self.clone();
+        let mut next = 0;
+        let indices: Vec<Option<usize>> = removed
+            .iter()
+            .map(|&removed| {
+                let index = (!removed).then_some(next);
+                next += usize::from(!removed);
+                index
+            })
+            .collect();
+        let mut keeps = removed.iter().map(|removed| !removed);
+        graph.elements.retain(|_| keeps.next().unwrap_or(true));
+        graph.connections.retain_mut(|connection| {
+            match (indices[connection.from.0], indices[connection.to.0]) {
+                (Some(from), Some(to)) => {
+                    (connection.from.0, connection.to.0) = (from, to);
+                    true
+                }
+                _ => false,
+            }
+        });
+        (graph, indices)
+    }
+
     /// Returns the index of the element with a name.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.elements.iter().position(|element| element.name == name)

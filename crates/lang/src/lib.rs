@@ -2,7 +2,7 @@
 //! without I/O.
 //!
 //! ```
-//! use tidegate_lang::{Options, Sources, flatten, parse};
+//! use lang::{Options, Sources, flatten, parse};
 //!
 //! let mut sources = Sources::new();
 //! let id = sources.add("example.click", "src :: InfiniteSource -> { input -> Counter -> output } -> Discard");

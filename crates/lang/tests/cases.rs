@@ -7,7 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use tidegate_lang::{LibraryText, Options, Sources, flatten, parse};
+use lang::{LibraryText, Options, Sources, flatten, parse};
 
 fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases")

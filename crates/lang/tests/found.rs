@@ -5,7 +5,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tidegate_lang::{Options, Severity, Sources, flatten, parse};
+use lang::{Options, Severity, Sources, flatten, parse};
 
 fn data() -> PathBuf {
     match std::env::var_os("TIDEGATE_DATA") {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tidegate_lang::{Graph, LibraryText, Options, Sources, parse};
+use lang::{Graph, LibraryText, Options, Sources, parse};
 
 fn run(text: &str) -> (Graph, Vec<String>) {
     let mut sources = Sources::new();

@@ -1,7 +1,7 @@
 //! Properties of any text and any graph.
 
+use lang::{Diagnostic, Graph, LibraryText, Options, Sources, dot, flatten, parse};
 use proptest::prelude::*;
-use tidegate_lang::{Diagnostic, Graph, LibraryText, Options, Sources, dot, flatten, parse};
 
 fn parse_text(text: &str) -> (Graph, Vec<Diagnostic>, Sources) {
     let mut sources = Sources::new();

@@ -93,7 +93,7 @@ fn load(text: &str, clock: ClockKind) -> Result<Started, Vec<String>> {
     if !diagnostics.is_empty() {
         return Err(diagnostics.into_iter().map(|diagnostic| diagnostic.message).collect());
     }
-    let registry = Registry::new().with(tidegate_nf::CLASSES).with(&[&CAPTURE]);
+    let registry = Registry::new().with(nf::CLASSES).with(&[&CAPTURE]);
     let texts = |problems: Vec<engine::Problem>| -> Vec<String> {
         problems.into_iter().map(|problem| problem.diagnostic.message).collect()
     };
@@ -250,7 +250,7 @@ fn own_handlers_answer_others() {
 #[test]
 fn every_handler_is_answered() {
     let mut started = start("s :: Script(TYPE PASSIVE, return passive)");
-    for handler in tidegate_nf::script::CLASS.handlers {
+    for handler in nf::script::CLASS.handlers {
         if handler.access.read {
             let answer = started.read(&format!("s.{}", handler.name), "");
             assert_ne!(
@@ -515,7 +515,7 @@ fn deep_chains_of_scripts_fit_on_the_stack() {
 
 #[test]
 fn the_manual_is_complete() {
-    for class in [&tidegate_nf::script::CLASS, &tidegate_nf::script::driver_manager::CLASS] {
+    for class in [&nf::script::CLASS, &nf::script::driver_manager::CLASS] {
         let page = element::manual::Page::parse(class.manual);
         let listed = |section: &str| -> Vec<String> {
             page.items(section)

@@ -12,7 +12,7 @@ impl Pool {
     /// and stripped headers within the headroom are copied too. Returns `None` if the pool is empty.
     ///
     /// ```
-    /// use tidegate_packet::Pool;
+    /// use packet::Pool;
     ///
     /// let mut pool = Pool::new(64 << 20)?;
     /// let packet = pool.packet(b"header, payload").unwrap();
@@ -21,7 +21,7 @@ impl Pool {
     /// let packet = pool.join(front, 6, packet, 6).unwrap();
     /// assert_eq!(packet.data(), b"Header, payload");
     /// pool.free(packet);
-    /// # Ok::<(), tidegate_packet::PoolError>(())
+    /// # Ok::<(), packet::PoolError>(())
     /// ```
     #[inline]
     pub fn copy_front(&mut self, packet: &Packet, length: usize) -> Option<Packet> {

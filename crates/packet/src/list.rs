@@ -16,7 +16,7 @@ use crate::slot::{Meta, NO_SLOT, Packet, owner};
 /// first packet off unchanged, or to make one large packet of all.
 ///
 /// ```
-/// use tidegate_packet::{Chain, Pool};
+/// use packet::{Chain, Pool};
 ///
 /// let mut pool = Pool::new(64 << 20)?;
 /// let mut chain = Chain::new(pool.packet(b"head one").unwrap());
@@ -24,7 +24,7 @@ use crate::slot::{Meta, NO_SLOT, Packet, owner};
 /// let packet = chain.into_packet(5);
 /// assert_eq!(packet.chunks().collect::<Vec<_>>(), [&b"head one"[..], b" two"]);
 /// pool.free(packet);
-/// # Ok::<(), tidegate_packet::PoolError>(())
+/// # Ok::<(), packet::PoolError>(())
 /// ```
 #[derive(Debug)]
 pub struct Chain {

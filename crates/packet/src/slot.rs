@@ -69,6 +69,19 @@ impl PacketKind {
             _ => PacketKind::Host,
         }
     }
+
+    /// Returns the kind of a number, in the numbering of Click's annotation; [`Host`](Self::Host) for unknown
+    /// numbers.
+    pub fn from_number(number: u8) -> PacketKind {
+        match number {
+            1 => PacketKind::Broadcast,
+            2 => PacketKind::Multicast,
+            3 => PacketKind::OtherHost,
+            4 => PacketKind::Outgoing,
+            5 => PacketKind::Loopback,
+            _ => PacketKind::Host,
+        }
+    }
 }
 
 /// The description of a packet of one slot, in half a cache line: a copy of it restores the packet.

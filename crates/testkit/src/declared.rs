@@ -7,11 +7,11 @@ use std::rc::Rc;
 use element::effects::{Case, Checksum, Effects, Hold, Target};
 use element::{Base, DropReason};
 use packet::HEADROOM;
-use synthesizer::model::diagrams::{Bit, Byte, Diagrams};
-use synthesizer::model::functions::Functions;
-use synthesizer::model::packet::Packet;
-use synthesizer::model::places::in_byte_region;
-use synthesizer::model::step::{Leaving, To, Unit};
+use verify::model::diagrams::{Bit, Byte, Diagrams};
+use verify::model::functions::Functions;
+use verify::model::packet::Packet;
+use verify::model::places::in_byte_region;
+use verify::model::step::{Leaving, To, Unit};
 use wire::ip_protocol;
 
 use crate::elements::{Input, Seen};

@@ -7,7 +7,7 @@
 //!
 //! ```
 //! # static CLASSES: &[&element::Class] = &[];
-//! # use tidegate_testkit as testkit;
+//! # use testkit as testkit;
 //! testkit::generic::check(CLASSES).unwrap();
 //! ```
 

@@ -4,8 +4,10 @@
 //! record the packets that arrive. [`corpus`] has packets of every kind, [`found`](mod@found) captures and
 //! rules from other sources. [`example`] is the element that a document explains. [`timed`] sends packets
 //! at given times; [`plain`] makes IP packets between given ends. [`stand_in`] is an element that does the
-//! work of others. [`samples`] configures each class for the generic tests.
+//! work of others. [`chains`] are read from text, run and compared. [`samples`] configures each class for the
+//! generic tests.
 
+pub mod chains;
 pub mod checker;
 pub mod corpus;
 mod declared;
@@ -35,6 +37,7 @@ pub fn classes() -> impl Iterator<Item = &'static Class> {
         .chain(juggler::CLASSES)
         .chain(slicer::CLASSES)
         .chain(synthesizer::CLASSES)
+        .chain(runtime::CLASSES)
         .copied()
 }
 

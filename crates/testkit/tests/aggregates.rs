@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use tidegate_testkit::{Outcome, Run};
+use testkit::{Outcome, Run};
 
 /// Writes a trace with these lines: time, addresses and ports, protocol, TCP flags, fragment,
 /// identification. Returns its path.
@@ -230,7 +230,7 @@ fn fragments_leave_when_their_time_has_passed() {
     packets.extend((0..40).map(|n| (n * second + 5, datagram(3, false))));
     packets.sort_by_key(|(at, _)| *at);
     let chain = "CheckIPHeader(14) -> AggregateIPFlows -> c :: IPClassifier(src host 10.0.0.3, -); c[0] -> Discard; c[1]";
-    let (_, seen) = tidegate_testkit::timed::through(chain, &packets, &[]);
+    let (_, seen) = testkit::timed::through(chain, &packets, &[]);
     let left: Vec<_> = seen.iter().map(|(at, frame)| (at / second, frame[29])).collect();
     assert_eq!(left, [(31, 1), (32, 2), (32, 2)]);
 }

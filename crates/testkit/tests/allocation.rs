@@ -1,8 +1,8 @@
 //! Tests that no element allocates after warm-up, for packets of any kind.
 
-use tidegate_testkit::elements::{Input, offer};
-use tidegate_testkit::samples::all;
-use tidegate_testkit::{Run, corpus, worker};
+use testkit::elements::{Input, offer};
+use testkit::samples::all;
+use testkit::{Run, corpus, worker};
 
 /// The number of rounds through the corpus before counting, in which batches, queues and tables reach their
 /// size. Hash tables grow once more if removals have left no slot that is marked free.
@@ -20,7 +20,7 @@ fn no_element_allocates_per_batch() {
         }
     }
     writer.flush().unwrap();
-    let classes: Vec<_> = tidegate_testkit::classes().collect();
+    let classes: Vec<_> = testkit::classes().collect();
     let mut failures = Vec::new();
     for sample in all(&classes, folder.path()) {
         let inputs: Vec<Vec<Input>> = (0..sample.shape.0).map(|i| corpus::inputs(i as u64)).collect();

@@ -27,7 +27,7 @@ fn the_wrong_argument_is_told() {
     let is_list =
         |class: &&Class| class.args.iter().any(|a| a.kind == ArgKind::Rest) && !OTHERS.contains(&class.name);
     let mut silent = Vec::new();
-    for class in tidegate_testkit::classes().filter(is_list) {
+    for class in testkit::classes().filter(is_list) {
         let is_told = |sample: &Sample| {
             let given: Vec<_> = lang::args::split(&sample.config).into_iter().map(|arg| arg.text).collect();
             let (mut more, mut other) = (given.clone(), given.clone());

@@ -4,8 +4,8 @@
 use element::Timestamp;
 use engine::{ClockKind, Worker};
 use proptest::prelude::*;
-use tidegate_testkit::elements::{Input, Seen, collect, offer};
-use tidegate_testkit::{Run, in_clicks_words, worker};
+use testkit::elements::{Input, Seen, collect, offer};
+use testkit::{Run, in_clicks_words, worker};
 
 /// Returns a run in which time moves by a millisecond with each task, timer and step.
 fn run() -> Run {

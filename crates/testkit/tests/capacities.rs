@@ -1,6 +1,6 @@
 //! Tests that tables have bounds by default, and keep to configured bounds.
 
-use tidegate_testkit::{Outcome, Run, classes};
+use testkit::{Outcome, Run, classes};
 
 /// The argument that bounds the tables of each class whose tables grow with the packets' contents.
 const BOUNDS: [(&str, &str); 27] = [

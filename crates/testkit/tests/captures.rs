@@ -5,8 +5,8 @@
 use std::path::Path;
 use std::process::Command;
 
-use tidegate_testkit::found::{self, files};
-use tidegate_testkit::{Outcome, Run};
+use testkit::found::{self, files};
+use testkit::{Outcome, Run};
 
 /// The jobs; `IN` and `OUT` are placeholders for files.
 const JOBS: &[(&str, &str)] = &[
@@ -165,7 +165,7 @@ fn missing_elements_are_all_listed_at_once() {
         let id = sources.add(path.display().to_string(), std::fs::read_to_string(path).unwrap());
         let (graph, diagnostics) = lang::parse(&mut sources, id, &lang::Options::default());
         assert!(diagnostics.is_empty(), "{}", diagnostics[0].render(&sources));
-        let registry = tidegate_testkit::registry();
+        let registry = testkit::registry();
         let mut missing: Vec<String> = graph.elements.iter().map(|e| e.class.clone()).collect();
         missing.retain(|class| registry.get(class).is_none());
         missing.sort();

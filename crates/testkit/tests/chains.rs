@@ -9,8 +9,8 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use element::Timestamp;
-use tidegate_testkit::Run;
-use tidegate_testkit::elements::{Input, collect, offer};
+use testkit::Run;
+use testkit::elements::{Input, collect, offer};
 
 fn cases() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chains");

@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use tidegate_testkit::Run;
-use tidegate_testkit::checker::{self, Known, Sum};
-use tidegate_testkit::found::{self, files};
+use testkit::Run;
+use testkit::checker::{self, Known, Sum};
+use testkit::found::{self, files};
 
 /// The results of a configuration.
 #[derive(Clone, Debug, Default)]

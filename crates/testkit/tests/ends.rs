@@ -2,8 +2,8 @@
 
 use element::Timestamp;
 use engine::End;
-use tidegate_testkit::Run;
-use tidegate_testkit::elements::{Input, collect, offer};
+use testkit::Run;
+use testkit::elements::{Input, collect, offer};
 
 #[test]
 fn under_the_trace_clock_long_work_comes_to_its_own_end() {

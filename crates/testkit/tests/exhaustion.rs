@@ -13,9 +13,9 @@ use element::effects::Hold;
 use element::{Class, Timestamp};
 use nix::sys::resource::{RLIM_INFINITY, Resource, setrlimit};
 use packet::Annotations;
-use tidegate_testkit::elements::{Input, collect, offer};
-use tidegate_testkit::samples::{Sample, all};
-use tidegate_testkit::{Run, classes, workers};
+use testkit::elements::{Input, collect, offer};
+use testkit::samples::{Sample, all};
+use testkit::{Run, classes, workers};
 use trace::flood::Flood;
 
 /// The number of packets for each input, from all floods in turn.

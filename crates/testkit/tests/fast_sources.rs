@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate_testkit::{Run, in_clicks_words};
+use testkit::{Run, in_clicks_words};
 use wire::checksum;
 
 /// Returns the frames that a source sends.

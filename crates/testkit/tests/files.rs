@@ -1,6 +1,6 @@
 //! Tests of files that elements write during a run.
 
-use tidegate_testkit::Run;
+use testkit::Run;
 
 /// Elements that write to the file `%` for each packet; packets come a second apart.
 const WRITERS: [&str; 7] = [

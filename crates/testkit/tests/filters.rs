@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use element::effects::{Effects, Field, Filter, Target};
 use element::{Base, Timestamp};
-use tidegate_testkit::elements::{Input, Seen, collect, offer};
-use tidegate_testkit::{Run, corpus, in_clicks_words};
+use testkit::elements::{Input, Seen, collect, offer};
+use testkit::{Run, corpus, in_clicks_words};
 
 /// True if a declared filter accepts a packet: a straightforward reading of the declaration.
 fn takes(filter: &Filter, input: &Input) -> bool {
@@ -57,7 +57,7 @@ fn what_is_declared_is_what_happens() {
         let number = offer(vec![inputs.clone()]);
         let mut text = format!("TestSource({number}, 0) -> f :: IPFilter({rules});");
         (0..3).for_each(|sink| text += &format!("f[{sink}] -> TestSink({number}, {sink});"));
-        let worker = tidegate_testkit::worker(&text, Run::default()).unwrap();
+        let worker = testkit::worker(&text, Run::default()).unwrap();
         let id = worker.plan().graph.find("f").unwrap();
         let effects = worker.effects()[id].clone();
         drop(worker);
@@ -246,7 +246,7 @@ fn patterns_can_be_written() {
 
 #[test]
 fn large_rule_sets() {
-    let Some(folder) = tidegate_testkit::found::path("rules") else { return };
+    let Some(folder) = testkit::found::path("rules") else { return };
     let file = folder.join("reframer/fw-rules");
     let text = format!("SOURCE -> f :: IPFilter(file {}); f[0] -> SINK0; f[1] -> SINK1;", file.display());
     let packet = |destination| input([1, 2, 3, 4], destination, 6, [1, 2]);

@@ -1,8 +1,8 @@
 //! Tests of the packets kept under floods: the figures in the documents' tables. `-- --nocapture` prints
 //! them.
 
-use tidegate_testkit::Run;
-use tidegate_testkit::plain::{end, tcp, udp, write_capture};
+use testkit::Run;
+use testkit::plain::{end, tcp, udp, write_capture};
 use wire::build::Builder;
 use wire::checksum;
 use wire::tcp::flags::{ACK, SYN};

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 
 use element::Timestamp;
 use proptest::prelude::*;
-use tidegate_testkit::Run;
-use tidegate_testkit::elements::{Input, collect, offer};
+use testkit::Run;
+use testkit::elements::{Input, collect, offer};
 use wire::MacAddr;
 use wire::build::Builder;
 

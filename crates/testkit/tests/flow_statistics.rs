@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use proptest::prelude::*;
-use tidegate_testkit::plain::write_capture;
-use tidegate_testkit::{Outcome, Run};
+use testkit::plain::write_capture;
+use testkit::{Outcome, Run};
 use wire::build::Builder;
 
 /// Runs packets, with their times in milliseconds, through a configuration that starts with `in`.

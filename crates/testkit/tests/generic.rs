@@ -1,12 +1,12 @@
 //! Generic tests over every registered element.
 
 use element::Class;
-use tidegate_testkit::generic::{self, CHECKS};
+use testkit::generic::{self, CHECKS};
 
 /// Runs the check with this name on every class.
 fn check(name: &str) {
-    let example: [&'static Class; 1] = [&tidegate_testkit::example::CLASS];
-    let classes: Vec<_> = tidegate_testkit::classes().chain(example).collect();
+    let example: [&'static Class; 1] = [&testkit::example::CLASS];
+    let classes: Vec<_> = testkit::classes().chain(example).collect();
     let check = CHECKS.iter().find(|check| check.name == name).unwrap();
     generic::run(check, &classes, &[]).unwrap_or_else(|failures| panic!("{failures}"));
 }
@@ -67,7 +67,7 @@ fn each_check_has_its_test() {
 /// Calls the checks as another crate would.
 #[test]
 fn classes_that_lie_are_told_with_their_name() {
-    let failures = generic::check(tidegate_testkit::liars::CLASSES).unwrap_err();
+    let failures = generic::check(testkit::liars::CLASSES).unwrap_err();
     for said in [
         "nothing changes that is not declared as written",
         "UndeclaredWriter",

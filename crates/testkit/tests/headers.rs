@@ -1,8 +1,8 @@
 //! Tests of elements that check, edit and build headers: messages, counts, errors and handlers in Click's
 //! words.
 
-use tidegate_testkit::elements::{Input, collect, offer};
-use tidegate_testkit::{Run, in_clicks_words};
+use testkit::elements::{Input, collect, offer};
+use testkit::{Run, in_clicks_words};
 
 /// An IPv4 header followed by a TCP segment of 20 bytes; the header's checksum is right, the segment's is
 /// not.

@@ -13,8 +13,7 @@ fn build(text: &str) -> Result<(Arc<Plan>, Configured), String> {
     if !diagnostics.is_empty() {
         return Err(diagnostics.iter().map(|d| d.render(&sources)).collect());
     }
-    let registry =
-        Registry::new().with(nf::CLASSES).with(device::CLASSES).with(&[&tidegate_testkit::stand_in::CLASS]);
+    let registry = Registry::new().with(nf::CLASSES).with(device::CLASSES).with(&[&testkit::stand_in::CLASS]);
     let all =
         |problems: Vec<engine::Problem>| problems.iter().map(|p| p.render(&sources)).collect::<String>();
     let plan = Arc::new(Plan::new(graph, &registry).map_err(all)?);

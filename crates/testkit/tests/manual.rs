@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use element::manual::Page;
-use tidegate_testkit::{classes, registry};
+use testkit::{classes, registry};
 
 #[test]
 fn every_page_is_complete() {

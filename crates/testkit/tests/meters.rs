@@ -1,6 +1,6 @@
 //! Tests of meters, counters and information elements in whole configurations.
 
-use tidegate_testkit::{Outcome, Run, in_clicks_words};
+use testkit::{Outcome, Run, in_clicks_words};
 
 fn run(text: &str, handlers: &[&str]) -> Outcome {
     let outcome = Run { burst: None, ..Run::default() }.text(text, handlers).unwrap();

@@ -1,8 +1,8 @@
 //! Tests of queues, schedulers, switches and shapers in whole configurations.
 
 use element::Timestamp;
-use tidegate_testkit::elements::{Input, Seen, collect, offer};
-use tidegate_testkit::{Outcome, Run, in_clicks_words, worker};
+use testkit::elements::{Input, Seen, collect, offer};
+use testkit::{Outcome, Run, in_clicks_words, worker};
 
 /// Makes packets whose only byte is their number.
 fn numbered(bytes: &[u8]) -> Vec<Input> {

@@ -4,8 +4,8 @@
 use std::net::Ipv4Addr;
 
 use element::DropReason;
-use tidegate_testkit::Outcome;
-use tidegate_testkit::timed::through;
+use testkit::Outcome;
+use testkit::timed::through;
 
 const SECOND: i64 = 1_000_000_000;
 const MILLISECOND: i64 = 1_000_000;

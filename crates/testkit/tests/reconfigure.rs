@@ -1,7 +1,7 @@
 //! Tests of elements that get other arguments while they run.
 
 use engine::Worker;
-use tidegate_testkit::{Run, worker};
+use testkit::{Run, worker};
 use wire::build::Builder;
 
 fn start(text: &str) -> Worker {
@@ -155,9 +155,9 @@ fn rules_may_change_behind_a_translator() {
 #[test]
 fn every_class_that_reconfigures_does() {
     let mut tried = 0;
-    for class in tidegate_testkit::classes().filter(|class| class.reconfigures) {
+    for class in testkit::classes().filter(|class| class.reconfigures) {
         let samples = element::Sample::all(class);
-        for sample in tidegate_testkit::samples::all(&[class], std::path::Path::new("/nonexistent")) {
+        for sample in testkit::samples::all(&[class], std::path::Path::new("/nonexistent")) {
             let mut worker = start(&sample.text(0, 1, false));
             let id = worker.plan().graph.find("e").unwrap();
             assert!(worker.can_read(Some(id), "config").is_some());

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use element::Timestamp;
-use tidegate_testkit::{Outcome, Run};
+use testkit::{Outcome, Run};
 use wire::{MacAddr, build::Builder};
 
 /// The number of packets; they belong to many flows, UDP and TCP, a millisecond apart, with even and odd
@@ -98,7 +98,7 @@ fn a_report_asks_by_itself() {
         "InfiniteSource(LIMIT 40) -> UDPIPEncap(1.1.1.1, 1, 2.2.2.2, 2) -> s :: TestStandIn(c, f);
          s [1] -> {chain}; s -> d"
     );
-    let mut worker = tidegate_testkit::worker(&text, Run::default()).unwrap();
+    let mut worker = testkit::worker(&text, Run::default()).unwrap();
     worker.run();
     let report = worker.report();
     let came = |name: &str| report.elements.iter().find(|e| e.name == name).unwrap().packets_in;

@@ -1,6 +1,6 @@
 //! Tests of FromIPSummaryDump and ToIPSummaryDump in running configurations.
 
-use tidegate_testkit::Run;
+use testkit::Run;
 
 /// Returns the bytes that a configuration writes to `OUT`, and its messages.
 fn run(text: &str, burst: Option<usize>) -> (Vec<u8>, String) {

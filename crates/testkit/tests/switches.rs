@@ -1,8 +1,8 @@
 //! Tests of the handlers of Ethernet switches.
 
 use engine::Worker;
-use tidegate_testkit::timed::write_capture;
-use tidegate_testkit::{Run, worker};
+use testkit::timed::write_capture;
+use testkit::{Run, worker};
 
 fn read(worker: &mut Worker, name: &str) -> String {
     let id = worker.plan().graph.find("s");

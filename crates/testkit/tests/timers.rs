@@ -1,7 +1,7 @@
 //! Tests of timers next to tasks that never finish, one microsecond each: packets held for microseconds
 //! leave in time.
 
-use tidegate_testkit::Run;
+use testkit::Run;
 
 /// Returns the longest time that a packet was held, in microseconds, next to a busy source; one packet
 /// comes every millisecond.

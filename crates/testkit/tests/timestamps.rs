@@ -1,8 +1,8 @@
 //! Tests of elements that use time stamps, and of elements that write numbers into packets.
 
 use element::Timestamp;
-use tidegate_testkit::elements::{Input, Seen, collect, offer};
-use tidegate_testkit::{Outcome, Run};
+use testkit::elements::{Input, Seen, collect, offer};
+use testkit::{Outcome, Run};
 
 /// Makes packets with time stamps in seconds, whose only byte is the number of the packet.
 fn at(times: &[f64]) -> Vec<Input> {

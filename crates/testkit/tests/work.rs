@@ -1,6 +1,6 @@
 //! Tests of the element that simulates the work of a function.
 
-use tidegate_testkit::Run;
+use testkit::Run;
 
 #[test]
 fn packets_pass_and_arguments_are_checked() {

@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::time::Instant;
 
-use tidegate_testkit::elements::{Input, Seen, collect, offer};
-use tidegate_testkit::{Outcome, Run};
+use testkit::elements::{Input, Seen, collect, offer};
+use testkit::{Outcome, Run};
 use wire::{MacAddr, build::Builder};
 
 /// The number of flows, and the number of packets of each.

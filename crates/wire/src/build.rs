@@ -1,7 +1,7 @@
 //! Packets with correct lengths and checksums, for sources and tests.
 //!
 //! ```
-//! use tidegate_wire::{MacAddr, build::Builder};
+//! use wire::{MacAddr, build::Builder};
 //!
 //! let frame = Builder::udp("10.0.0.1:1024".parse()?, "10.0.0.2:53".parse()?)
 //!     .ethernet(MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2]))

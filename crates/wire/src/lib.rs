@@ -18,7 +18,7 @@
 //! the bytes and writes to it. The length is checked once, in the overlay; no later access can panic:
 //!
 //! ```
-//! use tidegate_wire::{FromBytes, ipv4};
+//! use wire::{FromBytes, ipv4};
 //!
 //! fn age(packet: &mut [u8]) {
 //!     let Ok((ip, _rest)) = ipv4::Header::mut_from_prefix(packet) else { return };

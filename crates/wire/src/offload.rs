@@ -16,7 +16,7 @@ use crate::{Error, FromBytes, Layer, Layers, LinkType, ip_protocol, ipv4, ipv6, 
 /// value and, for UDP, does not mean "no checksum".
 ///
 /// ```
-/// use tidegate_wire::offload::completed;
+/// use wire::offload::completed;
 ///
 /// // The field is at 2; the pseudo header's sum was 0x1234.
 /// let frame = [0, 0, 0x12, 0x34, 0xab];
@@ -63,8 +63,8 @@ pub fn set_checksum(head: &mut [u8], start: usize, offset: usize, checksum: u16)
 /// payload gets a copy of the headers with its own lengths, identification, sequence number and flags.
 ///
 /// ```
-/// use tidegate_wire::offload::Segments;
-/// # use tidegate_wire::{LinkType, build::Builder};
+/// use wire::offload::Segments;
+/// # use wire::{LinkType, build::Builder};
 /// # let [a, b] = [([10, 0, 0, 1], 1).into(), ([10, 0, 0, 2], 2).into()];
 /// # let large = Builder::tcp(a, b, 0).build(&[7; 2500]).unwrap();
 ///
@@ -74,7 +74,7 @@ pub fn set_checksum(head: &mut [u8], start: usize, offset: usize, checksum: u16)
 ///     segments.write(&large, number, &mut frame);
 ///     assert_eq!(frame.len(), 40 + [1000, 1000, 500][number]);
 /// }
-/// # Ok::<(), tidegate_wire::Error>(())
+/// # Ok::<(), wire::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segments {

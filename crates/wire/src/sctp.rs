@@ -24,7 +24,7 @@ pub fn find(head: &[u8], link: LinkType, length: usize) -> Option<Range<usize>> 
 /// matter.
 ///
 /// ```
-/// use tidegate_wire::sctp::checksum;
+/// use wire::sctp::checksum;
 ///
 /// assert_eq!(checksum([&[0xff; 4][..], &[0; 32]], 4..36), [0xaa, 0x36, 0x91, 0x8a]);
 /// ```

@@ -7,7 +7,7 @@ use element::effects::Depends;
 use fastrand::Rng;
 use lang::Graph;
 use packet::PacketKind;
-use synthesizer::model::chain::{Chain, Port};
+use program::chain::{Chain, Port};
 
 use super::classes::{Catalogue, Habits};
 use super::ends::Given;

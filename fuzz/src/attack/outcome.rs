@@ -292,5 +292,5 @@ fn flow(came: &Came, given: &[Arc<Vec<Given>>]) -> Option<String> {
 
 /// Formats bytes as hexadecimal digits.
 pub(super) fn hex(bytes: &[u8]) -> String {
-    synthesizer::verify::run::digits(bytes)
+    program::hex::digits(bytes)
 }

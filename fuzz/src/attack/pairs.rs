@@ -6,9 +6,9 @@ use std::time::Instant;
 
 use element::Timestamp;
 use fastrand::Rng;
-use synthesizer::verify::example::Example;
-use synthesizer::verify::run::kind_of;
-use synthesizer::verify::{Difference, Verdict};
+use packet::PacketKind;
+use verify::equivalence::{Difference, Verdict};
+use verify::example::Example;
 
 use super::case::{Case, packets_for};
 use super::classes::{Catalogue, Context, Habits, next};
@@ -258,7 +258,7 @@ impl Pair {
             due: Timestamp(START),
             time: Timestamp(START),
             bytes: example.bytes.clone(),
-            kind: kind_of(example.kind),
+            kind: PacketKind::from_number(example.kind),
             annotations: example.annotations.clone(),
         };
         let sources = 0..self.given.len();

@@ -8,14 +8,14 @@ use element::Registry;
 use element::ports::Processing;
 use engine::{ClockKind, Plan, Worker};
 use lang::Graph;
+use program::chain::{Chain, Port};
+use program::machine_code::MachineCode;
 use synthesizer::compose::walk::Limits;
 use synthesizer::compose::{Synthesis, synthesize};
 use synthesizer::insert::insert;
-use synthesizer::model::chain::{Chain, Port};
-use synthesizer::program::machine::Making;
-use synthesizer::verify::example::Example;
-use synthesizer::verify::run::{self, Exit, PACKETS};
-use synthesizer::verify::{Companion, Options, Outcome, Verdict, verify, verify_programs};
+use verify::equivalence::{Companion, Options, Outcome, Verdict, verify, verify_programs};
+use verify::example::Example;
+use verify::run::{self, Exit, PACKETS};
 
 use super::ends;
 
@@ -28,7 +28,7 @@ pub(super) fn registry() -> Registry {
 pub(super) struct Read {
     /// The whole configuration.
     pub(super) whole: Graph,
-    /// The configuration without its bystanders, such as scripts and sockets (`run::is_bystander`).
+    /// The configuration without its bystanders, such as scripts and sockets (`Class::is_bystander`).
     pub(super) graph: Graph,
     /// `graph` as a chain.
     pub(super) chain: Chain,
@@ -60,9 +60,9 @@ fn of(whole: Graph) -> Result<Read, Vec<engine::Problem>> {
         .classes
         .iter()
         .zip(whole.port_counts())
-        .map(|(class, ports)| run::is_bystander(class, ports))
+        .map(|(class, ports)| class.is_bystander(ports))
         .collect();
-    let (graph, _) = run::without(&whole, &bystanders);
+    let (graph, _) = whole.without(&bystanders);
     let numbers = || (0..plan.len()).filter(|number| !bystanders[*number]);
     let effects: Vec<_> =
         numbers().map(|number| Some((plan.classes[number], &configured.effects[number]))).collect();
@@ -177,7 +177,7 @@ fn proof_of(outcome: Outcome) -> Proof {
 /// proven.
 pub(super) fn every_program(read: &Read) -> Synthesized {
     let limits = Limits { least: Some(1), ..Limits::default() };
-    insert_programs(read, &compose(read, &limits).with_machine_code(Making::Now))
+    insert_programs(read, &compose(read, &limits).with_machine_code(MachineCode::Now))
 }
 
 /// Proves that a configuration with programs does the same as the original.

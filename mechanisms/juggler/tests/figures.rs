@@ -1,11 +1,11 @@
 //! The examples of the paper (figures 6, 7 and 8), and the lists.
 
 use element::Timestamp;
+use juggler::flows::{Flows, Limits, List, Phase, Reason};
+use juggler::key;
+use juggler::queue::Piece;
 use packet::Pool;
 use testkit::timed::{frame, tcp, udp};
-use tidegate_juggler::flows::{Flows, Limits, List, Phase, Reason};
-use tidegate_juggler::key;
-use tidegate_juggler::queue::Piece;
 use wire::tcp::flags::ACK;
 
 const INSEQ: Timestamp = Timestamp(50_000);

@@ -229,6 +229,6 @@ fn every_keyword_is_in_the_manual() {
     let expected =
         "DELAY DELAY_LAST DELAY_HARD VERBOSE TAKE_ALL PROTO_COMPRESS REORDER PRIO PASSTHROUGH MODEL
         BYPASS_SYN BYPASS_AFTER_FAIL MAX_BURST MAX_TX_BURST MIN_TX_BURST MAX_TX_DELAY ALWAYSUP MAX_CAP";
-    let names: Vec<_> = tidegate_reframer::sf_maker::CLASS.args.iter().map(|arg| arg.name).collect();
+    let names: Vec<_> = reframer::sf_maker::CLASS.args.iter().map(|arg| arg.name).collect();
     assert_eq!(names, expected.split_whitespace().collect::<Vec<_>>());
 }

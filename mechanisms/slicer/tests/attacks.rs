@@ -9,7 +9,7 @@ use std::collections::HashSet;
 
 use element::DropReason;
 use frames::{L3, datagram, segment};
-use tidegate_slicer::token::{Place, TOKEN, TokenCipher};
+use slicer::token::{Place, TOKEN, TokenCipher};
 use trick::{dropped, through};
 use wire::MacAddr;
 use wire::build::Builder;

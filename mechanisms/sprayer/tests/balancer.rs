@@ -4,9 +4,9 @@
 use std::collections::{HashMap, HashSet};
 
 use element::Timestamp;
+use sprayer::Settings;
 use testkit::Run;
 use testkit::elements::{Input, Seen, collect, offer};
-use tidegate_sprayer::Settings;
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, FIN, PSH, SYN};
 

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use element::Timestamp;
 use element::steering::Spreading;
+use sprayer::{Policy, Settings};
 use testkit::Run;
 use testkit::elements::{Input, Seen, collect, offer};
-use tidegate_sprayer::{Policy, Settings};
 use wire::build::Builder;
 use wire::{LinkType, MacAddr};
 

@@ -8,8 +8,8 @@ use element::class::{ArgInfo, Notes};
 use element::effects::{Case, Filter, Target};
 use element::steering::{LinkType, Spreading};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Timestamp};
+use sprayer::{Policy, Settings};
 use testkit::{Outcome, Run};
-use tidegate_sprayer::{Policy, Settings};
 use wire::build::Builder;
 use wire::tcp::flags::ACK;
 

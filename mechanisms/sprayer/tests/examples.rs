@@ -10,8 +10,8 @@ use std::sync::Arc;
 
 use element::Timestamp;
 use element::steering::Spreading;
+use sprayer::{Policy, Settings};
 use testkit::Run;
-use tidegate_sprayer::{Policy, Settings};
 use wire::ip_protocol::{ICMP, TCP, UDP};
 use wire::{Layers, LinkType};
 

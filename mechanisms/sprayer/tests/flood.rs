@@ -2,9 +2,9 @@
 //! their connections.
 
 use element::Timestamp;
+use sprayer::Settings;
 use testkit::Run;
 use testkit::elements::{Input, offer};
-use tidegate_sprayer::Settings;
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, SYN};
 

@@ -1,10 +1,10 @@
 //! User-defined functions: the packets that they are given, and the state of their flows.
 
 use element::{Args, Class, DropReason, Timestamp};
+use sprayer::function::{FLOWS, FlowPacket, Flows, Function, Needs, Verdict, class};
+use sprayer::{Policy, Settings};
 use testkit::elements::{Input, Seen, collect, offer};
 use testkit::{Outcome, Run};
-use tidegate_sprayer::function::{FLOWS, FlowPacket, Flows, Function, Needs, Verdict, class};
-use tidegate_sprayer::{Policy, Settings};
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, FIN, RST, SYN};
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use element::Timestamp;
 use element::steering::Spreading;
+use sprayer::{Classes, Policy, Settings};
 use testkit::Run;
-use tidegate_sprayer::{Classes, Policy, Settings};
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, FIN, SYN};
 

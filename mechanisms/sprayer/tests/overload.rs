@@ -12,9 +12,9 @@ use element::effects::{Access, Case, Filter, State, Target};
 use element::five_tuple::READS;
 use element::steering::{LinkType, Spreading};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Timestamp};
+use sprayer::Settings;
 use testkit::elements::{Input, Seen, collect, offer};
 use testkit::{Outcome, Run};
-use tidegate_sprayer::Settings;
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, SYN};
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use element::Timestamp;
 use element::steering::Spreading;
+use sprayer::{Policy, Settings};
 use testkit::elements::{Input, Seen, collect, offer};
 use testkit::{Outcome, Run};
-use tidegate_sprayer::{Policy, Settings};
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, FIN, PSH, RST, SYN};
 

@@ -3,9 +3,8 @@
 use lang::{Connection, Graph};
 
 use crate::compose::{Region, Synthesis};
-use crate::model::chain::Chain;
-use crate::program::text;
-use crate::synthesized;
+use program::chain::Chain;
+use program::text;
 
 /// Returns the configuration with a `Synthesized` at the entry of each region. All elements stay, and so do
 /// their handlers; packets that do not bypass them go through them. `chain` is the synthesized chain: all
@@ -31,5 +30,5 @@ fn insert_one(graph: &mut Graph, chain: &Chain, region: &Region) {
         graph.connections.extend(to.map(|to| Connection { from: (number, output), to, span }));
     }
     let config = format!("\n    {}", text::write(&region.program));
-    graph.add("synthesized", synthesized::CLASS.name, &config, span);
+    graph.add("synthesized", program::CLASS_NAME, &config, span);
 }

@@ -8,10 +8,10 @@ use element::Base;
 use element::effects::{Action, Case, Checksum, Field, Value};
 use wire::ethernet;
 
-use crate::compose::packet::{IPV4, Place};
-use crate::model::chain::Chain;
-use crate::program::question::{Leased, Question};
-use crate::program::{Class, Exit, Next, Node, Program};
+use program::chain::Chain;
+use program::location::{IPV4, Location};
+use program::question::{Leased, Question};
+use program::{Class, Exit, Next, Node, Program};
 
 /// The name for checksums of headers.
 const CHECKSUM: &str = "IP checksum";
@@ -135,8 +135,8 @@ pub(crate) fn name_of_question(question: &Question, network: i32) -> Option<Stri
     match question {
         Question::Length => Some("length".into()),
         Question::Kind => Some("packet type".into()),
-        Question::Bytes { offset, .. } => name_of_place(Place::Byte(*offset), network),
-        Question::Annotation { offset, .. } => name_of_place(Place::Annotation(*offset), network),
+        Question::Bytes { offset, .. } => name_of_place(Location::Byte(*offset), network),
+        Question::Annotation { offset, .. } => name_of_place(Location::Annotation(*offset), network),
         Question::AtLeastZero(_)
         | Question::RightChecksum { .. }
         | Question::List(_)
@@ -239,9 +239,9 @@ fn name_of(field: &Field, start: i32) -> Option<String> {
                 Base::Network => offset,
                 Base::Transport => IPV4 + offset,
             };
-            return name_of_place(Place::Byte(place), 0);
+            return name_of_place(Location::Byte(place), 0);
         }
-        Field::Annotation { offset, .. } => return name_of_place(Place::Annotation(offset), 0),
+        Field::Annotation { offset, .. } => return name_of_place(Location::Annotation(offset), 0),
         Field::Length => "length".into(),
         Field::Kind => "packet type".into(),
         _ => return None,
@@ -249,11 +249,11 @@ fn name_of(field: &Field, start: i32) -> Option<String> {
 }
 
 /// Returns the readable name of a part of a packet.
-fn name_of_place(place: Place, network: i32) -> Option<String> {
+fn name_of_place(place: Location, network: i32) -> Option<String> {
     let place = match place {
-        Place::Annotation(_) => return Some("annotations".into()),
-        Place::Leased(..) => return Some("mappings".into()),
-        Place::Byte(place) => place - network,
+        Location::Annotation(_) => return Some("annotations".into()),
+        Location::Leased(..) => return Some("mappings".into()),
+        Location::Byte(place) => place - network,
     };
     Some(
         match place {

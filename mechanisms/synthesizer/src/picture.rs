@@ -7,9 +7,9 @@ use std::fmt::Write as _;
 
 use crate::compose::{Region, Synthesis};
 use crate::longest_path::{Asked, Way, fate, leased, name_of_question, said};
-use crate::model::chain::Chain;
-use crate::program::question::{Leased, Question};
-use crate::program::{Next, Node, Program};
+use program::chain::Chain;
+use program::question::{Leased, Question};
+use program::{Next, Node, Program};
 
 /// The width of the page in pixels, the unit of all lengths.
 const WIDTH: usize = 1000;

@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::compose::{Region, Synthesis};
 use crate::longest_path::{Way, fate, name_of_question, said};
-use crate::model::chain::{Chain, Port};
-use crate::program::{self, Class, Next, Program, text};
+use program::chain::{Chain, Port};
+use program::{self, Class, Next, Program, text};
 
 /// A report.
 #[derive(Clone, Debug, Serialize)]

@@ -1,8 +1,6 @@
 //! Tests linking with the chains of the SNF paper, from our own `.prop` files, and the chain of an Internet
 //! provider. Packets leave a linked chain as they leave its functions run one after the other.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
@@ -10,15 +8,15 @@ use std::path::{Path, PathBuf};
 use element::Timestamp;
 use engine::Plan;
 use lang::{Graph, Severity, Sources, flatten};
+use program::machine_code::MachineCode;
+use synthesizer::compose::synthesize;
+use synthesizer::compose::walk::Limits;
+use synthesizer::insert::insert;
+use synthesizer::standard::{ELEMENTS, standard};
+use synthesizer::topology::{Options, read};
 use testkit::elements::{Input, collect, offer};
 use testkit::{Run, checker, found, registry};
-use tidegate_synthesizer::compose::synthesize;
-use tidegate_synthesizer::compose::walk::Limits;
-use tidegate_synthesizer::insert::insert;
-use tidegate_synthesizer::program::machine::Making;
-use tidegate_synthesizer::standard::{ELEMENTS, standard};
-use tidegate_synthesizer::topology::{Options, read};
-use tidegate_synthesizer::verify::Verdict;
+use verify::equivalence::Verdict;
 use wire::build::Builder;
 use wire::ethernet::MacAddr;
 
@@ -89,7 +87,7 @@ fn run_and_count(how: Run, graph: &Graph, packets: &Packets) -> (Packets, u64) {
             graph.elements[end].config = format!("{number}, {place}");
         }
     }
-    let (graph, _) = tidegate_synthesizer::verify::run::without(&graph, &scripts);
+    let (graph, _) = graph.without(&scripts);
     let outcome = how.text(&flatten(&graph), &[]).unwrap();
     assert!(outcome.report.balances());
     let mut out = Packets::new();
@@ -272,11 +270,11 @@ fn chains_of_the_snf_paper_do_what_their_functions_do_alone() {
 #[test]
 fn chains_of_the_snf_paper_are_composed() {
     for ((name, functions, addresses, _), graph, _) in all().unwrap_or_default() {
-        let read = common::read(&flatten(&graph));
+        let read = testkit::chains::read(&flatten(&graph));
         let chain = &read.chain;
         let is_pushed = |(node, output): (usize, usize)| read.pushed[node][output];
         let synthesis = synthesize(chain, &Limits { least: Some(4), ..Limits::default() }, &is_pushed)
-            .with_machine_code(Making::Now);
+            .with_machine_code(MachineCode::Now);
         let reasons = synthesis.alone.values().map(String::as_str);
         let handed = synthesis.regions.iter().flat_map(|region| region.handed.values());
         let mut reasons = reasons.chain(handed.map(|(why, _)| why.as_str()));
@@ -313,10 +311,10 @@ fn chains_of_the_snf_paper_are_composed() {
 
 /// Compiles a chain to elements of Click and FastClick. Its output must stay the same.
 fn in_standard_elements(name: &str, graph: &Graph, packets: &Packets, only_gains: bool) -> (Graph, [u64; 2]) {
-    let read = common::read(&flatten(graph));
+    let read = testkit::chains::read(&flatten(graph));
     let is_pushed = |(node, output): (usize, usize)| read.pushed[node][output];
     let limits = Limits { least: Some(4), leases: false, ..Limits::default() };
-    let synthesis = synthesize(&read.chain, &limits, &is_pushed).with_machine_code(Making::Now);
+    let synthesis = synthesize(&read.chain, &limits, &is_pushed).with_machine_code(MachineCode::Now);
     let written = standard(&read.graph, &read.chain, &synthesis, only_gains).graph;
     let there: BTreeSet<&str> = graph.elements.iter().map(|element| element.class.as_str()).collect();
     for element in &written.elements {
@@ -343,7 +341,10 @@ fn chains_of_the_snf_paper_do_the_same_in_standard_elements() {
         let composed = written.elements.iter().filter(|element| element.name.starts_with("composed"));
         assert!(composed.count() > 5, "{name}");
         if !NOT_PROVEN.contains(&name) {
-            let outcome = common::compare(&common::read(&flatten(&graph)), &common::read(&flatten(&written)));
+            let outcome = testkit::chains::compare(
+                &testkit::chains::read(&flatten(&graph)),
+                &testkit::chains::read(&flatten(&written)),
+            );
             assert!(matches!(outcome.verdict, Verdict::Equivalent), "{name}: {:?}", outcome.verdict);
         }
     }
@@ -378,7 +379,10 @@ fn example_chains_do_the_same_in_standard_elements() {
     let (graph, _) = chain(&motivating("motivating.prop"), motivating);
     let packets = Packets::from([(entry(&graph), traffic(["10.0.0.9:5000", "203.0.113.2:99"]))]);
     let (written, _) = in_standard_elements("motivating", &graph, &packets, false);
-    let outcome = common::compare(&common::read(&flatten(&graph)), &common::read(&flatten(&written)));
+    let outcome = testkit::chains::compare(
+        &testkit::chains::read(&flatten(&graph)),
+        &testkit::chains::read(&flatten(&written)),
+    );
     assert!(matches!(outcome.verdict, Verdict::Equivalent), "{:?}", outcome.verdict);
 }
 

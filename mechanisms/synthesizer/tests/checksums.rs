@@ -1,19 +1,17 @@
 //! Tests checksums of programs for chains that write bytes with or without an update, or overwrite
 //! checksums: each chain is run plain and synthesized, packet by packet, and the program is proven.
 
-mod common;
-
 use std::net::SocketAddr;
 
-use common::{compare_within, read};
 use element::Timestamp;
 use lang::{Graph, flatten};
+use synthesizer::compose::synthesize;
+use synthesizer::compose::walk::Limits;
+use synthesizer::insert::insert;
 use testkit::Run;
+use testkit::chains::{compare_within, read};
 use testkit::elements::{Input, collect, offer};
-use tidegate_synthesizer::compose::synthesize;
-use tidegate_synthesizer::compose::walk::Limits;
-use tidegate_synthesizer::insert::insert;
-use tidegate_synthesizer::verify::Verdict;
+use verify::equivalence::Verdict;
 use wire::build::Builder;
 use wire::ethernet::MacAddr;
 

@@ -1,25 +1,23 @@
 //! Tests translators in a row: one mapping, one look-up. Packets, the ends of mappings and the values of
 //! handlers are as if all packets had gone through the translators.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 
-use common::{Read, compare_within, read};
 use element::effects::Header;
 use fastrand::Rng;
+use program::location::Location;
+use program::machine_code::MachineCode;
+use program::question::{Leased, Question};
+use program::{Checksum, Class, Exit, Next, Program, Value, Write};
+use synthesizer::compose::walk::Limits;
+use synthesizer::compose::{Synthesis, synthesize};
+use synthesizer::insert::insert;
 use testkit::Run;
+use testkit::chains::{Read, compare_within, read};
 use testkit::timed::{frame, write_capture};
-use tidegate_synthesizer::compose::packet::Place;
-use tidegate_synthesizer::compose::walk::Limits;
-use tidegate_synthesizer::compose::{Synthesis, synthesize};
-use tidegate_synthesizer::insert::insert;
-use tidegate_synthesizer::program::machine::Making;
-use tidegate_synthesizer::program::question::{Leased, Question};
-use tidegate_synthesizer::program::{Checksum, Class, Exit, Next, Program, Value, Write};
-use tidegate_synthesizer::verify::Verdict;
+use verify::equivalence::Verdict;
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, FIN, RST, SYN};
 
@@ -41,7 +39,7 @@ fn chain(input: &str, output: &str, more: &str) -> String {
 fn compose(chain: &Read) -> Synthesis {
     let limits = Limits { least: Some(1), ..Limits::default() };
     synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output])
-        .with_machine_code(Making::Now)
+        .with_machine_code(MachineCode::Now)
 }
 
 fn composed(chain: &Read, synthesis: &Synthesis) -> String {
@@ -69,7 +67,7 @@ fn translators_in_a_row_are_one_mapping() {
     let class = usual(program).clone();
     // Addresses and port are written once, from the second translator; one update accounts for all changes.
     let written = class.writes.iter().filter_map(|write| match write.value {
-        Value::Copy(Place::Leased(step, _), length) => Some((step, length)),
+        Value::Copy(Location::Leased(step, _), length) => Some((step, length)),
         _ => None,
     });
     let written: BTreeMap<u16, u8> = written.fold(BTreeMap::new(), |mut all, (step, length)| {
@@ -106,7 +104,7 @@ fn spoiled_mappings_are_caught() {
         let first = program.steps.iter().position(|step| step.after.is_none()).unwrap() as u16;
         let mut spoiled = false;
         for write in &mut usual(program).writes {
-            if let Value::Copy(Place::Leased(step, _), _) = &mut write.value {
+            if let Value::Copy(Location::Leased(step, _), _) = &mut write.value {
                 *step = first;
                 spoiled = true;
             }
@@ -116,7 +114,7 @@ fn spoiled_mappings_are_caught() {
     caught("another value", |program| {
         let mut spoiled = false;
         for write in &mut usual(program).writes {
-            if let (Place::Byte(_), Value::Copy(Place::Leased(_, offset), _)) =
+            if let (Location::Byte(_), Value::Copy(Location::Leased(_, offset), _)) =
                 (write.place, &mut write.value)
             {
                 *offset = if *offset == 0 { 4 } else { 0 };
@@ -188,11 +186,11 @@ fn ports_are_written_over_without_their_checksum() {
         ["StoreData(36, \\<e1>)", "Null"].map(|element| read(&and_then(element, "in", "out")));
     let mut synthesis = compose(&without);
     let class = usual(&mut synthesis.regions[0].program);
-    class.writes.retain(|write| write.place != Place::Byte(36));
-    class.writes.push(Write { place: Place::Byte(36), value: Value::Constant(vec![0xe1]) });
+    class.writes.retain(|write| write.place != Location::Byte(36));
+    class.writes.push(Write { place: Location::Byte(36), value: Value::Constant(vec![0xe1]) });
     let words = &class.transport_checksum.as_ref().unwrap().words;
     assert!(
-        words.contains(&36) && !class.writes.iter().any(|write| matches!(write.place, Place::Byte(35))),
+        words.contains(&36) && !class.writes.iter().any(|write| matches!(write.place, Location::Byte(35))),
         "{class:?}"
     );
     let verdict = compare_within(NODES, &with, &read(&composed(&with, &synthesis))).verdict;
@@ -212,9 +210,9 @@ fn writes_in_front_of_translators_have_updates_of_their_own() {
     let mut synthesis = compose(&chains[1]);
     let program = &mut synthesis.regions[0].program;
     let changed = program.elements.iter().position(|name| name == "s");
-    let byte = Write { place: Place::Byte(15), value: Value::Constant(vec![0x28]) };
+    let byte = Write { place: Location::Byte(15), value: Value::Constant(vec![0x28]) };
     let write = |class: &mut Class| {
-        for there in class.writes.iter_mut().filter(|write| write.place == Place::Byte(15)) {
+        for there in class.writes.iter_mut().filter(|write| write.place == Location::Byte(15)) {
             *there = byte.clone();
         }
         // The element has other cases.
@@ -355,7 +353,7 @@ fn mappings_live_as_long_as_without_leases() {
         let synthesis = compose(&chain);
         let leased = composed(&chain, &synthesis);
         let program = &synthesis.regions[0].program;
-        let takes = |write: &Write| matches!(write.value, Value::Copy(Place::Leased(..), _));
+        let takes = |write: &Write| matches!(write.value, Value::Copy(Location::Leased(..), _));
         let passing: Vec<bool> = program.classes.iter().map(|class| class.writes.iter().any(takes)).collect();
         for burst in [1, 32, 256] {
             let plain = run(&text, &output, burst, &HANDLERS);

@@ -1,19 +1,18 @@
 //! Tests programs divided between a switch and software: a simple model of a switch reads the flows, and
 //! the software after it does to each packet what the whole program does.
 
-mod common;
 mod frames;
 
-extern crate tidegate_synthesizer as synthesizer;
+extern crate synthesizer as synthesizer;
 
 use std::collections::BTreeMap;
 
-use common::read;
 use frames::{Machine, at_borders, damage, of_rule, random_frame};
-use tidegate_synthesizer::compose::synthesize;
-use tidegate_synthesizer::compose::walk::Limits;
-use tidegate_synthesizer::openflow::{Division, Options, REST, RangeForm, Refusal};
-use tidegate_synthesizer::program::Program;
+use program::Program;
+use synthesizer::compose::synthesize;
+use synthesizer::compose::walk::Limits;
+use synthesizer::openflow::{Division, Options, REST, RangeForm, Refusal};
+use testkit::chains::read;
 
 /// Returns the programs at the sources of a configuration.
 fn programs(text: &str) -> Vec<Program> {
@@ -371,7 +370,7 @@ fn what_is_dropped_anyway_may_be_dropped_in_the_switch() {
         let frame = random_frame(&mut random);
         if switch.class(&frame).is_none() {
             dropped += 1;
-            assert!(matches!(machine.run(&frame, None).exit, tidegate_synthesizer::program::Exit::Drop(_)));
+            assert!(matches!(machine.run(&frame, None).exit, program::Exit::Drop(_)));
         }
     }
     assert!(dropped > 100);

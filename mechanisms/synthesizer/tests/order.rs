@@ -1,18 +1,16 @@
 //! Tests the order of packets in a batch, some of which bypass elements that others have to go through: at
 //! each output, the order is the same as without a program.
 
-mod common;
-
 use std::net::SocketAddr;
 
-use common::read;
 use element::Timestamp;
 use lang::{Graph, flatten};
+use synthesizer::compose::synthesize;
+use synthesizer::compose::walk::Limits;
+use synthesizer::insert::insert;
 use testkit::Run;
+use testkit::chains::read;
 use testkit::elements::{Input, collect, offer};
-use tidegate_synthesizer::compose::synthesize;
-use tidegate_synthesizer::compose::walk::Limits;
-use tidegate_synthesizer::insert::insert;
 use wire::build::Builder;
 use wire::ethernet::MacAddr;
 

@@ -1,14 +1,12 @@
 //! Tests programs of chains with loops: each is proven by itself, and any error in one is detected.
 
-mod common;
-
-use common::{Read, Runner, read, try_read};
 use element::DropReason;
-use tidegate_synthesizer::compose::walk::Limits;
-use tidegate_synthesizer::compose::{Region, Synthesis, synthesize};
-use tidegate_synthesizer::insert::insert;
-use tidegate_synthesizer::program::{Exit, Program, Value};
-use tidegate_synthesizer::verify::{Options, Outcome, Verdict, verify, verify_programs};
+use program::{Exit, Program, Value};
+use synthesizer::compose::walk::Limits;
+use synthesizer::compose::{Region, Synthesis, synthesize};
+use synthesizer::insert::insert;
+use testkit::chains::{Read, Runner, read, try_read};
+use verify::equivalence::{Options, Outcome, Verdict, verify, verify_programs};
 
 /// A router whose messages take the same path as the packets that they are about. PaintTee copies some
 /// packets, IPFragmenter makes new packets.

@@ -1,14 +1,12 @@
 //! Tests programs downstream of elements that make packets themselves, with annotations that only these
 //! elements set.
 
-mod common;
-
-use common::read;
 use lang::flatten;
+use synthesizer::compose::synthesize;
+use synthesizer::compose::walk::Limits;
+use synthesizer::insert::insert;
 use testkit::Run;
-use tidegate_synthesizer::compose::synthesize;
-use tidegate_synthesizer::compose::walk::Limits;
-use tidegate_synthesizer::insert::insert;
+use testkit::chains::read;
 
 #[test]
 fn annotations_of_packets_that_are_made_are_not_taken_for_zero() {

@@ -1,17 +1,15 @@
 //! Tests synthesized chains against their originals: the verifier proves them, and both are run on packets
 //! of every class and on packets at the borders between classes.
 
-mod common;
-
-use common::{Read, compare_within, read, try_read};
 use element::DropReason;
-use tidegate_synthesizer::compose::walk::Limits;
-use tidegate_synthesizer::compose::{Synthesis, synthesize};
-use tidegate_synthesizer::insert::insert;
-use tidegate_synthesizer::program::machine::Making;
-use tidegate_synthesizer::program::question::Question;
-use tidegate_synthesizer::program::{Checksum, Exit, Next, Program, Value, text};
-use tidegate_synthesizer::verify::{Difference, Verdict};
+use program::machine_code::MachineCode;
+use program::question::Question;
+use program::{Checksum, Exit, Next, Program, Value, text};
+use synthesizer::compose::walk::Limits;
+use synthesizer::compose::{Synthesis, synthesize};
+use synthesizer::insert::insert;
+use testkit::chains::{Read, compare_within, read, try_read};
+use verify::equivalence::{Difference, Verdict};
 
 /// Returns limits that also permit short regions.
 fn limits() -> Limits {
@@ -23,7 +21,7 @@ const NODES: usize = 1 << 22;
 
 fn compose(chain: &Read) -> Synthesis {
     synthesize(&chain.chain, &limits(), &|(node, output)| chain.pushed[node][output])
-        .with_machine_code(Making::Now)
+        .with_machine_code(MachineCode::Now)
 }
 
 /// Returns the synthesized chain, printed and parsed again.
@@ -182,7 +180,7 @@ fn caught(text: &str, what: &str, spoil: impl Fn(&mut Program) -> bool) {
 }
 
 /// Returns the class of the usual packets.
-fn usual(program: &mut Program) -> &mut tidegate_synthesizer::program::Class {
+fn usual(program: &mut Program) -> &mut program::Class {
     let class = program.classes.iter_mut().filter(|class| matches!(class.exit, Exit::Output(_)));
     class.max_by_key(|class| class.path.len()).unwrap()
 }

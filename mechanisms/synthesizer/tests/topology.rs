@@ -1,17 +1,15 @@
 //! Tests chains of several configurations: the linked graph, and the diagnostics about invalid topologies.
 
-mod common;
-
 use std::collections::HashMap;
 
 use element::DropReason;
 use engine::Plan;
 use lang::{Graph, Severity, Sources, flatten};
 use proptest::prelude::*;
+use synthesizer::topology::{Options, read};
 use testkit::elements::{Input, Seen, collect, offer};
 use testkit::{Run, registry};
-use tidegate_synthesizer::topology::{Options, read};
-use tidegate_synthesizer::verify::Verdict;
+use verify::equivalence::Verdict;
 
 /// Reads a chain of these files, of which `chain.prop` is the first. Returns its graph and the diagnostics,
 /// one line each.
@@ -306,8 +304,9 @@ fn errors_of_configurations_are_said_once_with_their_own_places() {
 #[test]
 fn cables_are_known_to_the_proofs() {
     let verdict = |a: &str, b: &str| {
-        let ends = |text: &str| common::read(&format!("FromDevice(a) -> {text} -> Queue -> ToDevice(b)"));
-        common::compare(&ends(a), &ends(b)).verdict
+        let ends =
+            |text: &str| testkit::chains::read(&format!("FromDevice(a) -> {text} -> Queue -> ToDevice(b)"));
+        testkit::chains::compare(&ends(a), &ends(b)).verdict
     };
     let equivalent = [
         ("Paint(7) -> Cable -> s :: PaintSwitch; s[1] -> Discard; s", "Cable"),

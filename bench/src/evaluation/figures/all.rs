@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::time::Duration;
 
+use program::machine_code::MachineCode;
 use sprayer::{Policy, Settings as Spray};
-use synthesizer::program::machine::Making;
 
 use super::reframer::Workload;
 use crate::evaluation::open_loop::{self, OpenLoop};
@@ -58,7 +58,7 @@ fn chain(on: On) -> String {
 /// Returns the configuration with `front` as its source, synthesized if that is switched on.
 fn text(on: On, front: impl Fn(&str) -> String) -> Result<String, String> {
     let text = front(&chain(on));
-    if on.synthesizer { synthesized(text, Making::default()) } else { Ok(text) }
+    if on.synthesizer { synthesized(text, MachineCode::default()) } else { Ok(text) }
 }
 
 pub(super) fn all(run: &Run<'_>) -> Result<Outcome, String> {

@@ -3,11 +3,11 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use capture::{LinkType, Reader};
 use pcap_file::pcap::{PcapHeader, PcapPacket, PcapWriter};
 use pcap_file::{DataLink, Endianness, TsResolution};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tidegate_capture::{LinkType, Reader};
 
 use crate::{Packet, Trickle, drain, read_good};
 

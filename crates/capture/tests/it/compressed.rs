@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use tidegate_capture::{ErrorKind, Reader, WriterOptions};
+use capture::{ErrorKind, Reader, WriterOptions};
 
 use crate::writer::write;
 use crate::{Packet, Trickle, drain, fault_of, gzip, read_all, read_good, zstd};
@@ -151,7 +151,7 @@ fn summary_dumps_end_as_captures_do() {
     for (rest, warns) in [(&b""[..], false), (&[0; 512], false), (b"more", true)] {
         for compressed in [gzip(b"!data ts\n1\n"), zstd(b"!data ts\n1\n")] {
             let file = [&compressed[..], rest].concat();
-            let mut dump = tidegate_capture::summary::Dump::open(Box::new(Cursor::new(file))).unwrap();
+            let mut dump = capture::summary::Dump::open(Box::new(Cursor::new(file))).unwrap();
             let mut text = String::new();
             dump.read_to_string(&mut text).unwrap();
             assert_eq!((text.as_str(), dump.warning("x").is_some()), ("!data ts\n1\n", warns));

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use tidegate_capture::{LinkType, Reader};
+use capture::{LinkType, Reader};
 use wire::checksum::{self, PseudoHeader};
 use wire::layers::Network;
 use wire::{FiveTuple, FromBytes, Layers, ip_protocol, ipv4, ipv6};

@@ -1,9 +1,9 @@
 //! Tests files that are cut short or damaged: there is no panic, all good packets are returned, and then
 //! one helpful error.
 
+use capture::{ErrorKind, Reader, WriterOptions};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tidegate_capture::{ErrorKind, Reader, WriterOptions};
 
 use crate::pcapng::Blocks;
 use crate::writer::write;

@@ -10,7 +10,7 @@ mod writer;
 
 use std::io::{Cursor, Read, Write};
 
-use tidegate_capture::{Error, LinkType, Reader, Record};
+use capture::{Error, LinkType, Reader, Record};
 
 /// A record that owns its data.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::io::Cursor;
 use std::time::Duration;
 
+use capture::{ErrorKind, LinkType, Reader};
 use pcap_file::pcapng::PcapNgWriter;
 use pcap_file::pcapng::blocks::enhanced_packet::EnhancedPacketBlock;
 use pcap_file::pcapng::blocks::interface_description::{
@@ -12,7 +13,6 @@ use pcap_file::pcapng::blocks::interface_description::{
 use pcap_file::{DataLink, Endianness};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tidegate_capture::{ErrorKind, LinkType, Reader};
 
 use crate::{Packet, fault_of, read_all, read_good};
 

@@ -2,11 +2,11 @@
 
 use std::io::{self, Write};
 
+use capture::{LinkType, MAX_CAPTURED, Reader, Writer, WriterOptions};
 use pcap_file::pcap::PcapReader;
 use pcap_file::{DataLink, TsResolution};
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tidegate_capture::{LinkType, MAX_CAPTURED, Reader, Writer, WriterOptions};
 
 use crate::{Packet, read_good};
 

@@ -9,9 +9,9 @@ use std::path::Path;
 
 use engine::Worker;
 use proptest::prelude::*;
-use tidegate_testkit::checker::{self, Sum};
-use tidegate_testkit::elements::{Seen, collect, offer};
-use tidegate_testkit::{Run, worker};
+use testkit::checker::{self, Sum};
+use testkit::elements::{Seen, collect, offer};
+use testkit::{Run, worker};
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, FIN, RST, SYN};
 

@@ -5,9 +5,9 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-use tidegate_testkit::elements::{Seen, collect, offer};
-use tidegate_testkit::plain::{end, tcp, udp, write_capture};
-use tidegate_testkit::{Outcome, Run, in_clicks_words};
+use testkit::elements::{Seen, collect, offer};
+use testkit::plain::{end, tcp, udp, write_capture};
+use testkit::{Outcome, Run, in_clicks_words};
 use wire::build::Builder;
 use wire::checksum;
 use wire::tcp::flags::{ACK, FIN, RST, SYN};

@@ -3,8 +3,8 @@
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
-use tidegate_testkit::elements::{Seen, collect, offer};
-use tidegate_testkit::{Outcome, Run};
+use testkit::elements::{Seen, collect, offer};
+use testkit::{Outcome, Run};
 use wire::build::Builder;
 use wire::neighbor;
 use wire::{MacAddr, arp, ether_type};

@@ -6,9 +6,9 @@ use std::net::{IpAddr, Ipv6Addr};
 
 use proptest::collection::vec;
 use proptest::prelude::*;
-use tidegate_testkit::elements::{Input, Seen, collect, offer};
-use tidegate_testkit::found::{self, files};
-use tidegate_testkit::{Run, corpus};
+use testkit::elements::{Input, Seen, collect, offer};
+use testkit::found::{self, files};
+use testkit::{Run, corpus};
 use wire::MacAddr;
 
 use crate::net::*;

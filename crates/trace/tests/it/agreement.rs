@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 use capture::{LinkType, Reader, Record};
 use proptest::prelude::*;
-use tidegate_trace::analysis::batches::BatchSize;
-use tidegate_trace::histogram::Distribution;
-use tidegate_trace::{Analyzer, Options, Report};
+use trace::analysis::batches::BatchSize;
+use trace::histogram::Distribution;
+use trace::{Analyzer, Options, Report};
 use wire::MacAddr;
 use wire::build::Builder;
 

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use tidegate_trace::Report;
+use trace::Report;
 use wire::MacAddr;
 use wire::build::Builder;
 use wire::tcp::flags;
@@ -227,7 +227,7 @@ fn busy_addresses() {
 
 #[test]
 fn the_page_needs_no_script_and_follows_the_screen() {
-    let page = tidegate_trace::html::page(&analyze(&[]), "");
+    let page = trace::html::page(&analyze(&[]), "");
     assert!(!page.contains("<script") && !page.contains(" us<") && !page.contains("(us)"), "{page}");
     assert!(page.contains("@media screen and (prefers-color-scheme: dark)"));
     // A single figure in the last row fills it.
@@ -242,7 +242,5 @@ fn nothing_is_no_reason_to_divide_by_zero() {
     let report = analyze(&[]);
     let text = serde_json::to_string(&report).unwrap();
     assert!(!text.contains("null"), "{text}");
-    assert!(
-        report.to_string().contains("packets") && !tidegate_trace::html::page(&report, "").contains("NaN")
-    );
+    assert!(report.to_string().contains("packets") && !trace::html::page(&report, "").contains("NaN"));
 }

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use capture::{LinkType, Reader, Writer, WriterOptions};
 use proptest::prelude::*;
-use tidegate_trace::generate::{Generator, Protocols, START, Specification, SpecificationError};
+use trace::generate::{Generator, Protocols, START, Specification, SpecificationError};
 use wire::checksum::{PseudoHeader, ipv4_valid, tcp_valid, udp_valid};
 use wire::layers::Network;
 use wire::tcp::flags;

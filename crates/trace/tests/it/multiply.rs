@@ -6,8 +6,8 @@ use std::net::{IpAddr, SocketAddr};
 
 use capture::{LinkType, Reader, Writer, WriterOptions};
 use proptest::prelude::*;
-use tidegate_trace::multiply;
-use tidegate_trace::multiply::{Error, Multiplied, Windows};
+use trace::multiply;
+use trace::multiply::{Error, Multiplied, Windows};
 use wire::build::Builder;
 use wire::checksum::{PseudoHeader, icmp_valid, icmpv6_valid, ipv4_valid, tcp_valid, udp_valid};
 use wire::layers::Network;

@@ -9,7 +9,7 @@ use super::{Sum, fold};
 /// A delta can cover several fields and can be applied to several checksums, as a NAT needs it:
 ///
 /// ```
-/// use tidegate_wire::checksum::Delta;
+/// use wire::checksum::Delta;
 ///
 /// # let (mut ip_checksum, mut tcp_checksum) = (0x1234, 0x5678);
 /// let address = Delta::u32(0x0a000001, 0xc0a80001);

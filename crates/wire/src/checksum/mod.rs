@@ -17,7 +17,7 @@ pub use protocols::{
 /// A running one's complement sum.
 ///
 /// ```
-/// use tidegate_wire::checksum::Sum;
+/// use wire::checksum::Sum;
 ///
 /// let whole = Sum::new().bytes(&[1, 2, 3, 4, 5]).checksum();
 /// let parts = Sum::new().bytes(&[1, 2, 3]).bytes(&[4]).bytes(&[5]).checksum();

@@ -5,8 +5,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use classify::IntervalSet;
 
-use crate::program::question::{Leased, Question};
-use crate::program::{Next, Node};
+use program::question::{Leased, Question};
+use program::{Next, Node};
 
 /// The maximum number of nodes that ordering may add; a graph that needs more is left as it is.
 const MOST_NODES: usize = 1 << 18;

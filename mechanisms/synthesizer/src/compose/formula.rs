@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use classify::IntervalSet;
 
-use crate::program::question::{Question, Sum, masked, preimage};
+use program::question::{Question, Sum, masked, preimage};
 
 /// The maximum size of a set of answers that is enumerated.
 const MOST_LOOKED_THROUGH: u128 = 256;

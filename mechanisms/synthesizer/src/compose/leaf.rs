@@ -4,10 +4,12 @@ use std::collections::HashMap;
 
 use element::DropReason;
 
-use super::packet::{Byte, IPV4_SUM, Packet, Place, Summed};
-use crate::model::chain::Port;
-use crate::program::question::{Question, Sum};
-use crate::program::{Checksum, TransportChecksum, Value, Write};
+use super::packet::{Packet, Summed};
+
+use program::chain::Port;
+use program::location::{Byte, IPV4_SUM, Location};
+use program::question::{Question, Sum};
+use program::{Checksum, TransportChecksum, Value, Write};
 
 /// An element on the path of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -89,14 +91,14 @@ pub fn end(packet: &Packet) -> Option<Sum> {
 
 /// Returns the writes that turn the input packet into this packet.
 pub fn writes(packet: &Packet, incoming: &Packet) -> Vec<Write> {
-    let bytes = packet.bytes.iter().map(|(place, byte)| (Place::Byte(*place), byte));
+    let bytes = packet.bytes.iter().map(|(place, byte)| (Location::Byte(*place), byte));
     // Annotations that the source sets already have their values. Annotations that a stateful element
     // writes are nevertheless listed: the equivalence proof passes packets through the element.
     let is_new = |(place, byte): &(&u8, &Byte)| {
         incoming.annotations.get(place) != Some(byte) || packet.rewritten.contains(place)
     };
     let annotations = packet.annotations.iter().filter(is_new);
-    let annotations = annotations.map(|(place, byte)| (Place::Annotation(*place), byte));
+    let annotations = annotations.map(|(place, byte)| (Location::Annotation(*place), byte));
     let mut writes: Vec<Write> = Vec::new();
     let mut skip = 0;
     for (place, byte) in bytes.chain(annotations) {

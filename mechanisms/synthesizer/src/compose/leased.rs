@@ -6,12 +6,13 @@ use classify::IntervalSet;
 use element::effects::{Action, Field, Filter, Target, wire_field};
 
 use super::formula::{Formula, Known};
-use super::packet::{Byte, Packet, Place};
+use super::packet::Packet;
 use super::step::{Stop, carry_out};
 use super::walk::{Full, Path, Walk};
-use crate::model::chain::Port;
-use crate::program::Next;
-use crate::program::question::{self, Question};
+use program::Next;
+use program::chain::Port;
+use program::location::{Byte, Location};
+use program::question::{self, Question};
 
 /// The maximum number of steps of a program.
 const MOST_STEPS: usize = 64;
@@ -38,20 +39,8 @@ pub fn is_for_known_flows(when: &Filter) -> bool {
     }
 }
 
-/// Returns the residual filter for packets of flows that the element knows.
-pub fn of_known_flows(filter: &Filter) -> Filter {
-    match filter {
-        Filter::State { hit: true, .. } => Filter::Any,
-        Filter::State { hit: false, .. } => Filter::Any.not(),
-        Filter::Not(inner) => of_known_flows(inner).not(),
-        Filter::All(parts) => Filter::All(parts.iter().map(of_known_flows).collect()),
-        Filter::One(parts) => Filter::One(parts.iter().map(of_known_flows).collect()),
-        other => other.clone(),
-    }
-}
-
 /// Returns the bytes of a flow's key with their locations: addresses, protocol and ports, in this order.
-pub fn key(packet: &Packet) -> Option<Vec<(Place, Byte)>> {
+pub fn key(packet: &Packet) -> Option<Vec<(Location, Byte)>> {
     let fields = [
         wire_field::IP_SRC,
         wire_field::IP_DST,
@@ -143,13 +132,15 @@ impl Walk<'_> {
     /// paths.
     fn is_looked_up_alike(&self, way: &Path) -> bool {
         let Some(here) = key(&way.packet) else { return false };
-        let known =
-            |byte: &Byte| matches!(byte, Byte::Constant(_) | Byte::Came(Place::Byte(_) | Place::Leased(..)));
+        let known = |byte: &Byte| {
+            matches!(byte, Byte::Constant(_) | Byte::Came(Location::Byte(_) | Location::Leased(..)))
+        };
         if way.step.is_some() {
             return here.iter().all(|(_, byte)| known(byte));
         }
-        let came =
-            here.iter().all(|(place, byte)| *byte == Byte::Came(*place) && matches!(place, Place::Byte(0..)));
+        let came = here
+            .iter()
+            .all(|(place, byte)| *byte == Byte::Came(*place) && matches!(place, Location::Byte(0..)));
         let mut firsts = self.steps.iter().filter(|step| step.after.is_none());
         came && firsts.all(|first| key(&first.packet).as_ref() == Some(&here))
     }

@@ -11,8 +11,8 @@
 //! Invariants:
 //! - A program does to a packet in one operation what the elements on its path do.
 //! - A packet for which this is not possible goes to the element itself; no configuration is refused.
-//! - The method is independent of [`crate::verify`]: sets of intervals here, binary decision diagrams
-//!   there.
+//! - The method is independent of the verifier's (`tidegate-verify`): sets of intervals here, binary
+//!   decision diagrams there.
 
 pub mod diagram;
 pub mod formula;
@@ -28,13 +28,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use element::Base;
 use element::effects::{Action, Effects, Field, Value};
 
-use crate::model::chain::{Chain, Port};
-use crate::model::packet::headers_of;
-use crate::program::machine::Making;
-use crate::program::run::Runner;
-use crate::program::{Class, Exit, List, Passed, Program, Step, cost, text};
 use leaf::To;
-use packet::{Byte, Packet, Place};
+use packet::Packet;
+use program::chain::{Chain, Port};
+use program::location::{Byte, IPV4, Location};
+use program::machine_code::MachineCode;
+use program::metadata::headers_of;
+use program::{Class, Exit, List, Passed, Program, Step, cost, text};
 use walk::{Handed, Limits, TooMany, Walked, walk};
 
 /// A region and its program.
@@ -72,7 +72,7 @@ pub struct Synthesis {
 impl Synthesis {
     /// Returns the synthesis with another time for making machine code.
     #[must_use]
-    pub fn with_machine_code(mut self, making: Making) -> Synthesis {
+    pub fn with_machine_code(mut self, making: MachineCode) -> Synthesis {
         for region in &mut self.regions {
             region.program.machine_code = making;
         }
@@ -230,9 +230,9 @@ pub(crate) fn given(source: &Effects) -> Option<Packet> {
                 for (index, place) in (*offset..offset.saturating_add(*length)).enumerate() {
                     let byte = match value {
                         Value::Constant(bytes) => Byte::Constant(*bytes.get(index)?),
-                        _ => Byte::Came(Place::Annotation(place)),
+                        _ => Byte::Came(Location::Annotation(place)),
                     };
-                    packet.write(Place::Annotation(place), [byte]);
+                    packet.write(Location::Annotation(place), [byte]);
                 }
             }
             _ => {}
@@ -274,7 +274,7 @@ fn moved(layout: Layout, effects: &Effects, output: usize) -> Option<Layout> {
                     packet.mark(*base, place);
                 }
                 Action::Set(Field::HeaderOffset(Base::Transport), _) => {
-                    packet.mark(Base::Transport, packet.headers[1].map(|network| network + packet::IPV4));
+                    packet.mark(Base::Transport, packet.headers[1].map(|network| network + IPV4));
                 }
                 Action::Set(Field::HeaderOffset(_), _) => return None,
                 _ => {}
@@ -298,7 +298,7 @@ pub(crate) fn leads_to(target: element::effects::Target, output: usize) -> bool 
 fn walk_nowhere(to: Port, packet: &Packet) -> Walked {
     let mut walked = Walked::default();
     let leaf = leaf::ExitState { packet: packet.clone(), to: To::Port(to), path: Vec::new() };
-    walked.start = crate::program::Next::Class(walked.leaves.add(leaf));
+    walked.start = program::Next::Class(walked.leaves.add(leaf));
     walked
 }
 
@@ -307,12 +307,10 @@ fn walk_nowhere(to: Port, packet: &Packet) -> Walked {
 fn refusal(program: &Program) -> Option<String> {
     let lines: Vec<String> =
         lang::args::split(&text::write(program)).into_iter().map(|line| line.text).collect();
-    let program = match text::read(&lines, program.outputs) {
-        Ok(program) => Program { machine_code: Making::Never, ..program },
-        Err(why) => return Some(format!("its program cannot be written: {why}")),
-    };
-    let refused = Runner::new(&program, &|_, _| true).err();
-    refused.map(|why| format!("its program cannot be run: {why}"))
+    match text::read(&lines, program.outputs) {
+        Ok(program) => Some(format!("its program cannot be run: {}", program::validate(&program).err()?)),
+        Err(why) => Some(format!("its program cannot be written: {why}")),
+    }
 }
 
 /// Returns the program of a walk; `None` if packets bypass no element.
@@ -331,8 +329,8 @@ fn region(
         .flat_map(|node| node.parts.iter().map(|(_, next)| *next))
         .chain([start])
         .filter_map(|next| match next {
-            crate::program::Next::Class(class) => Some(class),
-            crate::program::Next::Node(_) => None,
+            program::Next::Class(class) => Some(class),
+            program::Next::Node(_) => None,
         })
         .collect();
     used.sort_unstable();
@@ -367,8 +365,8 @@ fn region(
         return None;
     }
     let renumber = |next| match next {
-        crate::program::Next::Class(class) => {
-            crate::program::Next::Class(used.binary_search(&class).unwrap_or_default() as u32)
+        program::Next::Class(class) => {
+            program::Next::Class(used.binary_search(&class).unwrap_or_default() as u32)
         }
         node => node,
     };
@@ -407,7 +405,7 @@ fn region(
         classes,
         elements: elements.names,
         outputs: outputs.len(),
-        machine_code: Making::default(),
+        machine_code: MachineCode::default(),
         always: false,
     };
     Some(Region { from, to, program, outputs, handed: walked.handed, passed })

@@ -13,59 +13,8 @@ use element::Base;
 use element::effects::{Field, Filter, Header, Number};
 
 use super::formula::Formula;
-use crate::program::question::{Leased, Question, Sum, preimage, shifted};
-
-/// The location of a byte of the input.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Place {
-    /// A byte of the packet, at an offset.
-    Byte(i32),
-    /// An annotation byte.
-    Annotation(u8),
-    /// A byte of the values that a stateful element gives to packets of its flow: the step, and the index
-    /// among its values.
-    Leased(u16, u8),
-}
-
-impl Place {
-    /// Returns the location `more` bytes later.
-    pub fn behind(self, more: i32) -> Place {
-        match self {
-            Place::Byte(place) => Place::Byte(place.saturating_add(more)),
-            Place::Annotation(place) => Place::Annotation((i32::from(place) + more).clamp(0, 255) as u8),
-            Place::Leased(step, place) => Place::Leased(step, (i32::from(place) + more).clamp(0, 255) as u8),
-        }
-    }
-}
-
-/// The value of a byte, as an expression over the input.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Byte {
-    /// A constant.
-    Constant(u8),
-    /// The input byte at a location.
-    Came(Place),
-    /// The input byte at a location, with some bits cleared and others set.
-    Masked {
-        /// The location.
-        place: Place,
-        /// The bits that are kept.
-        and: u8,
-        /// The bits that are set.
-        or: u8,
-    },
-    /// A byte of an input number plus a constant.
-    Plus {
-        /// The location of the number's first byte.
-        place: Place,
-        /// The length of the number in bytes.
-        length: u8,
-        /// The constant that is added to the number that the bytes hold.
-        plus: i64,
-        /// The index of the byte in the number.
-        index: u8,
-    },
-}
+use program::location::{Byte, IPV4, IPV4_SUM, Location};
+use program::question::{Leased, Question, Sum, preimage, shifted};
 
 /// The value of a field, as an expression over the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,9 +22,9 @@ pub enum Value {
     /// A constant.
     Constant(Vec<u8>),
     /// The input number of this location and length, plus a constant.
-    Came(Place, u8, i64),
+    Came(Location, u8, i64),
     /// An input byte with bits cleared and set.
-    Masked(Place, u8, u8),
+    Masked(Location, u8, u8),
     /// A mixture of several kinds of bytes, which has no single expression.
     Mixed,
 }
@@ -179,12 +128,6 @@ pub struct Packet {
     pub transport_summed: Option<TransportSummed>,
 }
 
-/// The length of an IPv4 header without options in bytes.
-pub const IPV4: i32 = 20;
-
-/// The offset of the checksum in an IPv4 header.
-pub const IPV4_SUM: i32 = 10;
-
 impl Packet {
     /// Returns an unmodified packet with headers marked at these offsets.
     pub fn incoming(headers: [Option<i32>; 3]) -> Packet {
@@ -245,11 +188,11 @@ impl Packet {
     }
 
     /// Returns the value of a byte.
-    pub fn byte(&self, place: Place) -> Byte {
+    pub fn byte(&self, place: Location) -> Byte {
         let written = match place {
-            Place::Byte(place) => self.bytes.get(&place),
-            Place::Annotation(place) => self.annotations.get(&place),
-            Place::Leased(..) => None,
+            Location::Byte(place) => self.bytes.get(&place),
+            Location::Annotation(place) => self.annotations.get(&place),
+            Location::Leased(..) => None,
         };
         written.cloned().unwrap_or(Byte::Came(place))
     }
@@ -257,8 +200,8 @@ impl Packet {
     /// True if every number that a constant was added to is complete at its location: no write has replaced
     /// a part of it.
     pub fn is_whole(&self) -> bool {
-        let bytes = self.bytes.iter().map(|(place, byte)| (Place::Byte(*place), byte));
-        let annotations = self.annotations.iter().map(|(place, byte)| (Place::Annotation(*place), byte));
+        let bytes = self.bytes.iter().map(|(place, byte)| (Location::Byte(*place), byte));
+        let annotations = self.annotations.iter().map(|(place, byte)| (Location::Annotation(*place), byte));
         bytes.chain(annotations).all(|(at, byte)| match *byte {
             Byte::Plus { place, length, plus, index } => {
                 let first = at.behind(-i32::from(index));
@@ -270,14 +213,14 @@ impl Packet {
     }
 
     /// Returns the value of consecutive bytes.
-    pub fn value(&self, first: Place, length: u8) -> Value {
+    pub fn value(&self, first: Location, length: u8) -> Value {
         // Offsets before the input packet have bytes that were never part of it.
-        if matches!(first, Place::Byte(place) if (place..place.saturating_add(length.into()).min(0)).any(|p| !self.bytes.contains_key(&p)))
+        if matches!(first, Location::Byte(place) if (place..place.saturating_add(length.into()).min(0)).any(|p| !self.bytes.contains_key(&p)))
         {
             return Value::Mixed;
         }
         // Maintained checksums are updated as a whole at the exit.
-        if let Place::Byte(place) = first
+        if let Location::Byte(place) = first
             && self.sums().any(|sum| place < sum + 2 && sum < place.saturating_add(length.into()))
         {
             return Value::Mixed;
@@ -319,27 +262,27 @@ impl Packet {
 
     /// Returns the location and the length of a field of bytes or annotations; `None` for other fields, and
     /// if the header is not marked.
-    pub fn whereabouts(&self, field: &Field) -> Option<(Place, u8)> {
+    pub fn whereabouts(&self, field: &Field) -> Option<(Location, u8)> {
         match *field {
             Field::Bytes { base, offset, length } => {
                 let place = self.place(base)?.checked_add(offset)?;
-                Some((Place::Byte(place), u8::try_from(length).ok()?))
+                Some((Location::Byte(place), u8::try_from(length).ok()?))
             }
-            Field::Annotation { offset, length } => Some((Place::Annotation(offset), length)),
+            Field::Annotation { offset, length } => Some((Location::Annotation(offset), length)),
             _ => None,
         }
     }
 
     /// Writes bytes.
-    pub fn write(&mut self, first: Place, bytes: impl IntoIterator<Item = Byte>) {
+    pub fn write(&mut self, first: Location, bytes: impl IntoIterator<Item = Byte>) {
         for (more, byte) in (0..).zip(bytes) {
             let place = first.behind(more);
             let is_old = byte == Byte::Came(place);
             match place {
-                Place::Byte(place) => put(&mut self.bytes, place, byte, is_old),
-                Place::Annotation(place) => put(&mut self.annotations, place, byte, is_old),
+                Location::Byte(place) => put(&mut self.bytes, place, byte, is_old),
+                Location::Annotation(place) => put(&mut self.annotations, place, byte, is_old),
                 // Values of elements are read-only.
-                Place::Leased(..) => {}
+                Location::Leased(..) => {}
             }
         }
     }
@@ -365,10 +308,8 @@ impl Packet {
                     there.push(self.has(place, length));
                     match self.value(place, length) {
                         Value::Constant(bytes) => {
-                            let value = crate::program::question::masked(
-                                big_endian(&bytes),
-                                effective(*mask, length),
-                            );
+                            let value =
+                                program::question::masked(big_endian(&bytes), effective(*mask, length));
                             Sum::constant(i64::try_from(value).ok()?)
                         }
                         Value::Came(place, length, 0) => {
@@ -385,10 +326,10 @@ impl Packet {
         Some((sum, Formula::all(there)))
     }
 
-    fn has(&self, place: Place, length: u8) -> Formula {
+    fn has(&self, place: Location, length: u8) -> Formula {
         match place {
-            Place::Byte(first) => self.reaches(first.saturating_add(length.into())),
-            Place::Annotation(_) | Place::Leased(..) => Formula::Constant(true),
+            Location::Byte(first) => self.reaches(first.saturating_add(length.into())),
+            Location::Annotation(_) | Location::Leased(..) => Formula::Constant(true),
         }
     }
 
@@ -483,7 +424,7 @@ impl Packet {
         }
     }
 
-    fn value_lies_in(&self, place: Place, length: u8, mask: u128, set: &IntervalSet) -> Formula {
+    fn value_lies_in(&self, place: Location, length: u8, mask: u128, set: &IntervalSet) -> Formula {
         let bits = 8 * u32::from(length);
         match self.value(place, length) {
             Value::Constant(bytes) => Formula::Constant(set.contains(big_endian(&bytes) & mask)),
@@ -573,11 +514,11 @@ fn in_any(sum: &Sum, set: &IntervalSet) -> Formula {
 }
 
 /// Returns the question that reads a location of the input.
-pub fn asking(place: Place, length: u8) -> Question {
+pub fn asking(place: Location, length: u8) -> Question {
     match place {
-        Place::Byte(offset) => Question::Bytes { offset, length },
-        Place::Annotation(offset) => Question::Annotation { offset, length },
-        Place::Leased(step, offset) => Question::Leased { step, what: Leased::Bytes { offset, length } },
+        Location::Byte(offset) => Question::Bytes { offset, length },
+        Location::Annotation(offset) => Question::Annotation { offset, length },
+        Location::Leased(step, offset) => Question::Leased { step, what: Leased::Bytes { offset, length } },
     }
 }
 

@@ -4,8 +4,10 @@ use classify::IntervalSet;
 use classify::filter::{Condition, Header, Test, Tree};
 use element::effects::{Field, Filter};
 
-use super::packet::{Packet, Place, Value, big_endian};
-use crate::program::question::shifted;
+use super::packet::{Packet, Value, big_endian};
+
+use program::location::Location;
+use program::question::shifted;
 
 /// Returns the offsets of a packet's network and transport header for tests, if both are known.
 pub fn headers(packet: &Packet) -> Option<[i32; 2]> {
@@ -48,7 +50,7 @@ fn tests(
             // The field was written, so the packet has it.
             Some(Tree::Constant(set.contains(big_endian(&bytes) & mask)))
         }
-        Value::Came(Place::Byte(offset), length, plus) => {
+        Value::Came(Location::Byte(offset), length, plus) => {
             let (mask, set) = match plus {
                 0 => (mask & all, set.clone()),
                 _ if mask & all == all => (all, shifted(set, plus, bits)),

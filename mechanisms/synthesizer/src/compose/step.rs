@@ -8,7 +8,8 @@ use element::effects::{Action, Case, Checksum, Field, Header, Value as Set};
 use packet::HEADROOM;
 
 use super::formula::{Formula, Known};
-use super::packet::{Byte, IPV4, IPV4_SUM, Packet, Place, Summed, TransportSummed, Value};
+use super::packet::{Packet, Summed, TransportSummed, Value};
+use program::location::{Byte, IPV4, IPV4_SUM, Location};
 
 /// The reason why a case cannot be executed symbolically.
 pub enum Stop {
@@ -23,7 +24,7 @@ pub enum Stop {
 pub fn carry_out(before: &Packet, case: &Case, known: &Known, step: Option<u16>) -> Result<Packet, Stop> {
     let mut packet = before.clone();
     let mut written: Vec<i32> = Vec::new();
-    let mut chosen = step.map(|step| Place::Leased(step, 0));
+    let mut chosen = step.map(|step| Location::Leased(step, 0));
     for action in &case.actions {
         act(before, &mut packet, action, known, &mut chosen, &mut written)?;
     }
@@ -40,7 +41,7 @@ fn act(
     packet: &mut Packet,
     action: &Action,
     known: &Known,
-    chosen: &mut Option<Place>,
+    chosen: &mut Option<Location>,
     written: &mut Vec<i32>,
 ) -> Result<(), Stop> {
     match action {
@@ -124,7 +125,7 @@ fn act(
                 }
                 _ => value_of(before, packet, first, length, value, known)?,
             };
-            if let Place::Byte(place) = first {
+            if let Location::Byte(place) = first {
                 written.extend((0..i32::from(length)).map(|more| place.saturating_add(more)));
             }
             packet.write(first, bytes);
@@ -164,7 +165,7 @@ fn place(packet: &Packet, number: &element::effects::Number, known: &Known) -> R
 fn value_of(
     before: &Packet,
     packet: &Packet,
-    first: Place,
+    first: Location,
     length: u8,
     value: &Set,
     known: &Known,

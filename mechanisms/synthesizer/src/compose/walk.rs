@@ -15,9 +15,9 @@ use super::leased::{self, Leased};
 use super::packet::Packet;
 use super::rules;
 use super::step::{Stop, carry_out};
-use crate::model::chain::{Chain, Port};
-use crate::program::question::Question;
-use crate::program::{List, Next, Rule};
+use program::chain::{Chain, Port};
+use program::question::Question;
+use program::{List, Next, Rule};
 
 /// The number of undecided rules from which on an element's rules stay together as a list.
 const MOST_APART: usize = 16;
@@ -164,7 +164,7 @@ impl Walk<'_> {
         let cases = chain.nodes[node].effects.cases.iter().enumerate();
         let here = cases.filter(|(_, case)| case.input.is_none_or(|i| i == input));
         let condition = |case: &Case| match leases {
-            true => way.packet.condition(&leased::of_known_flows(&case.when)),
+            true => way.packet.condition(&program::unfold::of_known_flows(&case.when)),
             false => way.packet.condition(&case.when),
         };
         let open = here.map(|(number, case)| (number, condition(case))).collect();

@@ -10,9 +10,9 @@ use wire::{ether_type, ethernet, ipv4};
 
 use super::{Division, REST};
 use crate::compose::diagram::Diagram;
-use crate::compose::packet::Place;
-use crate::program::question::Question;
-use crate::program::{Exit, Next, Program, Value, Write};
+use program::location::Location;
+use program::question::Question;
+use program::{Exit, Next, Program, Value, Write};
 
 /// The class of the element that removes tags.
 const DECAP: &str = "VLANDecap";
@@ -45,7 +45,8 @@ impl Division {
         for class in program.classes.iter_mut().filter(|class| matches!(class.exit, Exit::Output(_))) {
             // Packets leave as if they had arrived without a tag.
             class.headers[1].get_or_insert(None);
-            for place in [Annotations::VLAN_TCI as u8, Annotations::VLAN_TCI as u8 + 1].map(Place::Annotation)
+            for place in
+                [Annotations::VLAN_TCI as u8, Annotations::VLAN_TCI as u8 + 1].map(Location::Annotation)
             {
                 let is_there = |write: &Write| {
                     (0..write.value.length() as i32).any(|byte| write.place.behind(byte) == place)

@@ -9,7 +9,7 @@ use classify::IntervalSet;
 use classify::filter::{Condition, Header, Test, Tree};
 use wire::{ether_type, ip_protocol};
 
-use crate::program::question::preimage;
+use program::question::preimage;
 
 /// The maximum number of cubes of a condition; with more, the condition is left to the software.
 const MOST_CUBES: usize = 64;

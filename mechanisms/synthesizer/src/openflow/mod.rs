@@ -27,8 +27,8 @@ pub mod ranges;
 use std::fmt;
 
 use crate::compose::diagram::Diagram;
-use crate::program::{Next, Program};
 use pipeline::Pipeline;
+use program::{Next, Program};
 
 /// The switch class of packets for which the software runs the whole program; other classes have higher
 /// numbers.

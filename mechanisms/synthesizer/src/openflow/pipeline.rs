@@ -19,8 +19,8 @@ use super::flow::{Flow, Metadata, Part, matches, protocol, with_tag};
 use super::ranges::{Ranges, prefixes};
 use super::{Options, REST, Refusal};
 use crate::compose::diagram::Diagram;
-use crate::program::question::{Question, preimage};
-use crate::program::{Class, Exit, List, Next, Passed, Program};
+use program::question::{Question, preimage};
+use program::{Class, Exit, List, Next, Passed, Program};
 
 /// The maximum number of flows of a question.
 const MOST_FLOWS: usize = 1 << 18;

@@ -17,10 +17,10 @@ use super::layout::Front;
 use super::operation::{self, Beside};
 use super::patterns::{Clause, clauses, text};
 use super::{State, Why, filter};
-use crate::compose::packet::IPV4;
-use crate::program::declare::by_next;
-use crate::program::question::Question;
-use crate::program::{Exit, List, Next, Node, Program};
+use program::declare::by_next;
+use program::location::IPV4;
+use program::question::Question;
+use program::{Exit, List, Next, Node, Program};
 
 /// An element and one of its inputs.
 type Spot = (usize, usize);

@@ -1,7 +1,7 @@
 //! Questions about an IPv4 header that CheckIPHeader answers at once.
 
-use crate::program::question::{Question, Sum};
-use crate::program::{Next, Program};
+use program::question::{Question, Sum};
+use program::{Next, Program};
 
 /// Consecutive questions about an IPv4 header.
 pub(super) struct Check {

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 
 use classify::IntervalSet;
 
-use crate::compose::packet::IPV4;
-use crate::program::declare::by_next;
-use crate::program::question::{Question, Sum};
-use crate::program::{Next, Program};
+use program::declare::by_next;
+use program::location::IPV4;
+use program::question::{Question, Sum};
+use program::{Next, Program};
 
 /// The possible answers to questions at one node.
 #[derive(Clone, Debug, Default)]

@@ -9,10 +9,9 @@ use std::collections::BTreeMap;
 use element::Base;
 use element::effects::{Action, Case, Field, Number, Value};
 
-use crate::compose::packet::IPV4;
 use crate::compose::{Region, given, leads_to};
-use crate::model::chain::{Chain, Node};
-use crate::synthesized;
+use program::chain::{Chain, Node};
+use program::location::IPV4;
 
 /// The test that is needed before a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +47,7 @@ pub(super) struct Layouts(Vec<Vec<Option<Marks>>>);
 impl Layouts {
     /// Analyzes all packets of a chain.
     pub(super) fn new(chain: &Chain) -> Layouts {
-        if chain.nodes.iter().any(|node| node.class == synthesized::CLASS.name) {
+        if chain.nodes.iter().any(|node| node.class == program::CLASS_NAME) {
             // Packets of a program pass elements along connections of their own.
             return Layouts(Vec::new());
         }

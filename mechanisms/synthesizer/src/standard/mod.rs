@@ -30,14 +30,14 @@ use element::effects::Sliced;
 use lang::Graph;
 
 use crate::compose::diagram::Diagram;
-use crate::compose::packet::Byte;
 use crate::compose::{Region, Synthesis, given};
-use crate::model::chain::Chain;
-use crate::program::question::{Question, Sum};
-use crate::program::{Class, Exit, Next, Program};
 use build::Builder;
 use layout::Layouts;
 use operation::Beside;
+use program::chain::Chain;
+use program::location::Byte;
+use program::question::{Question, Sum};
+use program::{Class, Exit, Next, Program};
 
 /// The classes of the inserted elements. Click has them with the same arguments, except for the mask of
 /// StoreData, which only FastClick has.

@@ -10,12 +10,12 @@ use packet::PacketKind;
 
 use super::facts::Known;
 use super::{State, Why};
-use crate::compose::packet::{IPV4, IPV4_SUM, Place};
-use crate::model::packet::{INPUT, KIND, Metadata, TIME};
-use crate::program::declare::{accounts_for_all, written};
-use crate::program::question::Question;
-use crate::program::{Checksum, Class, Program, Value, Write};
-use crate::verify::run::digits;
+use program::declare::{accounts_for_all, written};
+use program::hex::digits;
+use program::location::{IPV4, IPV4_SUM, Location};
+use program::metadata::{INPUT, KIND, Metadata, TIME};
+use program::question::Question;
+use program::{Checksum, Class, Program, Value, Write};
 
 /// An element: its class and arguments.
 pub(super) type Step = (&'static str, String);
@@ -127,15 +127,15 @@ impl Operation<'_> {
     fn annotate(&mut self, state: State, beside: &Beside) -> Result<(), Why> {
         let mut values: BTreeMap<u8, Value> = BTreeMap::new();
         for Write { place, value } in &self.class.writes {
-            let Place::Annotation(first) = *place else { continue };
+            let Location::Annotation(first) = *place else { continue };
             match value {
                 Value::Constant(bytes) => {
                     let bytes = bytes.iter().map(|byte| Value::Constant(vec![*byte]));
                     values.extend((first..=u8::MAX).zip(bytes));
                 }
-                Value::Copy(Place::Byte(from), length) => {
+                Value::Copy(Location::Byte(from), length) => {
                     let bytes =
-                        (*from..).take((*length).into()).map(|from| Value::Copy(Place::Byte(from), 1));
+                        (*from..).take((*length).into()).map(|from| Value::Copy(Location::Byte(from), 1));
                     values.extend((first..=u8::MAX).zip(bytes));
                 }
                 value => {
@@ -150,7 +150,7 @@ impl Operation<'_> {
                 (DST_IP..DST_IP + 4).zip(destination..).filter(|(place, _)| beside.is_looked_at(*place))
             {
                 match values.get(&place) {
-                    Some(Value::Copy(Place::Byte(other), 1)) if *other == from => {
+                    Some(Value::Copy(Location::Byte(other), 1)) if *other == from => {
                         values.remove(&place);
                     }
                     Some(_) => {}
@@ -179,9 +179,9 @@ impl Operation<'_> {
                     self.steps.extend(byte.iter().map(|byte| ("Paint", format!("{byte}, {place}"))));
                     continue;
                 }
-                [Some(Value::Copy(Place::Byte(from @ 0..), 1)), b, c, d] if is_first => {
+                [Some(Value::Copy(Location::Byte(from @ 0..), 1)), b, c, d] if is_first => {
                     let goes_on = |(more, value): (i32, Option<&Value>)| {
-                        value == Some(&Value::Copy(Place::Byte(from + more), 1))
+                        value == Some(&Value::Copy(Location::Byte(from + more), 1))
                     };
                     if !(1..).zip([b, c, d]).all(goes_on) {
                         return Err(Why::Annotation);
@@ -204,7 +204,7 @@ impl Operation<'_> {
         let mut hops = 0;
         let mut writes = Vec::new();
         for Write { place, value } in &class.writes {
-            let Place::Byte(first) = *place else { continue };
+            let Location::Byte(first) = *place else { continue };
             match value {
                 Value::Constant(bytes) => {
                     // Bytes of the frame's header are written together with it.
@@ -217,10 +217,10 @@ impl Operation<'_> {
                         writes.push((first + covered, format!("\\<{}>", digits(rest))));
                     }
                 }
-                Value::Masked(Place::Byte(from), and, or) if *from == first => {
+                Value::Masked(Location::Byte(from), and, or) if *from == first => {
                     writes.push((first, format!("\\<{or:02x}>, \\<{:02x}>", !and)));
                 }
-                &Value::Plus(Place::Byte(from), 1, plus)
+                &Value::Plus(Location::Byte(from), 1, plus)
                     if from == first && self.is_time_to_live(from) && (-MOST_HOPS..0).contains(&plus) =>
                 {
                     let question = Question::Bytes { offset: from, length: 1 };
@@ -307,7 +307,7 @@ impl Operation<'_> {
         let at = class.headers[0].unwrap_or(program.layout[0]).unwrap_or(class.start);
         let mut header = [None; FRAME as usize];
         for Write { place, value } in &class.writes {
-            let (Place::Byte(first), Value::Constant(bytes)) = (*place, value) else { continue };
+            let (Location::Byte(first), Value::Constant(bytes)) = (*place, value) else { continue };
             for (place, byte) in (first..).zip(bytes) {
                 let index = usize::try_from(place - at).ok();
                 if let Some(there) = index.and_then(|index| header.get_mut(index)) {

@@ -162,7 +162,7 @@ impl Clause {
         let (value, mask) = (bytes(value), bytes(mask));
         let first = mask.iter().position(|byte| *byte != 0).unwrap_or(0);
         let end = mask.iter().rposition(|byte| *byte != 0).map_or(mask.len(), |last| last + 1);
-        let digits = |bytes: &[u8]| crate::verify::run::digits(&bytes[first..end]);
+        let digits = |bytes: &[u8]| program::hex::digits(&bytes[first..end]);
         let place = i64::from(offset) + first as i64;
         match mask[first..end].iter().all(|byte| *byte == 0xff) {
             true => format!("{place}/{}", digits(&value)),

@@ -4,8 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lang::{Connection, Graph, Span};
 
-use crate::verify::run::without;
-
 /// The class of a source that emits nothing.
 const NOTHING: &str = "Idle";
 
@@ -37,7 +35,7 @@ pub(super) fn sweep(graph: &Graph, before: &Graph) -> Graph {
         }
     }
     let out: Vec<bool> = numbers.map(|number| !stays.contains(&number)).collect();
-    let (mut swept, numbers) = without(graph, &out);
+    let (mut swept, numbers) = graph.without(&out);
     // Inputs that lost all connections get a source that emits nothing.
     let fed: BTreeSet<(usize, usize)> = swept.connections.iter().map(|connection| connection.to).collect();
     let had = before

@@ -7,8 +7,7 @@ use element::ports::{Processing, flows, processing};
 use lang::{Connection, Element, Graph, Span};
 
 use super::function::Function;
-use super::wiring::{Place, Wiring};
-use crate::verify::run::{is_bystander, without};
+use super::wiring::{ElementOfFunction, Wiring};
 
 /// Instructions of scripts that change nothing but output, after which the driver may stop.
 const HARMLESS: [&str; 17] = [
@@ -66,7 +65,7 @@ pub(super) fn join(functions: &[Function], wiring: &Wiring, registry: &Registry)
         starts.push(graph.elements.len());
         append(&mut graph, function);
     }
-    let place = |(function, element): Place| starts[function] + element;
+    let place = |(function, element): ElementOfFunction| starts[function] + element;
     let count = graph.elements.len();
     let mut joiner =
         Joiner { graph, registry, gone: vec![false; count], starts: &starts, joined: Joined::default() };
@@ -147,7 +146,7 @@ impl Joiner<'_> {
             let args = lang::args::split(&element.config);
             let is_harmless =
                 |text: &str| text.split_whitespace().next().is_some_and(|word| HARMLESS.contains(&word));
-            let is_script = is_bystander(class, ports) && !args.is_empty();
+            let is_script = class.is_bystander(ports) && !args.is_empty();
             if is_script && args.iter().all(|arg| is_harmless(&arg.text)) {
                 self.joined.scripts.add(element);
                 self.gone[number] = true;
@@ -252,7 +251,7 @@ impl Joiner<'_> {
     }
 
     fn finish(mut self) -> Joined {
-        self.joined.graph = without(&self.graph, &self.gone).0;
+        self.joined.graph = self.graph.without(&self.gone).0;
         self.joined
     }
 }

@@ -6,14 +6,14 @@ use super::function::{Function, Interface};
 use super::prop::{End, Link, Prop, Word};
 
 /// An element of a function: the numbers of both.
-pub(super) type Place = (usize, usize);
+pub(super) type ElementOfFunction = (usize, usize);
 
 /// The resolved topology.
 #[derive(Debug, Default)]
 pub(super) struct Wiring {
     pub(super) cables: Vec<Cable>,
     /// The elements that receive from an interface at which no packets enter.
-    pub(super) silent: Vec<Place>,
+    pub(super) silent: Vec<ElementOfFunction>,
 }
 
 /// A resolved link.
@@ -22,9 +22,9 @@ pub(super) struct Cable {
     /// The readable names of the link's ends.
     pub(super) names: [String; 2],
     /// The sending elements.
-    pub(super) senders: Vec<Place>,
+    pub(super) senders: Vec<ElementOfFunction>,
     /// The receiving element.
-    pub(super) receiver: Place,
+    pub(super) receiver: ElementOfFunction,
 }
 
 /// Arguments of receiving elements that change or filter packets. A cable ignores them.
@@ -119,7 +119,7 @@ impl Found {
         self.function == other.function && self.has == other.has
     }
 
-    fn places(&self, elements: &[usize]) -> Vec<Place> {
+    fn places(&self, elements: &[usize]) -> Vec<ElementOfFunction> {
         elements.iter().map(|&element| (self.function, element)).collect()
     }
 }

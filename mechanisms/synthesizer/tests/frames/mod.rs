@@ -4,10 +4,10 @@
 use classify::filter::{Condition, Header, Headers, Test, Tree};
 use element::{Base, Packet, Timestamp};
 use packet::{Annotations, Pool};
-use synthesizer::program::machine::Making;
-use synthesizer::program::question::Question;
-use synthesizer::program::run::{OTHERWISE, Runner, Scratch};
-use synthesizer::program::{Exit, List, Program};
+use program::machine_code::MachineCode;
+use program::question::Question;
+use program::{Exit, List, Program};
+use runtime::interpreter::{OTHERWISE, Runner, Scratch};
 use wire::checksum::Sum;
 
 const NETWORK: usize = 14;
@@ -193,7 +193,7 @@ pub(crate) struct Fate {
 
 impl Machine {
     pub(crate) fn new(program: Program) -> Machine {
-        let program = Program { machine_code: Making::Now, ..program };
+        let program = Program { machine_code: MachineCode::Now, ..program };
         let runner = Runner::new(&program, &|_, _| true).unwrap();
         Machine { pool: Pool::new(64 << 20).unwrap(), runner, program, scratch: Scratch::default() }
     }

@@ -1,0 +1,108 @@
+//! Conditions on a packet's bytes, all of a trail at once.
+
+use super::code::{Body, Code};
+use crate::{Check, Exactly};
+use cranelift_codegen::ir::Value;
+
+/// The compiled conditions on the first `window` bytes of a packet.
+pub struct Conditions {
+    code: Code,
+    window: usize,
+}
+
+impl Conditions {
+    /// Compiles conditions that read the first `window` bytes. Returns `None` if machine code cannot be
+    /// made.
+    pub fn new(exactly: &[Exactly], checks: &[Check], window: usize) -> Option<Conditions> {
+        // Offsets are 32-bit numbers within instructions.
+        i32::try_from(window).ok()?;
+        // The compiled function reads as many bytes as a condition has, and no others.
+        let ends = exactly.iter().map(|exactly| exactly.place.saturating_add(16));
+        let ends = ends.chain(checks.iter().map(|check| usize::from(check.place) + 8));
+        if ends.max().is_some_and(|end| end > window) || checks.iter().any(|check| check.shift >= 64) {
+            return None;
+        }
+        let code = Code::new(1, |body, params| {
+            let bytes = params[0];
+            let mut differs = None;
+            for &Exactly { place, mask, bits } in exactly {
+                for half in 0..2 {
+                    let of = |number: u128| (number >> (64 * half)) as u64;
+                    if of(mask) != 0 {
+                        let other = exact(body, bytes, place + 8 * half, of(mask), of(bits));
+                        add(body, &mut differs, other);
+                    }
+                }
+            }
+            for check in checks {
+                let other = range(body, bytes, check);
+                add(body, &mut differs, other);
+            }
+            differs.unwrap_or_else(|| body.constant(0))
+        })?;
+        Some(Conditions { code, window })
+    }
+
+    /// Returns zero if all conditions hold. Returns another number if a condition does not hold, or if
+    /// there are too few bytes.
+    #[inline(always)]
+    #[allow(unsafe_code)]
+    pub fn differ(&self, bytes: &[u8]) -> u64 {
+        if bytes.len() < self.window {
+            return u64::MAX;
+        }
+        // SAFETY: `start` is the start of a function that was made for one address, with the calling
+        // convention that is named here. The function reads bytes within `window` of the address, which
+        // exist, and writes nothing. Its memory lives as long as `self`.
+        unsafe {
+            let function: extern "sysv64" fn(*const u8) -> u64 = std::mem::transmute(self.code.start());
+            function(bytes.as_ptr())
+        }
+    }
+}
+
+fn add(body: &mut Body<'_>, differs: &mut Option<Value>, other: Value) {
+    *differs = Some(match *differs {
+        Some(differs) => body.or(differs, other),
+        None => other,
+    });
+}
+
+/// Returns the tested bits of eight bytes, in the machine's byte order, that differ from the required
+/// values.
+fn exact(body: &mut Body<'_>, bytes: Value, place: usize, mask: u64, bits: u64) -> Value {
+    let (first, width) = span(mask);
+    let number = body.load(width, bytes, place + first);
+    let shift = 8 * first as u32;
+    let differs = body.xor(number, bits >> shift & all(width));
+    let mask = mask >> shift;
+    if mask == all(width) { differs } else { body.and(differs, mask) }
+}
+
+/// Returns 1 if the number is outside of the range, else 0.
+fn range(body: &mut Body<'_>, bytes: Value, check: &Check) -> Value {
+    let length = 8 - usize::from(check.shift) / 8;
+    // For 3, 5, 6 or 7 bytes, all eight bytes are read, and the bytes after the number are shifted out.
+    let width = if matches!(length, 1 | 2 | 4) { length } else { 8 };
+    let number = body.load(width, bytes, check.place.into());
+    let number = body.swap(width, number);
+    let number = body.shift_right(number, 8 * (width - length) as u32);
+    let number = if check.mask == all(length) { number } else { body.and(number, check.mask) };
+    let low = body.constant(check.low.wrapping_neg());
+    let above = if check.low == 0 { number } else { body.add(number, low) };
+    body.is_above(above, check.span)
+}
+
+/// Returns the part of eight bytes that has all bits of a mask: the index of its first byte, and its width
+/// of 1, 2, 4 or 8 bytes. The mask must not be zero.
+pub(super) fn span(mask: u64) -> (usize, usize) {
+    let first = (mask.trailing_zeros() / 8) as usize;
+    let last = 7 - (mask.leading_zeros() / 8) as usize;
+    let width = (last - first + 1).next_power_of_two();
+    (first.min(8 - width), width)
+}
+
+/// Returns a mask of all bits of `width` bytes.
+pub(super) fn all(width: usize) -> u64 {
+    u64::MAX >> (64 - 8 * width)
+}

@@ -1,0 +1,206 @@
+//! All writes of a class to the bytes of a packet, and its checksums.
+
+use cranelift_codegen::ir::Value;
+
+use super::code::{Body, Code};
+use super::conditions::{all, span};
+use crate::{Constant, Lane, ROW, Updates};
+
+/// The compiled writes to the first `window` bytes of a packet.
+pub struct Writes {
+    code: Code,
+    window: usize,
+}
+
+/// A sum of 16-bit words that is only folded at the end, and the largest value that it can have.
+#[derive(Clone, Copy, Default)]
+struct Change {
+    sum: Option<Value>,
+    most: u64,
+}
+
+impl Writes {
+    /// Compiles lanes within the first `window` bytes. Returns `None` if machine code cannot be made.
+    pub fn new(constants: &[Constant], lanes: &[Lane], updates: Updates, window: usize) -> Option<Writes> {
+        // Offsets are 32-bit numbers within instructions.
+        i32::try_from(window).ok()?;
+        // The compiled function reads and writes the bytes of lanes, checksums and values, and no others.
+        let ends = updates.iter().flatten().map(|(place, _)| place.saturating_add(2));
+        let ends = ends.chain(constants.iter().map(|constant| constant.place.saturating_add(8)));
+        let ends = ends.chain(lanes.iter().map(|lane| lane.place.saturating_add(8)));
+        let takes_from_row = |lane: &Lane| lane.take == 0 || !lane.is_gathered && lane.from <= ROW - 8;
+        if ends.max().is_some_and(|end| end > window) || !lanes.iter().all(takes_from_row) {
+            return None;
+        }
+        let code = Code::new(2, |body, params| {
+            let (bytes, row) = (params[0], params[1]);
+            for constant in constants {
+                put(body, bytes, constant);
+            }
+            let mut changes = [Change::default(); 2];
+            for lane in lanes {
+                write(body, bytes, row, lane, &mut changes);
+            }
+            for (update, change) in updates.iter().zip(changes) {
+                if let Some((place, is_optional)) = *update {
+                    sum_up(body, bytes, place, is_optional, change);
+                }
+            }
+            body.constant(0)
+        })?;
+        Some(Writes { code, window })
+    }
+
+    /// Returns the number of bytes that the packet's slot must have.
+    #[inline(always)]
+    pub fn window(&self) -> usize {
+        self.window
+    }
+
+    /// Writes to the bytes of a packet, with the row of its flow. Returns false and writes nothing if there
+    /// are too few bytes.
+    #[inline(always)]
+    #[allow(unsafe_code)]
+    pub fn write(&self, bytes: &mut [u8], row: &[u8; ROW]) -> bool {
+        if bytes.len() < self.window {
+            return false;
+        }
+        // SAFETY: `start` is the start of a function that was made for two addresses, with the calling
+        // convention that is named here. The function reads and writes bytes within `window` of the first
+        // address, which exist and are borrowed exclusively, and reads bytes within ROW of the second
+        // address. Its memory lives as long as `self`.
+        unsafe {
+            let function: extern "sysv64" fn(*mut u8, *const u8) -> u64 =
+                std::mem::transmute(self.code.start());
+            function(bytes.as_mut_ptr(), row.as_ptr());
+        }
+        true
+    }
+}
+
+/// Writes constants. If only whole bytes are written, nothing is read.
+fn put(body: &mut Body<'_>, bytes: Value, &Constant { place, keep, put }: &Constant) {
+    let kept = keep.to_le_bytes();
+    let is_whole = kept.iter().all(|byte| matches!(byte, 0 | 0xff));
+    if is_whole {
+        let mut at = 0;
+        while at < 8 {
+            let run = kept[at..].iter().take_while(|byte| **byte == 0).count();
+            let Some(width) = [8, 4, 2, 1].into_iter().find(|width| *width <= run) else {
+                at += 1;
+                continue;
+            };
+            let number = body.constant(put >> (8 * at));
+            body.store(width, bytes, place + at, number);
+            at += width;
+        }
+        return;
+    }
+    let (first, width) = span(!keep);
+    let shift = 8 * first as u32;
+    let old = body.load(width, bytes, place + first);
+    let kept = body.and(old, keep >> shift & all(width));
+    let put = body.constant(put >> shift & all(width));
+    let new = body.or(kept, put);
+    body.store(width, bytes, place + first, new);
+}
+
+/// Writes a lane. Only the bytes that matter are loaded.
+fn write(body: &mut Body<'_>, bytes: Value, row: Value, lane: &Lane, changes: &mut [Change; 2]) {
+    let [network, transport] = lane.covers;
+    // Bytes are counted from the first byte, which is the highest byte of the number.
+    let wanted = (!lane.keep | network | transport).swap_bytes();
+    // Words of checksums begin at even offsets of the lane, and have to begin at even offsets of the loaded
+    // part.
+    let even = if network | transport == 0 { 0 } else { (wanted & 0xff00_ff00_ff00_ff00) >> 8 };
+    let (first, width) = span(wanted | even);
+    let shift = 8 * (8 - first - width) as u32;
+    let narrow = |bits: u64| bits >> shift & all(width);
+    let place = lane.place + first;
+    let native = body.load(width, bytes, place);
+    let old = body.swap(width, native);
+    let mut new = body.and(old, narrow(lane.keep));
+    if lane.sum != 0 {
+        let plus = body.constant(narrow(lane.add));
+        let sum = body.add(old, plus);
+        let sum = body.and(sum, narrow(lane.sum));
+        new = body.or(new, sum);
+    }
+    if lane.put != 0 {
+        let put = body.constant(narrow(lane.put));
+        new = body.or(new, put);
+    }
+    if lane.take != 0 {
+        let values = body.load(8, row, lane.from);
+        let values = body.swap(8, values);
+        let values = body.turn_left(values, lane.turn);
+        let values = body.shift_right(values, shift);
+        let values = body.and(values, narrow(lane.take));
+        new = body.or(new, values);
+    }
+    let swapped = body.swap(width, new);
+    body.store(width, bytes, place, swapped);
+    for (change, covers) in changes.iter_mut().zip(lane.covers) {
+        if covers != 0 {
+            change.add(body, old, new, narrow(covers), width);
+        }
+    }
+}
+
+impl Change {
+    /// Adds the change of the covered words in a number of `width` bytes from `old` to `new`.
+    fn add(&mut self, body: &mut Body<'_>, old: Value, new: Value, covers: u64, width: usize) {
+        let not_old = body.xor(old, u64::MAX);
+        for number in [not_old, new] {
+            let words = body.and(number, covers);
+            // In one's complement arithmetic 2^16 counts as 1, so the 32-bit halves of eight bytes have the
+            // same sum as their 16-bit words.
+            let halves = match width {
+                8 => {
+                    let high = body.shift_right(words, 32);
+                    let low = body.and(words, 0xffff_ffff);
+                    body.add(high, low)
+                }
+                _ => words,
+            };
+            self.sum = Some(match self.sum {
+                Some(sum) => body.add(sum, halves),
+                None => halves,
+            });
+            self.most += if width == 8 { 2 * 0xffff_ffff } else { covers };
+        }
+    }
+}
+
+/// Updates a checksum (RFC 1624, equation 3) like [`wire::checksum::Delta::apply`], or like `apply_udp` if
+/// the checksum is optional.
+fn sum_up(body: &mut Body<'_>, bytes: Value, place: usize, is_optional: bool, change: Change) {
+    let native = body.load(2, bytes, place);
+    let old = body.swap(2, native);
+    let not_old = body.xor(old, 0xffff);
+    // 0xffff is a zero in one's complement arithmetic; it keeps the sum from being 0.
+    let nothing = body.constant(0xffff);
+    let mut sum = body.add(not_old, nothing);
+    if let Some(change) = change.sum {
+        sum = body.add(sum, change);
+    }
+    let mut most = change.most + 2 * 0xffff;
+    while most > 0xffff {
+        let low = body.and(sum, 0xffff);
+        let high = body.shift_right(sum, 16);
+        sum = body.add(low, high);
+        // The last carry is 1, and does not cause another carry.
+        most = if most <= 0x1_fffe { 0xffff } else { 0xffff + (most >> 16) };
+    }
+    let new = body.xor(sum, 0xffff);
+    let new = if is_optional {
+        let negative_zero = body.constant(0xffff);
+        let is_zero = body.is(new, 0);
+        let new = body.choose(is_zero, negative_zero, new);
+        body.choose(old, new, old)
+    } else {
+        new
+    };
+    let swapped = body.swap(2, new);
+    body.store(2, bytes, place, swapped);
+}

@@ -1,0 +1,89 @@
+//! The cost model: the costs and savings of a program, in instructions per packet.
+//!
+//! The numbers are measured (`bench/instructions`, programs as tables). They are averages over many
+//! elements and programs, and only have to decide which of two alternatives costs less. docs/synthesizer.md
+//! has the measurements.
+
+use super::{Class, Passed, Program};
+
+/// The cost of an element for a packet that arrives in a batch.
+pub const ELEMENT: i64 = 37;
+
+/// The additional saving per translator, which finds the packet's flow and writes addresses and ports: the
+/// part of its cost that is saved even though the program has to find the flow itself.
+const TRANSLATOR: i64 = 130;
+
+/// The cost of a program: finding the class of a packet, and one operation.
+pub const PROGRAM: i64 = 480;
+
+/// The cost of finding the flow of a packet and recording that the flow was seen.
+pub const FLOW: i64 = 250;
+
+/// The cost of a look-up in a list of rules. A program avoids it if it knows the packet's flow.
+pub const LOOK_UP: i64 = 250;
+
+/// The additional cost of a packet that a program has to look up in a list: the questions after the list
+/// are asked packet by packet.
+pub const LOOKED_UP: i64 = 350;
+
+/// Returns the instructions that a program saves for a packet of a class, without the cost of flows. The
+/// result is negative if the program costs more than the elements.
+pub fn saved(program: &Program, class: &Class) -> i64 {
+    let translators = class.path.iter().filter(|passed| is_step(program, passed)).count();
+    ELEMENT * class.path.len() as i64 + TRANSLATOR * translators as i64 - PROGRAM
+}
+
+/// True if a program costs less than its elements for packets of the class with the longest path.
+pub fn pays(program: &Program) -> bool {
+    let lists = program.lists.len() as i64;
+    let of_class = |class: &Class| {
+        let knows_flows = lists > 0 || class.path.iter().any(|passed| is_step(program, passed));
+        let flow = if knows_flows { LOOK_UP * lists - FLOW } else { 0 };
+        (class.path.len(), saved(program, class) + flow)
+    };
+    program.classes.iter().map(of_class).max().is_some_and(|(_, saved)| saved > 0)
+}
+
+/// True if flows are leased from the bypassed element for packets that pass it in this way.
+pub fn is_step(program: &Program, passed: &Passed) -> bool {
+    let here = (passed.element, passed.input, passed.case);
+    program.steps.iter().any(|step| (step.element, step.input, step.case) == here)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Exit, Next, Step};
+
+    fn class(path: usize) -> Class {
+        let passed = |element| Passed { element, input: 0, case: 0, start: 0, cut: false };
+        Class {
+            start: 0,
+            end: None,
+            headers: [None; 3],
+            kind: None,
+            port: None,
+            framed: false,
+            stamped: false,
+            writes: Vec::new(),
+            checksum: None,
+            transport_checksum: None,
+            exit: Exit::Output(0),
+            path: (0..path as u32).map(passed).collect(),
+        }
+    }
+
+    #[test]
+    fn long_ways_pay_and_translators_need_longer_ones() {
+        let program = |path: usize| Program {
+            start: Next::Class(0),
+            classes: vec![class(path), class(2)],
+            ..Program::default()
+        };
+        assert!(!pays(&program(4)) && !pays(&program(12)) && pays(&program(14)));
+        assert!(!pays(&Program::default()));
+        let step = Step { element: 0, input: 0, case: 0, after: None, before: class(0) };
+        let with_translator = |path| Program { steps: vec![step.clone()], ..program(path) };
+        assert!(!pays(&with_translator(14)) && pays(&with_translator(20)));
+    }
+}

@@ -1,0 +1,428 @@
+//! The declaration of a program's effects on packets. For the verifier, which is independent of the
+//! composer, [`unfold`](super::unfold) gives a more precise description.
+
+use std::collections::BTreeSet;
+
+use classify::IntervalSet;
+use classify::filter::{Condition, Header as Part, Test, Tree};
+use element::Base;
+use element::effects::{
+    Action, Case, Checksum as Declared, Effects, Field, Filter, Header, Number, Target, Value as Set,
+};
+
+use super::question::{Question, Sum};
+use super::{Checksum, Class, Exit, List, Next, Node, Program, TransportChecksum, Value};
+use crate::location::{IPV4, IPV4_SUM, Location};
+
+/// The maximum number of cases of a declaration. The declaration of a longer program is less precise.
+const MOST_CASES: usize = 4000;
+
+/// The maximum number of rules of a list that a declaration lists individually.
+const MOST_RULES: usize = 64;
+
+/// The reference point for bytes after an IPv4 header.
+#[derive(Clone, Copy)]
+pub(crate) enum Behind {
+    /// The start of the packet, as for all other bytes.
+    Start,
+    /// The end of the IPv4 header at this offset, which is known to have no options.
+    Marked(i32),
+    /// The end of the IPv4 header at this offset if the header has no options, else the packet's start.
+    Either(i32),
+}
+
+pub(crate) fn mark(base: Base, offset: Option<i32>) -> Action {
+    let bytes = offset.map(|offset| offset.to_be_bytes().to_vec()).unwrap_or_default();
+    Action::Set(Field::HeaderOffset(base), Set::Constant(bytes))
+}
+
+/// Returns the declaration of a program as one element. If the program has too many cases, the declaration
+/// names the fields that are read, but not the conditions.
+pub fn effects(program: &Program) -> Effects {
+    let mut cases = Vec::new();
+    if !program.is_certain {
+        cases.push(Case::new(laid_out(program).not(), Target::Output(program.otherwise)));
+    }
+    let mut way = Vec::new();
+    if !ways(program, program.start, &mut way, &mut cases) {
+        cases.truncate(usize::from(!program.is_certain));
+        let reads: Vec<Field> =
+            program.nodes.iter().flat_map(|node| asked(program, &node.question)).collect();
+        for class in &program.classes {
+            let when = Filter::Opaque { about: "one of many classes", reads: reads.clone() };
+            cases.push(alone(program, class, when));
+        }
+        // Exactly one of the cases applies, so the last case needs no condition.
+        if let Some(last) = cases.last_mut() {
+            last.when = Filter::Any;
+        }
+    }
+    Effects::cases(cases)
+}
+
+/// Returns the case of a class as a single operation. A checksum is declared as such only if its header is
+/// marked on the input packet.
+fn alone(program: &Program, class: &Class, when: Filter) -> Case {
+    let transport = class.headers[2].unwrap_or(program.layout[2]);
+    match &class.checksum {
+        Some(checksum) if program.layout[1] != Some(checksum.header()) => {
+            let other = Class { checksum: None, ..class.clone() };
+            pure_sum(operation(&other, when, target(class), transport), class, checksum.header(), "a sum")
+        }
+        _ => operation(class, when, target(class), transport),
+    }
+}
+
+fn target(class: &Class) -> Target {
+    match class.exit {
+        Exit::Output(output) => Target::Output(output),
+        Exit::Drop(reason) => Target::Drop(reason),
+    }
+}
+
+/// Adds a case for each path through the graph. Returns false if there are too many.
+fn ways(program: &Program, next: Next, way: &mut Vec<Filter>, cases: &mut Vec<Case>) -> bool {
+    let node = match next {
+        Next::Node(number) => &program.nodes[number as usize],
+        Next::Class(number) => {
+            let class = &program.classes[number as usize];
+            cases.push(alone(program, class, Filter::All(way.clone())));
+            return cases.len() <= MOST_CASES;
+        }
+    };
+    let mut go = |filter: Filter, next: Next| {
+        way.push(filter);
+        let is_told = ways(program, next, way, cases);
+        way.pop();
+        is_told
+    };
+    match &node.question {
+        Question::List(number) => {
+            let list = &program.lists[*number as usize];
+            let told = |(next, filter): (Next, Filter)| go(filter, next);
+            list.rules.len() <= MOST_RULES && outcomes(list, node).into_iter().all(told)
+        }
+        question => {
+            by_next(node).into_iter().all(|(next, set)| go(lies_in(question, &set, Behind::Start), next))
+        }
+    }
+}
+
+/// Returns the destinations of a list's rules, each with the filter of the packets that are sent there.
+fn outcomes(list: &List, node: &Node) -> Vec<(Next, Filter)> {
+    let mut nexts: Vec<Next> = list.rules.iter().map(|rule| node.next(rule.outcome.into())).collect();
+    nexts.sort_unstable();
+    nexts.dedup();
+    let leads = |to: Next| {
+        // Starts with the last rule: each rule decides before the rules after it.
+        list.rules.iter().rev().fold(Filter::Any.not(), |rest, rule| {
+            let when = condition(&rule.condition, list, Behind::Start);
+            match node.next(rule.outcome.into()) == to {
+                true => Filter::One(vec![when, rest]),
+                false => Filter::All(vec![when.not(), rest]),
+            }
+        })
+    };
+    nexts.into_iter().map(|next| (next, leads(next))).collect()
+}
+
+/// Returns the answers of a node, grouped by destination.
+pub fn by_next(node: &Node) -> Vec<(Next, IntervalSet)> {
+    let mut sets: Vec<(Next, Vec<(u128, u128)>)> = Vec::new();
+    let mut low = 0;
+    for &(last, next) in &node.parts {
+        match sets.iter_mut().find(|(other, _)| *other == next) {
+            Some((_, intervals)) => intervals.push((low, last)),
+            None => sets.push((next, vec![(low, last)])),
+        }
+        low = last.saturating_add(1);
+    }
+    sets.into_iter().map(|(next, intervals)| (next, intervals.into_iter().collect())).collect()
+}
+
+pub(crate) fn laid_out(program: &Program) -> Filter {
+    if program.is_certain {
+        return Filter::Any;
+    }
+    let header = |(base, place): (Base, Option<i32>)| {
+        let offset = || Number::of(Field::HeaderOffset(base));
+        match place {
+            Some(place) => {
+                let place = || Number::constant(place.into());
+                Filter::All(vec![Filter::AtMost(offset(), place()), Filter::AtMost(place(), offset())])
+            }
+            None => {
+                // A comparison with the offset of a header that is not marked is always false.
+                let marked = Number::constant(0).plus(0, Field::HeaderOffset(base), u128::MAX);
+                Filter::AtMost(marked, Number::constant(0)).not()
+            }
+        }
+    };
+    let needed = usize::from(!program.needs_link);
+    let headers = [Base::Mac, Base::Network, Base::Transport].into_iter().zip(program.layout);
+    Filter::All(headers.skip(needed).map(header).collect())
+}
+
+pub(crate) fn field(place: Location, length: u16) -> Field {
+    match place {
+        Location::Byte(offset) => Field::Bytes { base: Base::Data, offset, length },
+        Location::Annotation(offset) => Field::Annotation { offset, length: length.min(48) as u8 },
+        // Values of leases are never read as a field.
+        Location::Leased(..) => Field::Payload,
+    }
+}
+
+fn field_of(question: &Question) -> Option<Field> {
+    Some(match *question {
+        Question::Length => Field::Length,
+        Question::Kind => Field::Kind,
+        Question::Bytes { offset, length } => field(Location::Byte(offset), length.into()),
+        Question::Annotation { offset, length } => field(Location::Annotation(offset), length.into()),
+        Question::AtLeastZero(_)
+        | Question::RightChecksum { .. }
+        | Question::List(_)
+        | Question::Leased { .. } => return None,
+    })
+}
+
+fn number(sum: &Sum) -> Number {
+    let terms =
+        sum.terms.iter().filter_map(|(factor, question, mask)| Some((*factor, field_of(question)?, *mask)));
+    Number { constant: sum.constant, terms: terms.collect() }
+}
+
+/// Returns the fields that a question reads.
+fn asked(program: &Program, question: &Question) -> Vec<Field> {
+    let mut fields = Vec::new();
+    match question {
+        Question::List(number) => {
+            let Some(list) = program.lists.get(*number as usize) else { return fields };
+            for rule in &list.rules {
+                condition(&rule.condition, list, Behind::Start).collect_reads(&mut fields);
+            }
+        }
+        question => lies_in(question, &IntervalSet::one(1, 1), Behind::Start).collect_reads(&mut fields),
+    }
+    fields.sort();
+    fields.dedup();
+    fields
+}
+
+/// Returns the filter that is true if the answer to a question is in a set.
+pub(crate) fn lies_in(question: &Question, set: &IntervalSet, header: Behind) -> Filter {
+    let yes = |filter: Filter| match (set.contains(0), set.contains(1)) {
+        (false, true) => filter,
+        (true, false) => filter.not(),
+        (true, true) => Filter::Any,
+        (false, false) => Filter::Any.not(),
+    };
+    match question {
+        Question::AtLeastZero(sum) => yes(Filter::AtMost(Number::constant(0), number(sum))),
+        Question::RightChecksum { offset } => {
+            yes(Filter::RightChecksum { header: Header::Ipv4, base: Base::Data, offset: *offset })
+        }
+        question => match field_of(question) {
+            // Bytes after the packet's end count as zero.
+            Some(field @ Field::Bytes { .. }) if set.contains(0) => {
+                let there = behind(field.clone(), 0, &IntervalSet::one(0, 0), header);
+                Filter::One(vec![behind(field, u128::MAX, set, header), there.not()])
+            }
+            Some(field) => behind(field, u128::MAX, set, header),
+            None => Filter::Opaque { about: "what is done to its flow", reads: Vec::new() },
+        },
+    }
+}
+
+/// Returns the filter that is true if the IPv4 header at this offset has no options.
+pub(crate) fn is_plain(header: i32) -> Filter {
+    let field = Field::Bytes { base: Base::Data, offset: header, length: 1 };
+    Filter::In { field, mask: 0x0f, set: IntervalSet::one(5, 5) }
+}
+
+/// Returns the filter that is true if a field, under a mask, is in a set.
+fn behind(field: Field, mask: u128, set: &IntervalSet, header: Behind) -> Filter {
+    let inside = |field: Field| Filter::In { field, mask, set: set.clone() };
+    let Field::Bytes { base: Base::Data, offset, length } = field else { return inside(field) };
+    let (Behind::Marked(place) | Behind::Either(place)) = header else { return inside(field) };
+    if offset < place + IPV4 {
+        return inside(field);
+    }
+    let there = inside(Field::Bytes { base: Base::Transport, offset: offset - place - IPV4, length });
+    match header {
+        Behind::Either(_) => {
+            let plain = is_plain(place);
+            Filter::One(vec![plain.clone().and([there]), plain.not().and([inside(field)])])
+        }
+        _ => there,
+    }
+}
+
+/// Returns a rule's condition as a filter.
+pub(crate) fn condition(tree: &Condition, list: &List, header: Behind) -> Filter {
+    let all = |parts: &[Condition]| parts.iter().map(|part| condition(part, list, header)).collect();
+    match tree {
+        Tree::Constant(true) => Filter::Any,
+        Tree::Constant(false) => Filter::Any.not(),
+        Tree::Not(inner) => condition(inner, list, header).not(),
+        Tree::All(parts) => Filter::All(all(parts)),
+        Tree::Any(parts) => Filter::One(all(parts)),
+        Tree::Choose(parts) => {
+            let [when, then, otherwise] = parts.each_ref().map(|part| condition(part, list, header));
+            Filter::One(vec![Filter::All(vec![when.clone(), then]), Filter::All(vec![when.not(), otherwise])])
+        }
+        Tree::Leaf(test) => of_test(test, list, header),
+    }
+}
+
+fn of_test(test: &Test, list: &List, header: Behind) -> Filter {
+    let [network, transport] = list.headers;
+    let start = match test.header {
+        Part::Mac => 0,
+        Part::Network => network,
+        Part::Transport => transport,
+    };
+    let inside = IntervalSet::one(test.low.into(), test.high.into());
+    let set = if test.outside { inside.complement(8 * u32::from(test.length)) } else { inside };
+    let first = start + i32::from(test.offset);
+    let inside = behind(field(Location::Byte(first), test.length.into()), test.mask.into(), &set, header);
+    match &list.end {
+        None => inside,
+        Some(end) => {
+            let reach = Number::constant(i64::from(first) + i64::from(test.length));
+            inside.and([Filter::AtMost(reach, number(end))])
+        }
+    }
+}
+
+/// Returns a case with the operation of a class. `transport` is the offset of the transport header that is
+/// marked after the operation.
+pub(crate) fn operation(class: &Class, when: Filter, to: Target, transport: Option<i32>) -> Case {
+    let mut case = Case::new(when, to);
+    // Bytes that precede the output packet are written before they are stripped. All values are computed
+    // from the input packet.
+    let front = class.front();
+    if front < 0 {
+        case = case.with(Action::Strip(front));
+    }
+    let at = |place: Location| match place {
+        Location::Byte(offset) => Location::Byte(offset - front),
+        annotation => annotation,
+    };
+    for write in &class.writes {
+        let length = write.value.length() as u16;
+        let value = match &write.value {
+            Value::Constant(bytes) => Set::Constant(bytes.clone()),
+            Value::Copy(Location::Leased(..), _)
+            | Value::Plus(Location::Leased(..), ..)
+            | Value::Masked(Location::Leased(..), ..) => {
+                Set::Choose { set: IntervalSet::full(8 * u32::from(length)), key: Vec::new() }
+            }
+            Value::Copy(from, _) => Set::Copy(field(*from, length)),
+            Value::Plus(from, _, plus) => Set::Plus(field(*from, length), *plus),
+            Value::Masked(from, and, or) if *from == write.place => {
+                Set::Bits { mask: vec![!and], value: vec![*or] }
+            }
+            Value::Masked(from, ..) => {
+                Set::Pure { name: "bits of another byte", reads: vec![field(*from, 1)] }
+            }
+        };
+        case = case.with(Action::Set(field(at(write.place), length), value));
+    }
+    if class.start > front {
+        case = case.with(Action::Strip(class.start - front));
+    }
+    for (base, header) in [Base::Mac, Base::Network, Base::Transport].into_iter().zip(class.headers) {
+        if let Some(place) = header {
+            case = case.with(mark(base, place.map(|place| place - class.start)));
+        }
+    }
+    if let Some(kind) = class.kind {
+        case = case.with(Action::Set(Field::Kind, Set::Constant(vec![kind])));
+    }
+    if let Some(port) = class.port {
+        case = case.with(Action::Set(Field::InputPort, Set::Constant(vec![port])));
+    }
+    if class.stamped {
+        case = case.with(Action::Set(Field::TimeStamp, Set::Now));
+    }
+    if let Some(end) = &class.end {
+        let length = number(&end.clone().plus_constant(-i64::from(class.start)));
+        case = case.with(Action::Set(Field::Length, Set::Number(length)));
+    }
+    match &class.checksum {
+        None => {}
+        Some(Checksum::Updated { header, words }) if !accounts_for_all(class, *header, words) => {
+            case = pure_sum(case, class, *header, "a sum over other words");
+        }
+        // A checksum can only be declared as such if its header is marked.
+        Some(Checksum::Updated { header, .. } | Checksum::Recomputed { header })
+            if !matches!(class.headers[1], None | Some(Some(_))) =>
+        {
+            case = pure_sum(case, class, *header, "a sum");
+        }
+        Some(Checksum::Updated { .. }) => case.checksum = Declared::Updated(vec![Header::Ipv4]),
+        Some(Checksum::Recomputed { .. }) => case.checksum = Declared::Recomputed(vec![Header::Ipv4]),
+    }
+    let Some(sum) = &class.transport_checksum else { return case };
+    let accounts = accounts_for_covered(class, sum.header - IPV4, sum);
+    match &mut case.checksum {
+        Declared::Updated(headers) if accounts && transport == Some(sum.header) => headers.push(sum.protocol),
+        Declared::Untouched if accounts && transport == Some(sum.header) => {
+            case.checksum = Declared::Updated(vec![sum.protocol]);
+        }
+        _ => {
+            let reads = sum.words.iter().map(|word| field(Location::Byte(*word), 2)).collect();
+            let place = field(Location::Byte(sum.place() - class.start), 2);
+            case = case.with(Action::Set(place, Set::Pure { name: "a transport sum", reads }));
+        }
+    }
+    case
+}
+
+/// Returns the offsets of the packet bytes that a class writes.
+pub fn written(class: &Class) -> impl Iterator<Item = i32> {
+    let places = class.writes.iter().flat_map(|write| {
+        let more = 0..write.value.length() as i32;
+        more.map(|more| write.place.behind(more))
+    });
+    places.filter_map(|place| match place {
+        Location::Byte(place) => Some(place),
+        _ => None,
+    })
+}
+
+/// True if the checksum of a transport header accounts for all covered words that a class writes, and for
+/// each word once.
+pub(crate) fn accounts_for_covered(class: &Class, network: i32, sum: &TransportChecksum) -> bool {
+    let once: BTreeSet<i32> = sum.words.iter().copied().collect();
+    let mut covered = covered_words(class, network, sum.header);
+    once.len() == sum.words.len() && covered.all(|word| once.contains(&word))
+}
+
+/// Returns the offsets of the words that a class writes and that the checksum of a transport header covers.
+pub(crate) fn covered_words(class: &Class, network: i32, transport: i32) -> impl Iterator<Item = i32> {
+    let addresses = network + 12..network + IPV4;
+    let covered = written(class).filter(move |place| addresses.contains(place) || *place >= transport);
+    covered.map(move |place| {
+        let start = if place < transport { network } else { transport };
+        start + (place - start) / 2 * 2
+    })
+}
+
+fn pure_sum(case: Case, class: &Class, header: i32, name: &'static str) -> Case {
+    let sum = field(Location::Byte(header + IPV4_SUM - class.start), 2);
+    let reads = vec![field(Location::Byte(header), IPV4 as u16)];
+    case.with(Action::Set(sum, Set::Pure { name, reads }))
+}
+
+/// True if an update of the IPv4 checksum accounts for all words of the header that a class writes, and for
+/// each word once.
+pub fn accounts_for_all(class: &Class, header: i32, words: &[i32]) -> bool {
+    let in_header = |place: &i32| (header..header + IPV4).contains(place);
+    let mut written = written(class).filter(in_header).map(|place| header + (place - header) / 2 * 2);
+    // Words that do not change are harmless, but each word may count only once.
+    let mut once = words.to_vec();
+    once.sort_unstable();
+    once.dedup();
+    once.len() == words.len() && written.all(|word| words.contains(&word))
+}

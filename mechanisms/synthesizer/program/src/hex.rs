@@ -1,0 +1,24 @@
+//! Bytes as hexadecimal digits, as in the text of programs.
+
+/// Returns bytes as hexadecimal digits.
+pub fn digits(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Parses hexadecimal digits.
+pub fn bytes(digits: &str) -> Option<Vec<u8>> {
+    let pairs = (0..digits.len()).step_by(2);
+    pairs.map(|at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_and_bytes_are_the_same() {
+        assert_eq!(bytes(&digits(&[0, 1, 0xfe])), Some(vec![0, 1, 0xfe]));
+        assert_eq!(bytes("1"), None);
+        assert_eq!(bytes("zz"), None);
+    }
+}

@@ -1,0 +1,708 @@
+//! A program as elements of a chain, for the verifier: one element for each question, one for each
+//! operation.
+//!
+//! A field after an IPv4 header without options is read relative to the end of the header, wherever that
+//! is: the elements that the program is compared with do the same, and equal expressions need no proof.
+//! With options, the field is read at its fixed offset.
+//!
+//! If the program relies on the effect of a stateful element on a flow, packets pass that very element:
+//! they are first changed to their state on arrival there, and the rest of their operation is applied after
+//! it. So the element's state decides, as in the chain, and the proof assumes nothing about leases except
+//! that they state what the element does.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use classify::IntervalSet;
+use element::effects::{
+    Action, Case, Checksum as Declared, Effects, Field, Filter, Number, Target, Value as Set,
+};
+use element::{Base, DropReason};
+
+use super::declare::{
+    Behind, accounts_for_all, accounts_for_covered, by_next, condition, covered_words, field, is_plain,
+    laid_out, lies_in, mark, operation, written,
+};
+use super::question::{Leased, Question, Sum};
+use super::{Checksum, Class, Exit, List, Next, Program, Step, TransportChecksum, Value, Write};
+use crate::location::{Byte, IPV4, IPV4_SUM, Location};
+
+/// A program as elements.
+pub struct Unfolded {
+    /// The elements. Packets enter at the first element.
+    pub stages: Vec<Stage>,
+    /// The points at which packets pass elements of the chain.
+    pub passages: Vec<Passage>,
+}
+
+/// An element for one part of a program.
+pub struct Stage {
+    /// The declaration of the element.
+    pub effects: Effects,
+    /// The destination of each output.
+    pub forward: Vec<Forward>,
+}
+
+/// A point at which packets pass a stateful element of the chain. The packets of the program continue at
+/// destinations of their own.
+pub struct Passage {
+    /// The step.
+    pub step: u16,
+    /// The destination of each output of the element.
+    pub forward: Vec<Forward>,
+}
+
+/// A destination of packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Forward {
+    /// A stage.
+    Stage(usize),
+    /// An output of the program.
+    Output(usize),
+    /// A passage through an element, by number.
+    Passage(usize),
+}
+
+/// A stateful element that packets pass.
+pub struct Passed {
+    /// The case of the element for packets of known flows.
+    pub case: Case,
+    /// The filter of packets of known flows for which the element does not lease the flow.
+    pub excluded: Filter,
+    /// The number of outputs of the element.
+    pub outputs: usize,
+}
+
+/// Returns the elements of a program. `passed` returns the element of a step. Returns `None` if a part of
+/// the program cannot be expressed.
+pub fn unfold(program: &Program, passed: &dyn Fn(&Step) -> Option<Passed>) -> Option<Unfolded> {
+    let header = header_of(program);
+    let mut unfolding = Unfolding {
+        program,
+        passed,
+        header,
+        plain: header.map(|place| only_plain(program, place)),
+        stages: Vec::new(),
+        numbers: HashMap::new(),
+        work: Vec::new(),
+        passages: Vec::new(),
+    };
+    unfolding.begin();
+    while let Some((place, next, behind)) = unfolding.work.pop() {
+        let stage = match (next, behind) {
+            (Next::Node(number), None) => unfolding.question(number as usize)?,
+            (Next::Node(number), Some(step)) => unfolding.question_behind(number as usize, step)?,
+            (Next::Class(number), None) => {
+                let class = program.classes.get(number as usize)?;
+                let (to, forward) = leading(class);
+                let how = unfolding.found(next);
+                unfolding.operate(class, how, unfolding.marked_first(), to, forward)
+            }
+            (Next::Class(number), Some(step)) => unfolding.rest_of(number as usize, step)?,
+        };
+        unfolding.stages[place] = Some(stage);
+    }
+    let Unfolding { stages, passages, .. } = unfolding;
+    Some(Unfolded { stages: stages.into_iter().collect::<Option<_>>()?, passages })
+}
+
+/// Returns the residual filter for packets of flows that the element knows.
+pub fn of_known_flows(filter: &Filter) -> Filter {
+    match filter {
+        Filter::State { hit: true, .. } => Filter::Any,
+        Filter::State { hit: false, .. } => Filter::Any.not(),
+        Filter::Not(inner) => of_known_flows(inner).not(),
+        Filter::All(parts) => Filter::All(parts.iter().map(of_known_flows).collect()),
+        Filter::One(parts) => Filter::One(parts.iter().map(of_known_flows).collect()),
+        other => other.clone(),
+    }
+}
+
+/// The header marks that an operation sets unless its class sets others.
+type Marked = [Option<Option<i32>>; 3];
+
+struct Unfolding<'p> {
+    program: &'p Program,
+    passed: &'p dyn Fn(&Step) -> Option<Passed>,
+    header: Option<i32>,
+    plain: Option<BTreeSet<Next>>,
+    stages: Vec<Option<Stage>>,
+    /// The stages, by part of the program and the last stateful element that packets have passed.
+    numbers: HashMap<(Next, Option<u16>), usize>,
+    work: Vec<(usize, Next, Option<u16>)>,
+    passages: Vec<Passage>,
+}
+
+impl Unfolding<'_> {
+    /// Adds the first stages: the test of the packets' layout, and the marks of headers.
+    fn begin(&mut self) {
+        let program = self.program;
+        self.stages.extend((0..1 + usize::from(self.header.is_some())).map(|_| None));
+        let start = self.stage(program.start, None);
+        let mut fits = Case::new(laid_out(program), Target::Output(0));
+        let then = match self.header {
+            Some(place) => {
+                fits = fits.with(mark(Base::Network, Some(place)));
+                Forward::Stage(1)
+            }
+            None => start,
+        };
+        let other = Case::new(Filter::Any, Target::Output(1));
+        let effects = Effects::cases(vec![fits, other]);
+        self.stages[0] = Some(Stage { effects, forward: vec![then, Forward::Output(program.otherwise)] });
+        if let Some(place) = self.header {
+            let first = || Field::Bytes { base: Base::Data, offset: place, length: 1 };
+            let behind = Number::constant(place.into()).plus(4, first(), 0x0f);
+            let there = Filter::In { field: first(), mask: 0, set: IntervalSet::one(0, 0) };
+            let marked = Case::new(there, Target::Output(0))
+                .with(Action::Set(Field::HeaderOffset(Base::Transport), Set::Number(behind)));
+            let effects = Effects::cases(vec![marked, Case::new(Filter::Any, Target::Output(0))]);
+            self.stages[1] = Some(Stage { effects, forward: vec![start] });
+        }
+    }
+
+    /// Returns the stage of a part of the program.
+    fn stage(&mut self, next: Next, behind: Option<u16>) -> Forward {
+        let place = self.stages.len();
+        let known = *self.numbers.entry((next, behind)).or_insert(place);
+        if known == place {
+            self.stages.push(None);
+            self.work.push((place, next, behind));
+        }
+        Forward::Stage(known)
+    }
+
+    fn add(&mut self, stage: Stage) -> Forward {
+        self.stages.push(Some(stage));
+        Forward::Stage(self.stages.len() - 1)
+    }
+
+    /// Returns the reference point for fields after the IPv4 header in a part of the program. If the header
+    /// is known to have no options there, the reference point is the marked transport header.
+    fn found(&self, next: Next) -> Behind {
+        match (&self.plain, self.header) {
+            (Some(plain), Some(place)) if plain.contains(&next) => Behind::Marked(place),
+            (_, Some(place)) => Behind::Either(place),
+            (_, None) => Behind::Start,
+        }
+    }
+
+    /// Returns the marks that operations set unless a class sets others: the network and the transport header
+    /// of the layout, because the first stages have marked these headers elsewhere. The mark of the link
+    /// header is unchanged.
+    fn marked_first(&self) -> (Marked, Option<i32>) {
+        let layout = self.program.layout;
+        (std::array::from_fn(|base| self.header.filter(|_| base > 0).map(|_| layout[base])), None)
+    }
+
+    fn question(&mut self, number: usize) -> Option<Stage> {
+        let program = self.program;
+        let node = program.nodes.get(number)?;
+        let how = self.found(Next::Node(number as u32));
+        if let Question::Leased { step, what } = node.question {
+            if what != Leased::Output {
+                return None;
+            }
+            let enters = self.enter(number, step, None)?;
+            let waits = self.stage(node.next(0), None);
+            let on_lease = Filter::Opaque { about: "its flow is on lease", reads: Vec::new() };
+            let cases = [(on_lease, 0), (Filter::Any, 1)];
+            let cases = cases.map(|(when, output)| Case::new(when, Target::Output(output)));
+            return Some(Stage { effects: Effects::cases(cases.to_vec()), forward: vec![enters, waits] });
+        }
+        let mut nexts: Vec<Next> = Vec::new();
+        let mut output = |next: Next| {
+            let known = nexts.iter().position(|other| *other == next);
+            known.unwrap_or_else(|| {
+                nexts.push(next);
+                nexts.len() - 1
+            })
+        };
+        let cases = match &node.question {
+            Question::List(number) => {
+                let list = program.lists.get(*number as usize);
+                let rules = list.into_iter().flat_map(|list| list.rules.iter().map(move |rule| (rule, list)));
+                let case = |(rule, list): (&super::Rule, &List)| {
+                    let when = condition(&rule.condition, list, how);
+                    Case::new(when, Target::Output(output(node.next(rule.outcome.into()))))
+                };
+                rules.map(case).collect()
+            }
+            question => {
+                let parts = by_next(node).into_iter();
+                let case = |(next, set): (Next, IntervalSet)| {
+                    Case::new(lies_in(question, &set, how), Target::Output(output(next)))
+                };
+                parts.map(case).collect()
+            }
+        };
+        let forward = nexts.into_iter().map(|next| self.stage(next, None)).collect();
+        Some(Stage { effects: Effects::cases(cases), forward })
+    }
+
+    /// Returns the stage of a question about packets that have passed a stateful element.
+    fn question_behind(&mut self, number: usize, behind: u16) -> Option<Stage> {
+        let node = self.program.nodes.get(number)?;
+        let Question::Leased { step, what } = node.question else { return None };
+        match what {
+            Leased::Output => {
+                let enters = self.enter(number, step, Some(behind))?;
+                let effects = Effects::cases(vec![Case::new(Filter::Any, Target::Output(0))]);
+                Some(Stage { effects, forward: vec![enters] })
+            }
+            Leased::Bytes { offset, length } => {
+                let shape = self.behind(behind)?;
+                let first = shape.find(&Byte::Came(Location::Leased(step, offset)))?;
+                let is_there = |more: u8| {
+                    shape.byte(first.behind(more.into())) == Byte::Came(Location::Leased(step, offset + more))
+                };
+                if !(0..length).all(is_there) {
+                    return None;
+                }
+                // Fields after the IPv4 header are read relative to the transport header, as elements do.
+                let field = match (first, shape.headers[2]) {
+                    (Location::Byte(place), Some(transport)) if place >= transport => Field::Bytes {
+                        base: Base::Transport,
+                        offset: place - transport,
+                        length: length.into(),
+                    },
+                    _ => field(shape.since_start(first), length.into()),
+                };
+                let mut forward = Vec::new();
+                let mut cases = Vec::new();
+                for (output, (next, set)) in by_next(node).into_iter().enumerate() {
+                    let when = Filter::In { field: field.clone(), mask: u128::MAX, set };
+                    cases.push(Case::new(when, Target::Output(output)));
+                    forward.push(self.stage(next, Some(behind)));
+                }
+                Some(Stage { effects: Effects::cases(cases), forward })
+            }
+        }
+    }
+
+    /// Adds the stages that take packets through the element of a step. The node `number` asks about the
+    /// step.
+    fn enter(&mut self, number: usize, step: u16, behind: Option<u16>) -> Option<Forward> {
+        let node = self.program.nodes.get(number)?;
+        let here = self.program.steps.get(usize::from(step))?;
+        if here.after != behind {
+            return None;
+        }
+        let Passed { case, excluded, outputs } = (self.passed)(here)?;
+        let forward =
+            (0..outputs).map(|output| self.stage(node.next(output as u128 + 1), Some(step))).collect();
+        self.passages.push(Passage { step, forward });
+        // Packets for which the element does not lease the flow, or to which another case applies, are
+        // dropped.
+        let meant = of_known_flows(&case.when).and([excluded.not()]);
+        let wrong = Case::new(Filter::Any, Target::Drop(DropReason::Unsuitable));
+        let effects = Effects::cases(vec![Case::new(meant, Target::Output(0)), wrong]);
+        let forward = vec![Forward::Passage(self.passages.len() - 1)];
+        let through = vec![self.add(Stage { effects, forward })];
+        let stage = match behind {
+            None => {
+                let how = self.found(Next::Node(number as u32));
+                self.operate(&here.before, how, self.marked_first(), Target::Output(0), through)
+            }
+            Some(behind) => {
+                let from = self.behind(behind)?;
+                let class = from.to(&Shape::of(&here.before, self.program))?;
+                self.operate(&class, Behind::Start, from.marked(), Target::Output(0), through)
+            }
+        };
+        Some(self.add(stage))
+    }
+
+    /// Returns the stage of the rest of a class's operation, after a stateful element.
+    fn rest_of(&mut self, number: usize, behind: u16) -> Option<Stage> {
+        let class = self.program.classes.get(number)?;
+        let from = self.behind(behind)?;
+        let (to, forward) = leading(class);
+        if let Exit::Drop(_) = class.exit {
+            let effects = Effects::cases(vec![Case::new(Filter::Any, to)]);
+            return Some(Stage { effects, forward });
+        }
+        let rest = from.to(&Shape::of(class, self.program))?;
+        let mut stage = self.operate(&rest, Behind::Start, from.marked(), to, forward);
+        // The element keeps checksums correct for its own writes, so the class, which includes these
+        // writes, has to account for them. If the class does not, its checksum is declared as another
+        // function, so that the proof fails.
+        for (sum, name) in self.wrong_sums(class, behind)? {
+            let sum = field(Location::Byte(sum - class.start), 2);
+            let all = vec![field(Location::Byte(0), IPV4 as u16)];
+            for case in &mut stage.effects.cases {
+                // An update in the rest of the operation would hide the error.
+                case.checksum = Declared::Untouched;
+                case.actions.push(Action::Set(sum.clone(), Set::Pure { name, reads: all.clone() }));
+            }
+        }
+        Some(stage)
+    }
+
+    /// Returns the offsets of checksums that do not account for all writes of a class, each with a
+    /// description.
+    fn wrong_sums(&self, class: &Class, behind: u16) -> Option<Vec<(i32, &'static str)>> {
+        let step = self.program.steps.get(usize::from(behind))?;
+        let case = (self.passed)(step)?.case;
+        let [_, network, transport] = Shape::of(&step.before, self.program).headers;
+        let (network, transport) = (network?, transport?);
+        let mut wrong = Vec::new();
+        let in_header = |place: &i32| (network..network + IPV4).contains(place);
+        let is_right = |class: &Class| match &class.checksum {
+            None => !written(class).any(|place| in_header(&place)),
+            Some(Checksum::Updated { header, words }) => {
+                *header == network && accounts_for_all(class, *header, words)
+            }
+            Some(Checksum::Recomputed { header }) => *header == network,
+        };
+        // A single update accounts for the difference from the input packet. This is only correct if all
+        // earlier writes were accounted for, too.
+        let before = self.befores(behind);
+        let is_computed = matches!(class.checksum, Some(Checksum::Recomputed { .. }));
+        if !is_right(class) || !is_computed && !before.iter().all(|before| is_right(before)) {
+            wrong.push((network + IPV4_SUM, "a sum over other words"));
+        }
+        let Declared::Updated(headers) = &case.checksum else { return None };
+        let has_covered = |class: &Class| covered_words(class, network, transport).next().is_some();
+        match &class.transport_checksum {
+            None if !has_covered(class) => {}
+            None => wrong.push((transport, "a sum over nothing")),
+            Some(sum) => {
+                let is_same = headers.contains(&sum.protocol) && sum.header == transport;
+                let accounts = |class: &Class| match &class.transport_checksum {
+                    Some(sum) => sum.header == transport && accounts_for_covered(class, network, sum),
+                    None => !has_covered(class),
+                };
+                if !is_same || !accounts(class) || !before.iter().all(|before| accounts(before)) {
+                    wrong.push((sum.place(), "a sum over other words"));
+                }
+            }
+        }
+        Some(wrong)
+    }
+
+    /// Returns the operations before the element of a step, and before the elements of all previous steps.
+    fn befores(&self, step: u16) -> Vec<&Class> {
+        let mut all: Vec<&Class> = Vec::new();
+        let mut next = Some(step);
+        // The previous step has a lower number.
+        while let Some(step) = next.and_then(|step| self.program.steps.get(usize::from(step)))
+            && all.len() < self.program.steps.len()
+        {
+            all.push(&step.before);
+            next = step.after;
+        }
+        all
+    }
+
+    /// Returns the packet after the element of a step.
+    fn behind(&self, step: u16) -> Option<Shape> {
+        let step_here = self.program.steps.get(usize::from(step))?;
+        let case = (self.passed)(step_here)?.case;
+        Shape::of(&step_here.before, self.program).after(&case, step)
+    }
+
+    /// Adds a stage for an operation. `marked` are the marks that it sets unless the class sets others;
+    /// `network` is the present mark of the network header, from the packet's start.
+    fn operate(
+        &mut self,
+        class: &Class,
+        how: Behind,
+        (marked, network): (Marked, Option<i32>),
+        to: Target,
+        forward: Vec<Forward>,
+    ) -> Stage {
+        let headers: Marked = std::array::from_fn(|base| class.headers[base].or(marked[base]));
+        let class = Class { headers, ..class.clone() };
+        let network_after = headers[1].unwrap_or(network);
+        // A checksum can only be declared for the header that is marked. If another header is marked, the
+        // mark is changed during the operation.
+        let summed = class.checksum.as_ref().map(Checksum::header);
+        let hidden = summed.filter(|summed| network_after != Some(*summed));
+        let class = match hidden {
+            Some(summed) => Class { headers: [headers[0], Some(Some(summed)), headers[2]], ..class },
+            None => class,
+        };
+        let headers = class.headers;
+        let last = network_after.map(|place| place - class.start);
+        let (to, forward) = match (hidden, to) {
+            (Some(_), Target::Output(_)) => {
+                let effects =
+                    Effects::cases(vec![Case::new(Filter::Any, to).with(mark(Base::Network, last))]);
+                let unmarking = self.add(Stage { effects, forward });
+                (to, vec![unmarking])
+            }
+            _ => (to, forward),
+        };
+        // If the IPv4 header has no options, the transport header is already marked after it.
+        let unmarked = Class { headers: [headers[0], headers[1], None], ..class.clone() };
+        let is_behind = |place: i32| headers[2] == Some(Some(place + IPV4));
+        let cases = match how {
+            Behind::Marked(place) if is_behind(place) => {
+                vec![operation(&unmarked, Filter::Any, to, headers[2].flatten())]
+            }
+            Behind::Either(place) if is_behind(place) => {
+                vec![
+                    operation(&unmarked, is_plain(place), to, headers[2].flatten()),
+                    operation(&class, Filter::Any, to, headers[2].flatten()),
+                ]
+            }
+            _ => vec![operation(&class, Filter::Any, to, headers[2].flatten())],
+        };
+        Stage { effects: Effects::cases(cases), forward }
+    }
+}
+
+fn leading(class: &Class) -> (Target, Vec<Forward>) {
+    match class.exit {
+        Exit::Output(output) => (Target::Output(0), vec![Forward::Output(output)]),
+        Exit::Drop(reason) => (Target::Drop(reason), Vec::new()),
+    }
+}
+
+/// A packet at one point of a path, in terms of the input packet.
+struct Shape {
+    class: Class,
+    headers: [Option<i32>; 3],
+    bytes: BTreeMap<Location, Byte>,
+}
+
+impl Shape {
+    fn of(class: &Class, program: &Program) -> Shape {
+        let mut bytes = BTreeMap::new();
+        for Write { place, value } in &class.writes {
+            let parts: Vec<Byte> = match value {
+                Value::Constant(bytes) => bytes.iter().map(|byte| Byte::Constant(*byte)).collect(),
+                Value::Copy(from, length) => {
+                    (0..*length).map(|more| Byte::Came(from.behind(more.into()))).collect()
+                }
+                &Value::Plus(place, length, plus) => {
+                    (0..length).map(|index| Byte::Plus { place, length, plus, index }).collect()
+                }
+                &Value::Masked(place, and, or) => vec![Byte::Masked { place, and, or }],
+            };
+            bytes.extend((0..).zip(parts).map(|(more, byte)| (place.behind(more), byte)));
+        }
+        let headers = std::array::from_fn(|base| class.headers[base].unwrap_or(program.layout[base]));
+        Shape { class: class.clone(), headers, bytes }
+    }
+
+    /// Returns the packet after a case of an element.
+    fn after(mut self, case: &Case, step: u16) -> Option<Shape> {
+        let before = self.bytes.clone();
+        let mut chosen = Location::Leased(step, 0);
+        for action in &case.actions {
+            let Action::Set(field, value) = action else { return None };
+            let (first, length) = self.place(field)?;
+            for more in 0..length {
+                let byte = match value {
+                    Set::Choose { .. } => Byte::Came(chosen.behind(more)),
+                    Set::Copy(from) => {
+                        let from = self.place(from)?.0.behind(more);
+                        before.get(&from).cloned().unwrap_or(Byte::Came(from))
+                    }
+                    _ => return None,
+                };
+                self.bytes.insert(first.behind(more), byte);
+            }
+            if let Set::Choose { .. } = value {
+                chosen = chosen.behind(length);
+            }
+        }
+        Some(self)
+    }
+
+    fn place(&self, field: &Field) -> Option<(Location, i32)> {
+        match *field {
+            Field::Bytes { base, offset, length } => {
+                let start = match base {
+                    Base::Data => self.class.start,
+                    Base::Mac => self.headers[0]?,
+                    Base::Network => self.headers[1]?,
+                    Base::Transport => self.headers[2]?,
+                };
+                Some((Location::Byte(start + offset), length.into()))
+            }
+            Field::Annotation { offset, length } => Some((Location::Annotation(offset), length.into())),
+            _ => None,
+        }
+    }
+
+    fn byte(&self, place: Location) -> Byte {
+        self.bytes.get(&place).cloned().unwrap_or(Byte::Came(place))
+    }
+
+    /// Returns a location that has the value of a byte.
+    fn find(&self, byte: &Byte) -> Option<Location> {
+        match byte {
+            Byte::Came(place) if self.byte(*place) == *byte && !matches!(place, Location::Leased(..)) => {
+                Some(*place)
+            }
+            byte => self.bytes.iter().find(|(_, other)| *other == byte).map(|(place, _)| *place),
+        }
+    }
+
+    /// Converts a location to an offset from the packet's start at this point.
+    fn since_start(&self, place: Location) -> Location {
+        match place {
+            Location::Byte(place) => Location::Byte(place - self.class.start),
+            other => other,
+        }
+    }
+
+    /// Returns the marks of a packet whose headers are already marked.
+    fn marked(&self) -> (Marked, Option<i32>) {
+        ([None; 3], self.headers[1].map(|place| place - self.class.start))
+    }
+
+    /// Returns the operation that changes this packet into another packet. Its offsets are relative to the
+    /// start of this packet.
+    fn to(&self, other: &Shape) -> Option<Class> {
+        let start = self.class.start;
+        let mut writes: Vec<Write> = Vec::new();
+        let mut skip = 0;
+        let places: BTreeSet<Location> = self.bytes.keys().chain(other.bytes.keys()).copied().collect();
+        for place in places {
+            if skip > 0 {
+                skip -= 1;
+                continue;
+            }
+            let byte = other.byte(place);
+            if byte == self.byte(place) {
+                continue;
+            }
+            let value = match byte {
+                Byte::Constant(byte) => Value::Constant(vec![byte]),
+                Byte::Came(_) => Value::Copy(self.since_start(self.find(&byte)?), 1),
+                Byte::Masked { place: from, and, or } => match self.byte(from) {
+                    Byte::Came(there) if there == from => Value::Masked(self.since_start(from), and, or),
+                    _ => return None,
+                },
+                Byte::Plus { place: from, length, plus, index: 0 } => {
+                    skip = length - 1;
+                    let part = |index, plus| Byte::Plus { place: from, length, plus, index };
+                    let untouched = (0..length).all(|more| {
+                        let from = from.behind(more.into());
+                        self.byte(from) == Byte::Came(from)
+                    });
+                    let earlier = self.bytes.iter().find_map(|(at, byte)| match byte {
+                        &Byte::Plus { place, length: width, plus, index: 0 } => {
+                            ((place, width) == (from, length)).then_some((*at, plus))
+                        }
+                        _ => None,
+                    });
+                    match (untouched, earlier) {
+                        (true, _) => Value::Plus(self.since_start(from), length, plus),
+                        (false, Some((at, before))) => {
+                            let whole = (0..length)
+                                .all(|index| self.byte(at.behind(index.into())) == part(index, before));
+                            whole.then_some(())?;
+                            Value::Plus(self.since_start(at), length, plus.checked_sub(before)?)
+                        }
+                        _ => return None,
+                    }
+                }
+                Byte::Plus { .. } => return None,
+            };
+            writes.push(Write { place: self.since_start(place), value });
+        }
+        let headers = std::array::from_fn(|base| {
+            let same = self.headers[base] == other.headers[base];
+            (!same).then(|| other.headers[base].map(|place| place - start))
+        });
+        let end = match (&other.class.end, &self.class.end) {
+            (end, before) if end == before => None,
+            (Some(end), None) => Some(self.shifted(end)?),
+            _ => return None,
+        };
+        let checksum = match &other.class.checksum {
+            Some(Checksum::Recomputed { header }) => Some(Checksum::Recomputed { header: header - start }),
+            _ => {
+                let network = self.headers[1]? - start;
+                let mut words: Vec<i32> = writes
+                    .iter()
+                    .flat_map(|write| (0..write.value.length() as i32).map(|more| write.place.behind(more)))
+                    .filter_map(|place| match place {
+                        Location::Byte(place) if (network..network + IPV4).contains(&place) => {
+                            Some(network + (place - network) / 2 * 2)
+                        }
+                        _ => None,
+                    })
+                    .collect();
+                words.dedup();
+                (!words.is_empty()).then_some(Checksum::Updated { header: network, words })
+            }
+        };
+        let mut class = Class {
+            start: other.class.start - start,
+            end,
+            headers,
+            writes,
+            checksum,
+            transport_checksum: None,
+            path: Vec::new(),
+            ..other.class.clone()
+        };
+        // The update accounts for all writes in the rest of the operation.
+        if let Some(sum) = &other.class.transport_checksum {
+            let (network, header) = (self.headers[1]? - start, self.headers[2]? - start);
+            let mut words: Vec<i32> = covered_words(&class, network, header).collect();
+            words.dedup();
+            if !words.is_empty() {
+                // A checksum is declared for the header that is marked.
+                class.headers[2] = class.headers[2].or(Some(Some(header)));
+                class.transport_checksum = Some(TransportChecksum { protocol: sum.protocol, header, words });
+            }
+        }
+        Some(class)
+    }
+
+    /// Converts a sum over the input packet into a sum over this packet. Returns `None` if the bytes that
+    /// the sum reads have been written to.
+    fn shifted(&self, sum: &Sum) -> Option<Sum> {
+        let start = self.class.start;
+        let mut shifted = Sum::constant(sum.constant).plus_constant(-i64::from(start));
+        for (factor, question, mask) in &sum.terms {
+            let term = match *question {
+                Question::Length => Sum { constant: start.into(), terms: vec![(1, Question::Length, *mask)] },
+                Question::Bytes { offset, length } => {
+                    let mut places = (0..i32::from(length)).map(|more| Location::Byte(offset + more));
+                    places.all(|place| !self.bytes.contains_key(&place)).then_some(())?;
+                    let question = Question::Bytes { offset: offset - start, length };
+                    Sum { constant: 0, terms: vec![(1, question, *mask)] }
+                }
+                _ => return None,
+            };
+            shifted = shifted.plus(*factor, &term);
+        }
+        Some(shifted)
+    }
+}
+
+/// Returns the parts of a program that only packets without IPv4 options reach. `place` is the offset of
+/// the IPv4 header.
+fn only_plain(program: &Program, place: i32) -> BTreeSet<Next> {
+    let first = Question::Bytes { offset: place, length: 1 };
+    let plain: IntervalSet = (0..=0x0f).map(|high| (high << 4 | 5, high << 4 | 5)).collect();
+    let other = plain.complement(8);
+    // The parts that packets with options may reach. Nodes lead to nodes with higher numbers only.
+    let mut mixed = BTreeSet::from([program.start]);
+    let all = (0..program.nodes.len() as u32).map(Next::Node);
+    for (next, node) in all.clone().zip(&program.nodes) {
+        if mixed.contains(&next) {
+            let may = |set: &IntervalSet| node.question != first || !set.intersection(&other).is_empty();
+            mixed.extend(by_next(node).into_iter().filter(|(_, set)| may(set)).map(|(next, _)| next));
+        }
+    }
+    all.chain((0..program.classes.len() as u32).map(Next::Class))
+        .filter(|next| !mixed.contains(next))
+        .collect()
+}
+
+/// Returns the offset of the first IPv4 header that the program refers to: in lists, in the layout, or in
+/// marks of classes.
+fn header_of(program: &Program) -> Option<i32> {
+    let lists = program.lists.iter().map(|list| list.headers[0]);
+    let marked = program.classes.iter().filter_map(|class| class.headers[1].flatten());
+    let places = lists.chain(program.layout[1]).chain(marked);
+    places.into_iter().find(|place| *place >= 0)
+}

@@ -1,0 +1,56 @@
+//! The conditions that a program has to meet to be run.
+
+use packet::Annotations;
+
+use crate::location::{IPV4, Location};
+use crate::question::Question;
+use crate::{Checksum, Class, Program};
+
+/// Checks that no question, list or operation of a program is impossible for every packet.
+///
+/// # Errors
+/// The part of the program, and the reason why it cannot be run.
+pub fn validate(program: &Program) -> Result<(), String> {
+    for node in &program.nodes {
+        if matches!(node.question, Question::Bytes { offset, .. } if offset < 0) {
+            return Err(format!("question {}: before the start of the packet", node.question));
+        }
+    }
+    if program.lists.iter().any(|list| list.headers.iter().any(|&header| header < 0)) {
+        return Err("a list of rules about headers before the start of the packet".into());
+    }
+    let mut classes = program.classes.iter().enumerate();
+    classes.try_for_each(|(number, class)| operation(class).map_err(|why| format!("c{number}: {why}")))
+}
+
+/// Checks the operation of a class.
+fn operation(class: &Class) -> Result<(), &'static str> {
+    for write in &class.writes {
+        if matches!(write.value.from(), Some((Location::Byte(offset), _)) if offset < 0) {
+            return Err("it reads before the start of the packet");
+        }
+        match write.place {
+            Location::Annotation(first) if usize::from(first) + write.value.length() > Annotations::SIZE => {
+                return Err("it writes past the end of the annotations");
+            }
+            Location::Leased(..) => return Err("it writes what is not in the packet"),
+            Location::Annotation(_) | Location::Byte(_) => {}
+        }
+    }
+    if class.checksum.as_ref().is_some_and(|checksum| checksum.header() < class.front()) {
+        return Err("it sums up what is not in the packet");
+    }
+    if let Some(Checksum::Updated { header, words }) = &class.checksum {
+        let is_outside =
+            |word: &i32| *word < 0 || !(0..IPV4).contains(&(word - header)) || (word - header) % 2 != 0;
+        if words.iter().any(is_outside) {
+            return Err("it sums up what is not in the header");
+        }
+    }
+    if let Some(sum) = &class.transport_checksum
+        && sum.words.iter().copied().chain([sum.place()]).any(|offset| offset < 0)
+    {
+        return Err("it sums up what is not in the packet");
+    }
+    Ok(())
+}

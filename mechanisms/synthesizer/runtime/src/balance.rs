@@ -1,0 +1,88 @@
+//! The balance of a running program: it tells if the program costs less than its elements for the present
+//! packets.
+//!
+//! The saving of a program depends on the elements that packets bypass, and therefore on the packets. If
+//! most flows have few packets, few flows are ever leased, and most packets are classified only to be left
+//! to the elements. So the program counts its savings and costs by the cost model ([`program::cost`]). While
+//! its costs exceed its savings, it processes only a sample of the batches: enough to notice a change, and
+//! to find flows that last. The other batches go to the elements, or through the program without their
+//! flows.
+
+/// The average number of batches per sample.
+const SAMPLED: u32 = 32;
+
+/// The number of packets over which the balance is averaged; older packets count less.
+const PACKETS: i64 = 4096;
+
+/// The initial balance, in instructions: a program begins as if it paid.
+const FIRST: i64 = 1 << 17;
+
+/// The balance of one program.
+#[derive(Clone, Debug)]
+pub(crate) struct Balance {
+    /// The instructions that were saved, minus the instructions that were spent.
+    saved: i64,
+    /// True if the program runs regardless of its cost.
+    is_ignored: bool,
+    random: fastrand::Rng,
+}
+
+impl Balance {
+    /// Returns the initial balance. If the balance is ignored, all batches are samples.
+    pub(crate) fn new(is_ignored: bool, seed: u64) -> Balance {
+        Balance { saved: FIRST, is_ignored, random: fastrand::Rng::with_seed(seed) }
+    }
+
+    /// True if the next batch is a sample. Samples are drawn at random, so that flows whose packets arrive
+    /// periodically are in some of the samples.
+    #[inline]
+    pub(crate) fn samples(&mut self) -> bool {
+        self.is_ignored || self.random.u32(..SAMPLED) == 0
+    }
+
+    /// True if the program pays.
+    #[inline]
+    pub(crate) fn pays(&self) -> bool {
+        self.is_ignored || self.saved > 0
+    }
+
+    /// Adds the instructions that the program has saved for a number of packets.
+    #[inline]
+    pub(crate) fn note(&mut self, packets: usize, saved: i64) {
+        self.saved += saved - self.saved * packets as i64 / PACKETS;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_costs_more_than_it_saves_sees_samples_until_that_changes() {
+        let mut balance = Balance::new(false, 1);
+        assert!(balance.pays());
+        let mut batches = 0;
+        while balance.pays() {
+            balance.note(32, -32 * 300);
+            batches += 1;
+        }
+        assert!((5..50).contains(&batches), "{batches}");
+        // The balance recovers even after many batches with losses.
+        (0..100_000).for_each(|_| balance.note(32, -32 * 300));
+        let samples = (0..16_000).filter(|_| balance.samples()).count();
+        assert!((350..650).contains(&samples), "{samples}");
+        let mut batches = 0;
+        while !balance.pays() {
+            balance.note(32, 32 * 300);
+            batches += 1;
+        }
+        assert!(batches < 200, "{batches}");
+    }
+
+    #[test]
+    fn one_that_is_ignored_always_pays() {
+        let mut balance = Balance::new(true, 1);
+        balance.note(256, i64::from(i32::MIN));
+        assert!(balance.pays() && (0..100).all(|_| balance.samples()));
+    }
+}

@@ -1,0 +1,256 @@
+//! Questions whose answers are computed from several parts of a packet: sums of other answers, and the
+//! correctness of a checksum. Most chains begin with both (CheckIPHeader), so they are asked for nearly
+//! every packet.
+
+use element::Packet;
+use wire::FromBytes;
+use wire::checksum::{ipv4_plain_valid, ipv4_valid};
+use wire::ipv4;
+
+use crate::interpreter::{Ask, answer, plain, value};
+use program::question::{Question, Sum};
+
+/// A compiled question.
+pub(super) enum Computed {
+    /// True if a sum is zero or more.
+    AtLeastZero(Total),
+    /// True if the checksum of the IPv4 header at this offset is correct.
+    RightChecksum(usize),
+    /// Any other question, evaluated by [`answer`].
+    Other(Question),
+}
+
+/// A sum of answers.
+#[derive(Clone, Debug)]
+pub(super) enum Total {
+    /// A sum of frequent questions only.
+    Plain(Plain),
+    /// A sum that includes other questions.
+    Other(Sum),
+}
+
+/// A sum of answers that have at most 32 bits each.
+#[derive(Clone, Debug)]
+pub(super) struct Plain {
+    constant: i64,
+    terms: Vec<Term>,
+}
+
+/// A term of a sum: a factor, a question, and the mask of the bits of its answer that count. The answer is
+/// shifted down so that the lowest of these bits has the value one.
+#[derive(Clone, Copy, Debug)]
+struct Term {
+    factor: i64,
+    ask: Ask,
+    mask: u64,
+    shift: u32,
+}
+
+impl Computed {
+    pub(super) fn new(question: &Question) -> Computed {
+        let other = || Computed::Other(question.clone());
+        match question {
+            Question::AtLeastZero(sum) => Computed::AtLeastZero(Total::new(sum)),
+            Question::RightChecksum { offset } => {
+                usize::try_from(*offset).map_or_else(|_| other(), Computed::RightChecksum)
+            }
+            _ => other(),
+        }
+    }
+
+    /// Returns the offset and the number of the bytes that the question reads; `None` if it is not a
+    /// question about 1 to 8 bytes.
+    pub(super) fn place(&self) -> Option<(usize, usize)> {
+        match self {
+            Computed::Other(Question::Bytes { offset, length: length @ 1..=8 }) => {
+                Some((usize::try_from(*offset).ok()?, usize::from(*length)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns the sum that the question tests, if the sum is a plain sum.
+    pub(super) fn sum(&self) -> Option<&Plain> {
+        match self {
+            Computed::AtLeastZero(Total::Plain(plain)) => Some(plain),
+            _ => None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn answer(&self, data: &[u8], packet: &Packet) -> u64 {
+        match self {
+            Computed::AtLeastZero(total) => u64::from(total.value(data, packet) >= 0),
+            Computed::RightChecksum(start) => u64::from(data.get(*start..).is_some_and(is_right)),
+            Computed::Other(question) => answer(question, packet) as u64,
+        }
+    }
+}
+
+impl Total {
+    pub(super) fn new(sum: &Sum) -> Total {
+        let term = |(factor, question, mask): &(i64, Question, u128)| {
+            let (ask, mask) = (Ask::plain(question)?, *mask as u64);
+            Some(Term { factor: *factor, ask, mask, shift: mask.trailing_zeros() & 63 })
+        };
+        match sum.terms.iter().map(term).collect() {
+            Some(terms) => Total::Plain(Plain { constant: sum.constant, terms }),
+            None => Total::Other(sum.clone()),
+        }
+    }
+
+    #[inline]
+    pub(super) fn value(&self, data: &[u8], packet: &Packet) -> i64 {
+        match self {
+            Total::Plain(plain) => plain.value(data, packet),
+            Total::Other(sum) => value(sum, packet),
+        }
+    }
+}
+
+impl Plain {
+    #[inline]
+    fn value(&self, data: &[u8], packet: &Packet) -> i64 {
+        self.terms.iter().fold(self.constant, |sum, term| {
+            sum.saturating_add(term.factor.saturating_mul(term.bits(plain(term.ask, data, packet))))
+        })
+    }
+
+    /// Returns the range of numbers at one location for which the sum is zero or more (or is negative, if
+    /// `is_at_least_zero` is false). All other terms have to be bytes with known values. The result is the
+    /// offset of the number, its length in bytes, and the first and the last number of the range. `known`
+    /// returns the mask of the known bits of a byte, and their values.
+    pub(super) fn decided_by(
+        &self,
+        is_at_least_zero: bool,
+        known: impl Fn(usize) -> (u8, u8),
+    ) -> Option<(usize, usize, u64, u64)> {
+        let (mut constant, mut left) = (i128::from(self.constant), None);
+        for term in &self.terms {
+            let (place, length) = term.ask.place()?;
+            let bytes = (place..place + length).map(&known);
+            let (mask, bits) = bytes.fold((0, 0), |(mask, bits), (more, byte)| {
+                (mask << 8 | u64::from(more), bits << 8 | u64::from(byte))
+            });
+            let all = (1u64 << (8 * length)) - 1;
+            if term.mask & all & !mask == 0 {
+                constant += i128::from(term.factor) * i128::from(term.bits(bits));
+            } else if term.mask & all == all && left.is_none() {
+                left = Some((place, length, i128::from(term.factor), i128::from(all)));
+            } else {
+                return None;
+            }
+        }
+        let (place, length, factor, all) = left.filter(|(.., factor, _)| *factor != 0)?;
+        // The sum changes its sign at `border`: from there upwards, it is zero or more if the factor is
+        // positive.
+        let is_upper = (factor > 0) == is_at_least_zero;
+        let border = match factor > 0 {
+            true => (-constant).div_euclid(factor) + i128::from((-constant).rem_euclid(factor) != 0),
+            false => constant.div_euclid(-factor) + 1,
+        };
+        let (low, high) = if is_upper { (border.max(0), all) } else { (0, (border - 1).min(all)) };
+        (low <= high).then_some((place, length, low as u64, high as u64))
+    }
+}
+
+impl Term {
+    #[inline]
+    fn bits(&self, answer: u64) -> i64 {
+        i64::try_from((answer & self.mask) >> self.shift).unwrap_or(i64::MAX)
+    }
+}
+
+/// True if the checksum of an IPv4 header is correct, over the length that the header itself states.
+#[inline]
+pub(super) fn is_right(header: &[u8]) -> bool {
+    match ipv4::Header::ref_from_prefix(header) {
+        Ok((plain, _)) if plain.header_len() == ipv4::Header::LEN => ipv4_plain_valid(plain),
+        _ => {
+            let length = header.first().map_or(0, |first| usize::from(first & 15) * 4);
+            header.get(..length).is_some_and(ipv4_valid)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use packet::Pool;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn questions() -> impl Strategy<Value = Question> {
+        prop_oneof![
+            (0..24i32, prop_oneof![Just(1u8), Just(2), Just(3), Just(4), Just(12)])
+                .prop_map(|(offset, length)| Question::Bytes { offset, length }),
+            Just(Question::Length),
+            Just(Question::Kind),
+            (0..48u8).prop_map(|offset| Question::Annotation { offset, length: 1 }),
+        ]
+    }
+
+    proptest! {
+        /// With all bytes but one number known, the sum is zero or more for exactly the numbers of the
+        /// returned range.
+        #[test]
+        fn a_sum_is_decided_by_a_number(
+            constant in -300i64..300,
+            factor in prop_oneof![-4i64..0, 1i64..4],
+            known in proptest::collection::vec((-3i64..4, 0i32..4, any::<u8>()), 0..3),
+            bytes in proptest::array::uniform4(any::<u8>()),
+            at_least_zero: bool,
+        ) {
+            let byte = |offset| Question::Bytes { offset, length: 1 };
+            let terms = known.iter().map(|&(factor, offset, mask)| (factor, byte(offset), u128::from(mask)));
+            let open = (factor, byte(9), 0xff);
+            let sum = Sum { constant, terms: terms.chain([open]).collect() };
+            let Total::Plain(plain) = Total::new(&sum) else { panic!("bytes are plain") };
+            let decided = plain.decided_by(at_least_zero, |place| match bytes.get(place) {
+                Some(byte) => (0xff, *byte),
+                None => (0, 0),
+            });
+            for number in 0..=255u8 {
+                let value = sum.value(|question| match question {
+                    Question::Bytes { offset: 9, .. } => number.into(),
+                    Question::Bytes { offset, .. } => bytes[*offset as usize].into(),
+                    _ => 0,
+                });
+                let is_among = decided.is_some_and(|(place, length, low, high)| {
+                    (place, length) == (9, 1) && (low..=high).contains(&number.into())
+                });
+                prop_assert_eq!(is_among, (value >= 0) == at_least_zero, "{} {:?}", sum, decided);
+            }
+        }
+
+        /// A compiled question gives the same answer as the question itself.
+        #[test]
+        fn answers_are_those_of_questions(
+            constant in -200i64..200,
+            terms in proptest::collection::vec((-5i64..5, questions(), any::<u128>()), 0..4),
+            start in 0i32..10,
+            mut bytes in proptest::collection::vec(any::<u8>(), 0..60),
+            first in prop_oneof![Just(None), (0x44u8..0x48).prop_map(Some)],
+            is_filled: bool,
+        ) {
+            if let (Some(byte), Some(first)) = (bytes.get_mut(start as usize), first) {
+                *byte = first;
+                let length = usize::from(first & 15) * 4;
+                if is_filled && let Some(header) = bytes[start as usize..].get_mut(..length) {
+                    let _ = wire::checksum::fill_ipv4(header);
+                }
+            }
+            let mut pool = Pool::new(64 << 20).unwrap();
+            let mut packet = pool.packet(&bytes).unwrap();
+            packet.annotations_mut().set_u8(7, 200);
+            let at_least = Question::AtLeastZero(Sum { constant, terms });
+            let computed = |question| u128::from(Computed::new(question).answer(packet.data(), &packet));
+            prop_assert_eq!(computed(&at_least), answer(&at_least, &packet), "{}", at_least);
+            let header = bytes.get(start as usize..).unwrap_or_default();
+            let length = header.first().map_or(0, |first| usize::from(first & 15) * 4);
+            let is_right = header.get(..length).is_some_and(ipv4_valid);
+            prop_assert_eq!(computed(&Question::RightChecksum { offset: start }), u128::from(is_right));
+            pool.free(packet);
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! The values that packets of a leased flow get, which are stored next to the flow's key.
+
+use jit::ROW;
+use program::location::Location;
+use program::{Class, Program};
+
+/// The number of these bytes before the values.
+pub(super) const REST: usize = 4;
+
+/// Returns the number of steps that precede a step on a path.
+fn depth(program: &Program, step: u16) -> usize {
+    let before = |step: u16| program.steps.get(usize::from(step)).and_then(|step| step.after);
+    std::iter::successors(before(step), |step| before(*step)).count()
+}
+
+/// The values that are stored with a flow, in ascending order: the number of steps that precede the value's
+/// step, and the index of the byte among the values of that step. Alternative steps with the same number of
+/// predecessors share the space, because a flow passes only one of them.
+pub struct Used(pub(super) Vec<(usize, u8)>);
+
+impl Used {
+    /// Selects the values that classes write. If there is not enough room for all, classes with longer
+    /// paths come first.
+    pub fn new(program: &Program) -> Used {
+        let mut classes: Vec<&Class> = program.classes.iter().collect();
+        classes.sort_by_key(|class| std::cmp::Reverse(class.path.len()));
+        let mut used = Vec::new();
+        for class in classes {
+            let mut more = values_of(program, class);
+            more.retain(|value| !used.contains(value));
+            if REST + used.len() + more.len() <= ROW {
+                used.extend(more);
+            }
+        }
+        used.sort_unstable();
+        Used(used)
+    }
+
+    /// Returns the index in the row of a byte of a step's values, if the byte is stored.
+    pub fn place_of(&self, program: &Program, step: u16, offset: u8) -> Option<u8> {
+        let value = (depth(program, step), offset);
+        self.0.binary_search(&value).ok().map(|place| (REST + place) as u8)
+    }
+
+    /// True if all values that a class writes are stored.
+    pub fn has_room(&self, program: &Program, class: &Class) -> bool {
+        values_of(program, class).iter().all(|value| self.0.binary_search(value).is_ok())
+    }
+}
+
+/// Returns the values that a class writes, without duplicates.
+fn values_of(program: &Program, class: &Class) -> Vec<(usize, u8)> {
+    let mut used = Vec::new();
+    for write in &class.writes {
+        if let Some((Location::Leased(step, offset), length)) = write.value.from() {
+            let depth = depth(program, step);
+            used.extend((0..length).map(|more| (depth, offset.saturating_add(more as u8))));
+        }
+    }
+    used.sort_unstable();
+    used.dedup();
+    used
+}

@@ -1,0 +1,165 @@
+//! Insertion of flows: the exits of their packets, and the residual program.
+
+use std::net::Ipv4Addr;
+
+use element::lease::Terms;
+use element::{Packet, Timestamp};
+use flow::{EndsKey, FlowId, Inserted, MappedKey};
+use jit::ROW;
+use wire::FiveTuple;
+use zerocopy::IntoBytes;
+
+use super::row::REST;
+use super::{Flows, Held, MOST_REMEMBERED, NEVER_IDLE};
+use crate::interpreter::{Runner, answer};
+use program::location::Location;
+use program::question::{Leased, Question};
+use program::{Class, Next, Value};
+
+impl Flows {
+    /// Leases a packet's flow from all elements that the packet passes. If an element refuses, the flow
+    /// remains as it was.
+    #[cold]
+    pub(super) fn lease(
+        &mut self,
+        runner: &mut Runner,
+        packet: &Packet,
+        key: EndsKey,
+        hash: u32,
+        now: Timestamp,
+    ) -> Option<FlowId> {
+        // Only the elements end a lease: the table does not expire the flow.
+        let known = MappedKey::new(key, [0; 6]);
+        let (id, is_new) = match self.table.insert(&known, hash, NEVER_IDLE) {
+            Ok(Inserted::New(id)) => (id, true),
+            Ok(Inserted::Present(id)) => (id, false),
+            Err(_) => return None,
+        };
+        let place = id.index() as usize;
+        let mut steps = Vec::new();
+        let terms = self.terms(runner, packet, id.index(), now, &mut steps);
+        // The steps are in the order in which packets pass them.
+        let passed: Vec<u16> = steps.iter().map(|(step, _)| *step).collect();
+        let taken = terms.and_then(|terms| Some((self.rest_of(runner, packet, &terms)?, terms)));
+        let Some((rest, terms)) = taken else {
+            self.give_back(steps, id.index());
+            if is_new {
+                self.table.remove(id);
+            }
+            return None;
+        };
+        let mut row = [0; ROW];
+        for (to, &(depth, offset)) in row[REST..].iter_mut().zip(&self.used.0) {
+            let terms = passed.get(depth).and_then(|step| terms[usize::from(*step)].as_ref());
+            let byte = terms.and_then(|terms| terms.values.get(usize::from(offset)));
+            *to = byte.copied().unwrap_or(0);
+        }
+        row[..REST].copy_from_slice(&rest.0.to_ne_bytes());
+        let mut value = [0; 6];
+        value.as_mut_bytes().copy_from_slice(&row);
+        if place >= self.held.len() {
+            self.held.resize_with(place + 1, || None);
+        }
+        self.held[place] = Some(Held { id, steps });
+        self.leased += 1;
+        // The elements of the new flow may have work to do before the time that they have announced.
+        self.next_catch_up = Timestamp(i64::MIN);
+        self.table.touch(id, NEVER_IDLE);
+        *self.table.value_mut(id)? = value;
+        Some(id)
+    }
+
+    /// Caches the flow of a packet of the batch, without a lease.
+    #[cold]
+    pub(super) fn remember(&mut self, runner: &mut Runner, packet: &Packet, place: usize, now: Timestamp) {
+        if self.remembered() >= MOST_REMEMBERED {
+            return;
+        }
+        let Some(rest) = self.rest_of(runner, packet, &[]) else { return };
+        // If the flow is in the table by now, it has been leased, and its entry remains.
+        let flow = MappedKey::new(self.keys[place], [rest.0, 0, 0, 0, 0, 0]);
+        // If the table is full, the flow's packets ask all questions, as before.
+        let _ = self.table.insert(&flow, self.hashes[place], now);
+    }
+
+    /// Asks the elements that a packet passes for the terms of a lease of its flow. Returns `None` if an
+    /// element refuses, or if the packet passes no stateful element.
+    fn terms(
+        &self,
+        runner: &Runner,
+        packet: &Packet,
+        place: u32,
+        now: Timestamp,
+        steps: &mut Vec<(u16, u64)>,
+    ) -> Option<Vec<Option<Terms>>> {
+        let program = &self.program;
+        let mut all: Vec<Option<Terms>> = vec![None; program.steps.len()];
+        let mut next = program.start;
+        while let Next::Node(number) = next {
+            let node = program.nodes.get(number as usize)?;
+            let answer = match node.question {
+                Question::Leased { step, what: Leased::Output } => {
+                    let flow = self.flow_at(step, packet, &all)?;
+                    let lease = self.leases.begin(place, now);
+                    let input = program.steps[usize::from(step)].input;
+                    let terms = self.lessors[usize::from(step)].lease(input, &flow, lease)?;
+                    steps.push((step, terms.handle));
+                    let output = terms.output as u128 + 1;
+                    all[usize::from(step)] = Some(terms);
+                    output
+                }
+                Question::Leased { step, what: Leased::Bytes { offset, length } } => {
+                    bytes_of(all[usize::from(step)].as_ref()?, offset, length)?
+                }
+                Question::List(list) => runner.rule_of(list, packet)?.1.into(),
+                ref other => answer(other, packet),
+            };
+            next = node.next(answer);
+        }
+        (!steps.is_empty()).then_some(all)
+    }
+
+    /// Returns the five-tuple of a packet on its arrival at a step.
+    fn flow_at(&self, step: u16, packet: &Packet, terms: &[Option<Terms>]) -> Option<FiveTuple> {
+        let before = &self.program.steps.get(usize::from(step))?.before;
+        let network = before.headers[1].unwrap_or(self.program.layout[1])?;
+        let transport = before.headers[2].unwrap_or(self.program.layout[2])?;
+        let mut bytes = [0; 13];
+        let places = (12..20).map(|place| network + place).chain([network + 9]);
+        for (byte, place) in bytes.iter_mut().zip(places.chain((0..4).map(|place| transport + place))) {
+            *byte = byte_of(before, place, packet, terms)?;
+        }
+        let half = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
+        let address = |at: usize| Ipv4Addr::new(bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]);
+        Some(FiveTuple::v4((address(0), half(9)), (address(4), half(11)), bytes[8]))
+    }
+}
+
+/// Returns a byte of the packet on its arrival at a step.
+fn byte_of(before: &Class, place: i32, packet: &Packet, terms: &[Option<Terms>]) -> Option<u8> {
+    let came = |place: Location| match place {
+        Location::Byte(place) => packet.data().get(usize::try_from(place).ok()?).copied(),
+        Location::Leased(step, offset) => {
+            terms.get(usize::from(step))?.as_ref()?.values.get(usize::from(offset)).copied()
+        }
+        Location::Annotation(_) => None,
+    };
+    for write in &before.writes {
+        let Location::Byte(first) = write.place else { continue };
+        let within = place - first;
+        if !(0..write.value.length() as i32).contains(&within) {
+            continue;
+        }
+        return match &write.value {
+            Value::Constant(bytes) => bytes.get(within as usize).copied(),
+            Value::Copy(from, _) => came(from.behind(within)),
+            Value::Plus(..) | Value::Masked(..) => None,
+        };
+    }
+    came(Location::Byte(place))
+}
+
+pub(super) fn bytes_of(terms: &Terms, offset: u8, length: u8) -> Option<u128> {
+    let bytes = terms.values.get(usize::from(offset)..usize::from(offset) + usize::from(length))?;
+    Some(bytes.iter().fold(0, |number, &byte| number << 8 | u128::from(byte)))
+}

@@ -1,0 +1,331 @@
+//! Writes, eight bytes at a time.
+//!
+//! A lane is eight bytes of the packet, treated as one number. All writes of a class to them are done at
+//! once: bits that are kept, bits to which something is added, constants, and values from elsewhere, such
+//! as a leased flow. The effect on checksums is computed from the number before and after.
+//!
+//! Invariants:
+//! - Each written byte is written by one lane, which leaves all other bytes unchanged.
+//! - The written part of a word that a checksum accounts for lies in one lane, at an even offset of it.
+
+use std::collections::BTreeMap;
+
+use element::Packet;
+use wire::checksum::Delta;
+
+use jit::{Constant, Lane, ROW, Updates, Writes};
+use program::location::Location;
+use program::{Value, Write};
+
+/// The maximum number of lanes of a class for which values are gathered.
+const MOST_GATHERED: usize = 16;
+
+/// The maximum length of a number, in bytes, to which a constant is added in place.
+const LONGEST_SUM: usize = 4;
+
+/// The gathered values, eight bytes for each lane.
+pub(super) type Gathered = [u8; 8 * MOST_GATHERED];
+
+/// A part of a value that is gathered with others.
+#[derive(Clone, Debug)]
+struct Part {
+    value: Value,
+    /// The index of the first byte of the part within the value.
+    first: usize,
+    /// The index after the last byte of the part.
+    last: usize,
+    /// The index of the first byte among the gathered values.
+    to: usize,
+}
+
+/// All writes of a class to the bytes of its packets.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lanes {
+    constants: Vec<Constant>,
+    lanes: Vec<Lane>,
+    parts: Vec<Part>,
+}
+
+impl Lanes {
+    /// Compiles writes that do not overlap, for packets that start at offset `front` during the writes.
+    /// `words` are the words that the two checksums account for. Returns `None` if the words are not
+    /// aligned to each other, or if there are more values than can be gathered.
+    pub(super) fn new(writes: &[Write], words: [&[i32]; 2], front: i32) -> Option<Lanes> {
+        let mut bytes = BTreeMap::new();
+        for (number, write) in writes.iter().enumerate() {
+            if let Location::Byte(place) = write.place {
+                let length = write.value.length() as i32;
+                bytes.extend((place..place.saturating_add(length)).map(|byte| (byte, number)));
+            }
+        }
+        // Words begin at even distances from the first word.
+        let even = words.iter().flat_map(|words| words.first()).next().copied().unwrap_or(front);
+        if words.iter().copied().flatten().any(|word| (word - even) % 2 != 0) {
+            return None;
+        }
+        let mut lanes = Lanes::default();
+        while let Some((&first, _)) = bytes.first_key_value() {
+            let start = (first - (first - even).rem_euclid(2)).max(front);
+            // A byte before the first word may get a lane of its own, for which no checksum accounts.
+            let stop = if (start - even).rem_euclid(2) == 0 { start + 8 } else { start + 1 };
+            let rest = bytes.split_off(&stop);
+            let mut here = std::mem::replace(&mut bytes, rest);
+            let cut = cut(&here, writes, stop);
+            bytes.append(&mut here.split_off(&cut));
+            lanes.add(start - front, &here, writes, words, start)?;
+        }
+        Some(lanes)
+    }
+
+    /// Adds the lane that writes some bytes. `bytes` has the index of the write of each offset.
+    fn add(
+        &mut self,
+        place: i32,
+        bytes: &BTreeMap<i32, usize>,
+        writes: &[Write],
+        words: [&[i32]; 2],
+        start: i32,
+    ) -> Option<()> {
+        let mut lane =
+            Lane { place: usize::try_from(place).unwrap_or_default(), keep: u64::MAX, ..Lane::default() };
+        let shift = |byte: i32| 8 * (7 - (byte - start).clamp(0, 7)) as u32;
+        // The values from elsewhere: the offset of the byte, its write, and the index of the byte within
+        // the write's value.
+        let mut values = Vec::new();
+        for (&byte, &number) in bytes {
+            let Write { place: Location::Byte(first), value } = &writes[number] else { continue };
+            let within = (byte - first) as usize;
+            let bits = 0xff << shift(byte);
+            lane.keep &= !bits;
+            match value {
+                Value::Constant(constant) => lane.put |= u64::from(constant[within]) << shift(byte),
+                Value::Masked(from, and, or) if *from == Location::Byte(*first) => {
+                    lane.keep |= u64::from(and & !or) << shift(byte);
+                    lane.put |= u64::from(*or) << shift(byte);
+                }
+                value if is_sum_in_place(&writes[number]) => {
+                    lane.sum |= bits;
+                    if let Value::Plus(_, length, plus) = value {
+                        let last = first + i32::from(*length) - 1;
+                        lane.add = (*plus as u64) << shift(last);
+                    }
+                }
+                _ => values.push((byte, number, within)),
+            }
+        }
+        self.take(&mut lane, &values, writes, start)?;
+        for (cover, words) in lane.covers.iter_mut().zip(words) {
+            let is_written = |word: &&i32| bytes.contains_key(word) || bytes.contains_key(&(**word + 1));
+            for word in words.iter().filter(is_written) {
+                *cover |= 0xffff << shift(word + 1);
+            }
+        }
+        if lane.keep == u64::MAX {
+            // The writes leave all bytes as they are.
+        } else if lane.sum == 0 && lane.take == 0 && lane.covers == [0; 2] {
+            let native = |number: u64| u64::from_ne_bytes(number.to_be_bytes());
+            let (keep, put) = (native(lane.keep), native(lane.put));
+            self.constants.push(Constant { place: lane.place, keep, put });
+        } else {
+            self.lanes.push(lane);
+        }
+        Some(())
+    }
+
+    /// Adds values to a lane: directly from the row of a flow if they are consecutive there, otherwise
+    /// gathered.
+    fn take(
+        &mut self,
+        lane: &mut Lane,
+        values: &[(i32, usize, usize)],
+        writes: &[Write],
+        start: i32,
+    ) -> Option<()> {
+        let Some(&(first, number, within)) = values.first() else { return Some(()) };
+        lane.take = values.iter().fold(0, |bits, (byte, ..)| bits | 0xff << (8 * (7 - (byte - start))));
+        // Returns the index in the row to which the first byte of the lane would correspond.
+        let origin = |byte: i32, number: usize, within: usize| match writes[number].value {
+            Value::Copy(Location::Leased(_, from), _) => {
+                Some(i32::from(from) + within as i32 - (byte - start))
+            }
+            _ => None,
+        };
+        let at = origin(first, number, within);
+        if let Some(at) = at.filter(|_| values.iter().all(|&(b, n, w)| origin(b, n, w) == at)) {
+            let from = at.clamp(0, ROW as i32 - 8);
+            (lane.from, lane.turn) = (from as usize, (8 * (at - from)).rem_euclid(64) as u32);
+            return Some(());
+        }
+        let used = self.lanes.iter().filter(|lane| lane.is_gathered).count();
+        if used >= MOST_GATHERED {
+            return None;
+        }
+        (lane.is_gathered, lane.from) = (true, 8 * used);
+        for &(byte, number, within) in values {
+            let to = lane.from + (byte - start) as usize;
+            let follows = |part: &Part| part.last == within && part.to + part.last - part.first == to;
+            match self.parts.last_mut().filter(|part| part.value == writes[number].value && follows(part)) {
+                Some(part) => part.last += 1,
+                None => {
+                    let value = writes[number].value.clone();
+                    self.parts.push(Part { value, first: within, last: within + 1, to });
+                }
+            }
+        }
+        Some(())
+    }
+
+    /// Gathers values from an input packet, and from the row of its flow.
+    pub(super) fn gather(&self, packet: &Packet, leased: &[u8; ROW]) -> Gathered {
+        let mut gathered = [0; 8 * MOST_GATHERED];
+        for Part { value, first, last, to } in &self.parts {
+            let to = &mut gathered[*to..to + last - first];
+            match value {
+                Value::Copy(from, _) => copy(packet, leased, from.behind(*first as i32), to),
+                value => {
+                    let mut whole = [0; 8];
+                    gather(value, packet, leased, &mut whole);
+                    to.copy_from_slice(&whole[*first..*last]);
+                }
+            }
+        }
+        gathered
+    }
+
+    /// Writes to packets of a batch that have been extended to `front`, lane by lane, each lane for all
+    /// packets. Adds the changes of each packet's two checksums to `changes`. `row` returns the row of a
+    /// packet's flow.
+    #[inline]
+    pub(super) fn write<'r>(
+        &self,
+        packets: &mut [Packet],
+        places: &[u8],
+        row: impl Fn(u8) -> &'r [u8; ROW],
+        gathered: Option<&Gathered>,
+        changes: &mut [[Delta; 2]],
+    ) {
+        for &Constant { place, keep, put } in &self.constants {
+            for &packet in places {
+                if let Some(bytes) = packets[usize::from(packet)].slot_bytes_mut(place) {
+                    *bytes = (u64::from_ne_bytes(*bytes) & keep | put).to_ne_bytes();
+                }
+            }
+        }
+        for lane in &self.lanes {
+            let [network, transport] = lane.covers;
+            for (&packet, changes) in places.iter().zip(&mut *changes) {
+                let values = match (lane.take, gathered) {
+                    (0, _) => 0,
+                    (_, Some(gathered)) if lane.is_gathered => lane.values(gathered),
+                    _ => lane.values(row(packet)),
+                };
+                let Some(bytes) = packets[usize::from(packet)].slot_bytes_mut(lane.place) else { continue };
+                let old = u64::from_be_bytes(*bytes);
+                let new = lane.written(old, values);
+                *bytes = new.to_be_bytes();
+                if network != 0 {
+                    changes[0] = changes[0] + Delta::u64(old & network, new & network);
+                }
+                if transport != 0 {
+                    changes[1] = changes[1] + Delta::u64(old & transport, new & transport);
+                }
+            }
+        }
+    }
+
+    /// Returns a function that makes machine code for the same writes and for these checksum updates. None
+    /// of the lanes may be gathered.
+    pub(super) fn recipe(&self, updates: Updates) -> impl FnOnce() -> Option<Writes> + use<> {
+        let Lanes { constants, lanes, .. } = self.clone();
+        let sums = updates.iter().flatten().map(|(place, _)| place + 2).max().unwrap_or_default();
+        let window = self.reach().max(sums);
+        move || Writes::new(&constants, &lanes, updates, window)
+    }
+
+    /// Returns the number of bytes of a packet's slot, from the start on, that are read and written.
+    pub(super) fn reach(&self) -> usize {
+        let places = self.constants.iter().map(|lane| lane.place);
+        places.chain(self.lanes.iter().map(|lane| lane.place)).max().map_or(0, |place| place + 8)
+    }
+
+    /// True if there are no writes.
+    pub(super) fn is_empty(&self) -> bool {
+        self.constants.is_empty() && self.lanes.is_empty() && self.parts.is_empty()
+    }
+
+    /// True if values come from the rows of flows or are gathered.
+    pub(super) fn takes(&self) -> bool {
+        self.lanes.iter().any(|lane| lane.take != 0)
+    }
+
+    /// True if values are gathered, so that packets are processed one by one.
+    pub(super) fn gathers(&self) -> bool {
+        !self.parts.is_empty()
+    }
+}
+
+/// Returns the offset at which a lane must end, so that no sum is split and the lane has at most one sum.
+fn cut(bytes: &BTreeMap<i32, usize>, writes: &[Write], stop: i32) -> i32 {
+    let mut sums = 0;
+    let mut last = None;
+    for (&byte, &number) in bytes {
+        if last == Some(number) || !is_sum_in_place(&writes[number]) {
+            continue;
+        }
+        last = Some(number);
+        sums += 1;
+        if sums > 1 || byte + writes[number].value.length() as i32 > stop {
+            return byte;
+        }
+    }
+    stop
+}
+
+/// True if a write adds a constant to a number in place.
+fn is_sum_in_place(write: &Write) -> bool {
+    matches!(write.value, Value::Plus(from, length, _) if from == write.place && usize::from(length) <= LONGEST_SUM)
+}
+
+/// Returns the word at an offset.
+#[inline]
+pub(super) fn word_mut(packet: &mut Packet, place: i32) -> Option<&mut [u8; 2]> {
+    packet.data_mut().get_mut(usize::try_from(place).ok()?..)?.first_chunk_mut()
+}
+
+/// Computes a value into `to`, and returns the number of its bytes. Constants take no room there.
+pub(super) fn gather(value: &Value, packet: &Packet, leased: &[u8; ROW], to: &mut [u8]) -> usize {
+    match value {
+        Value::Constant(_) => 0,
+        Value::Copy(from, length) => {
+            let length = usize::from(*length);
+            copy(packet, leased, *from, &mut to[..length]);
+            length
+        }
+        Value::Plus(from, length, plus) => {
+            let length = usize::from(*length).min(8);
+            let mut number = [0; 8];
+            copy(packet, leased, *from, &mut number[8 - length..]);
+            let sum = u64::from_be_bytes(number).wrapping_add(*plus as u64).to_be_bytes();
+            to[..length].copy_from_slice(&sum[8 - length..]);
+            length
+        }
+        Value::Masked(from, and, or) => {
+            copy(packet, leased, *from, &mut to[..1]);
+            to[0] = to[0] & and | or;
+            1
+        }
+    }
+}
+
+/// Copies bytes from the packet, its annotations, or the row of its flow. Does nothing if the source does
+/// not have them.
+fn copy(packet: &Packet, leased: &[u8; ROW], place: Location, to: &mut [u8]) {
+    let (from, place) = match place {
+        Location::Byte(place) => (packet.data(), usize::try_from(place).unwrap_or(usize::MAX)),
+        Location::Annotation(place) => (&packet.annotations().bytes()[..], place.into()),
+        Location::Leased(_, place) => (&leased[..], place.into()),
+    };
+    if let Some(from) = from.get(place..).and_then(|from| from.get(..to.len())) {
+        to.copy_from_slice(from);
+    }
+}

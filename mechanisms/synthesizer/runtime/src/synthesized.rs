@@ -1,0 +1,483 @@
+//! # Synthesized
+//! Runs the program of a whole region of elements: asks each question about a packet once, then writes each
+//! field once.
+//!
+//! The element is at the entry of a synthesized region ([`tidegate synthesize`] writes its arguments).
+//! Packets for which something in the region cannot be composed leave by the output that leads to the
+//! element in question, with all earlier changes applied. If the elements of the region are in the graph,
+//! their counters include the packets of the program. If a handler changes the function of one of them, all
+//! packets go through the elements again.
+//!
+//! Each translator in the region is asked once for the translation of a flow it knows; packets of the flow
+//! then pass all of them with one look-up. Packets that open or close a connection, and packets of new
+//! flows, go to the translators themselves.
+//!
+//! ## Usage
+//! `Synthesized(LAYOUT ..., OTHERWISE 0, START ..., ...)`
+//!
+//! ## Arguments
+//! - `LAYOUT`: the offsets of the marked link, network and transport header from the start of the packet;
+//!   `-` for a header that is not marked. A leading `ANY` declares that all packets have this layout.
+//! - `OTHERWISE`: the output for packets with another layout.
+//! - `PASSING`: the elements that packets bypass.
+//! - `MACHINE_CODE`: the time at which machine code is made for operations on packets: `later` (the
+//!   default), for operations that many packets need, and without delaying packets; `now`, before the first
+//!   packet; `never`. Machine code exists on x86-64 only, with the feature `machine-code`; results are the
+//!   same without it.
+//! - `USE`: `paying` (the default) lets packets bypass the elements while that costs less than the elements
+//!   do, by the cost model of docs/synthesizer.md, and leases flows that have shown that they last;
+//!   `always` takes all packets, and leases flows from their first packets on. Results are the same. If the
+//!   elements are not in the graph, all packets are taken.
+//! - `START`: the first question or class.
+//! - `LINE`: questions (`n0 length 33:c0 *:n1`), lists of rules (`l0 of 0 0 at 14 34`, `r 0 0 n9/1=6`),
+//!   classes (`c0 at 14; add 22 22/1 -1; sum 14 22; out 0`).
+//!
+//! ## Handlers
+//! - `classes`: packets of each class so far, a line for each.
+//! - `flows`: the number of flows that are leased from the region's translators.
+//! - `sampled`: true while the elements, or the program without its flows, cost less, so that only a sample
+//!   of the packets is taken.
+//! - `remembered`: the number of other flows for which answers of rule sets are cached.
+//! - `active`: false once a handler has changed an element of the region.
+//!
+//! ## Example
+//! ```click
+//! InfiniteSource(LENGTH 60, LIMIT 3)
+//!   -> Synthesized(LAYOUT ANY 0 - -, OTHERWISE 0, START n0, n0 length 59:c0 *:c1, c0 at 0; out 0, c1 at 14; out 0)
+//!   -> Discard
+//! ```
+//!
+//! ## See also
+//! IPClassifier, IPFilter
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use element::args::Raw;
+use element::class::{ArgInfo, HandlerInfo};
+use element::effects::Counts;
+use element::lease::Leasing;
+use element::{
+    Args, Batch, Class, Cx, Effects, Element, ElementId, Invalid, Packet, Tally, Timestamp, manual,
+};
+
+use crate::balance::Balance;
+use crate::flows::Flows;
+use crate::groups::Groups;
+use crate::interpreter::{OTHERWISE, Runner, Scratch};
+use crate::leaving::Leaving;
+use program::{Exit, Program, Step, cost, declare, text};
+
+/// The class.
+pub static CLASS: Class = Class {
+    name: "Synthesized",
+    ports: "1/-",
+    processing: "h/h",
+    manual: manual!("synthesized.rs"),
+    args: &[
+        ArgInfo::keyword("LAYOUT", "places", "ANY 0 - -"),
+        ArgInfo::keyword("OTHERWISE", "unsigned", "0"),
+        ArgInfo::keyword("PASSING", "element names", ""),
+        ArgInfo::keyword("MACHINE_CODE", "`never`, `later` or `now`", "later"),
+        ArgInfo::keyword("USE", "`paying` or `always`", "paying"),
+        ArgInfo::keyword("START", "question or class", "c0"),
+        ArgInfo::rest("LINE", "line of a program"),
+    ],
+    handlers: &[
+        HandlerInfo::list("classes"),
+        HandlerInfo::count("flows"),
+        HandlerInfo::count("remembered"),
+        HandlerInfo::read("sampled"),
+        HandlerInfo::read("active"),
+    ],
+    samples: &[
+        "LAYOUT ANY 0 - -, START c0, c0 at 0; out 0 -> 1/1",
+        "LAYOUT ANY 0 - -, START n0, n0 length 33:c0 *:n1, n1 12/2 2047:c0 2048:n2 *:c0, n2 22/1 1:c0 *:c1, \
+         c0 at 0; out 1, c1 at 0; mark = 14 -; put 0 000102030405060708090a0b0800; add 22 22/1 -1; sum 14 22; out 0 -> 1/2",
+        "LAYOUT - 0 20, OTHERWISE 1, START n0, n0 length 27:c1 *:n1, n1 list0 0:c0 *:c1, l0 of 0 0 at 0 20, \
+         r 0 0 &2 n9/1=6 t2/2=80, r 1 1 yes, PASSING nobody, c0 at -2; put -2 abcd; put anno0 07; out 0, \
+         c1 at 20; drop denied; via 0.0.1@0 -> 1/2",
+    ],
+    build,
+    ..Class::DEFAULT
+};
+
+fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
+    let mut lines = Vec::new();
+    for name in ["LAYOUT", "OTHERWISE", "PASSING", "MACHINE_CODE", "USE", "START"] {
+        if let Some(Raw(value)) = args.get::<Raw>(name) {
+            lines.push(format!("{name} {value}"));
+        }
+    }
+    lines.extend(args.rest().into_iter().map(|(_, line)| line));
+    args.finish()?;
+    let program = text::read(&lines, args.outputs()).map_err(|why| {
+        args.error(why);
+        Invalid
+    })?;
+    let place = args.place();
+    let elements: Vec<_> = program.elements.iter().map(|name| place.element(name)).collect();
+    Ok(Box::new(Synthesized {
+        counts: vec![Count::default(); program.classes.len()],
+        rules: program.lists.iter().map(|list| RuleCounts::new(list.rules.len())).collect(),
+        passed: vec![0; program.classes.len()],
+        ends: program.classes.iter().map(|class| class.exit).collect(),
+        saved: vec![0; program.classes.len()],
+        fallback: Fallback::Elements,
+        balance: Balance::new(true, 0),
+        program: Arc::new(program),
+        runner: None,
+        flows: None,
+        tells: elements.iter().all(Option::is_some),
+        elements,
+        scratch: Scratch::default(),
+        leaving: Leaving::new(args.outputs()),
+        is_outdated: false,
+    }))
+}
+
+/// Counts of packets since the elements were last notified.
+#[derive(Clone, Copy, Debug, Default)]
+struct Count {
+    packets: u64,
+    bytes: u64,
+    /// The bytes between the start of the input packet and the final end. A packet that is cut shorter than
+    /// its prepended headers ends before the start of the input packet: sums wrap, and are correct again
+    /// once the headers are added.
+    cut: u64,
+    first: Timestamp,
+    last: Timestamp,
+}
+
+impl Count {
+    /// Adds packets of one batch.
+    #[inline]
+    fn add(&mut self, packets: u64, bytes: u64, cut: u64, now: Timestamp) {
+        if packets == 0 {
+            return;
+        }
+        if self.packets == 0 {
+            self.first = now;
+        }
+        self.packets += packets;
+        self.bytes += bytes;
+        self.cut = self.cut.wrapping_add(cut);
+        self.last = now;
+    }
+}
+
+/// Counts of packets for each rule of a list since the elements were last notified. There may be many
+/// rules, and each packet may match a different rule, so the times are common to all rules.
+#[derive(Clone, Debug)]
+struct RuleCounts {
+    packets: Vec<u64>,
+    is_empty: bool,
+    first: Timestamp,
+    last: Timestamp,
+}
+
+impl RuleCounts {
+    fn new(rules: usize) -> RuleCounts {
+        RuleCounts { packets: vec![0; rules], is_empty: true, first: Timestamp(0), last: Timestamp(0) }
+    }
+
+    #[inline]
+    fn add(&mut self, rule: u32, now: Timestamp) {
+        if std::mem::take(&mut self.is_empty) {
+            self.first = now;
+        }
+        self.last = now;
+        self.packets[rule as usize] += 1;
+    }
+}
+
+/// The path of packets outside of the sample while the balance is negative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fallback {
+    /// All packets go to the elements.
+    Elements,
+    /// The program handles packets up to the point where flows are leased: that alone pays.
+    Program,
+}
+
+struct Synthesized {
+    program: Arc<Program>,
+    /// The exit of each class.
+    ends: Vec<Exit>,
+    /// The number of instructions that a packet of each class saves, compared with the fallback.
+    saved: Vec<i64>,
+    balance: Balance,
+    fallback: Fallback,
+    runner: Option<Runner>,
+    flows: Option<Flows>,
+    /// The elements that packets bypass, where they are in the graph.
+    elements: Vec<Option<ElementId>>,
+    /// True if all these elements are in the graph, so that elements count the packets they drop.
+    tells: bool,
+    /// Counts by class, and by list and rule, that the elements have not been notified of.
+    counts: Vec<Count>,
+    rules: Vec<RuleCounts>,
+    /// The total number of packets of each class.
+    passed: Vec<u64>,
+    scratch: Scratch,
+    leaving: Leaving,
+    is_outdated: bool,
+}
+
+/// The exits of a batch's packets: true if some end here, and the common exit of the others.
+#[derive(Clone, Copy, Debug, Default)]
+struct Ways {
+    has_ended: bool,
+    other: Option<Exit>,
+    is_mixed: bool,
+}
+
+impl Ways {
+    /// Adds an exit of some packets. If elements are notified, dropped packets end here.
+    fn add(&mut self, exit: Exit, tells: bool) {
+        if tells && matches!(exit, Exit::Drop(_)) {
+            self.has_ended = true;
+        } else {
+            self.is_mixed |= self.other.is_some_and(|other| other != exit);
+            self.other = Some(exit);
+        }
+    }
+}
+
+impl Synthesized {
+    /// Computes the number of instructions that each class saves.
+    fn weigh(&mut self) {
+        let program = &self.program;
+        let without = self.flows.as_ref().and_then(Flows::saved_without);
+        self.fallback = if without.is_some() { Fallback::Program } else { Fallback::Elements };
+        let saved = |class| {
+            let saved = cost::saved(program, class);
+            match without {
+                None => saved,
+                Some(without) if class.path.iter().any(|passed| cost::is_step(program, passed)) => {
+                    saved - without
+                }
+                Some(_) => 0,
+            }
+        };
+        self.saved = program.classes.iter().map(saved).collect();
+    }
+
+    /// Drops or sends packets according to their classes; returns the batch if all of it goes to output 0.
+    fn leave(&mut self, cx: &mut Cx<'_>, mut batch: Batch, ways: Ways) -> Option<Batch> {
+        let Synthesized { program, ends, scratch, leaving, tells, .. } = self;
+        let otherwise = Exit::Output(program.otherwise);
+        let exit = |class: u32| ends.get(class as usize).copied().unwrap_or(otherwise);
+        let has_ended = |class: u32| *tells && matches!(exit(class), Exit::Drop(_));
+        let classes = &scratch.classes;
+        if ways.has_ended {
+            if ways.other.is_none() {
+                cx.end_all_for_others(batch);
+                return None;
+            }
+            let mut ended = cx.batch();
+            let has_room = batch.part(&mut ended, |place| has_ended(classes[place]));
+            debug_assert!(has_room, "no batch has more packets than another one has room for");
+            cx.end_all_for_others(ended);
+        }
+        match ways.other {
+            Some(exit) if !ways.is_mixed => return send(cx, batch, exit),
+            _ => {}
+        }
+        let classes = classes.iter().filter(|class| !has_ended(**class));
+        for (packet, &class) in batch.drain().zip(classes) {
+            match exit(class) {
+                Exit::Drop(reason) => cx.drop(packet, reason),
+                Exit::Output(output) => leaving.push(cx, output, packet),
+            }
+        }
+        cx.recycle(batch);
+        leaving.finish(cx);
+        None
+    }
+}
+
+impl Element for Synthesized {
+    fn effects(&self) -> Effects {
+        let replaces = self.elements.iter().flatten().copied().collect();
+        Effects { replaces, ..declare::effects(&self.program) }.counting(Counts::Own)
+    }
+
+    fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
+        let is_seen = |output, byte| cx.annotation_seen(output, byte);
+        self.runner = Some(Runner::new(&self.program, &is_seen)?);
+        let lessor = |step: &Step| {
+            let element = self.elements.get(step.element as usize).copied().flatten()?;
+            Some(cx.service::<Leasing>(element)?.0.clone())
+        };
+        // If an element is missing, nothing is leased: packets go to whatever is in its place.
+        let lessors = self.program.steps.iter().map(lessor).collect::<Option<Vec<_>>>().unwrap_or_default();
+        self.flows = Flows::new(&self.program, lessors, cx.hash_seed());
+        // Without the elements there is no alternative to the program.
+        let is_only_way = !self.tells || self.elements.is_empty();
+        self.balance = Balance::new(self.program.always || is_only_way, cx.hash_seed());
+        self.weigh();
+        let reached: Vec<_> = (0..cx.outputs()).map(|output| cx.reached(output)).collect();
+        self.leaving.find_meeting(&reached);
+        Ok(())
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
+        let otherwise = Exit::Output(self.program.otherwise);
+        let Synthesized {
+            program,
+            ends,
+            saved,
+            balance,
+            fallback,
+            runner,
+            scratch,
+            flows,
+            counts,
+            tells,
+            is_outdated,
+            ..
+        } = &mut *self;
+        let Some(runner) = runner.as_mut().filter(|_| !*is_outdated) else {
+            return send(cx, batch, otherwise);
+        };
+        let is_sample = balance.samples();
+        let is_weighed = is_sample || balance.pays();
+        if !is_weighed && *fallback == Fallback::Elements {
+            return send(cx, batch, otherwise);
+        }
+        let mut flows = flows.as_mut().filter(|_| is_weighed);
+        let now = cx.now();
+        let (mut all_saved, mut spared) = (0, 0);
+        if let Some(flows) = &mut flows {
+            flows.find(runner, &batch, now);
+            runner.classify(&batch, Some(flows), scratch);
+            spared = flows.settle(runner, &batch, scratch, now, is_sample);
+            all_saved -= batch.len() as i64 * cost::FLOW;
+        } else {
+            runner.classify(&batch, None, scratch);
+        }
+        let (came, looked_up) = (batch.len(), scratch.held.len() - spared);
+        all_saved += spared as i64 * cost::LOOK_UP - looked_up as i64 * cost::LOOKED_UP;
+        let Scratch { classes, groups, .. } = scratch;
+        let mut ways = Ways::default();
+        let others = came - groups.sort(classes, counts.len());
+        if others > 0 {
+            ways.add(otherwise, *tells);
+        }
+        if *fallback == Fallback::Elements {
+            all_saved -= others as i64 * cost::PROGRAM;
+        }
+        while let Some(class) = groups.take() {
+            let Groups { places, refused, .. } = &mut *groups;
+            let Some(operation) = runner.operation(class, places.len()) else { continue };
+            let length = |places: &[u8], batch: &[Packet]| -> u64 {
+                places.iter().map(|place| batch[usize::from(*place)].len() as u64).sum()
+            };
+            let before = if operation.cuts() { length(places, &batch) } else { 0 };
+            all_saved += saved[class as usize] * places.len() as i64;
+            let carried = operation.carry_out(&mut batch, places, flows.as_deref(), now, refused);
+            for &place in refused.iter() {
+                classes[usize::from(place)] = OTHERWISE;
+                ways.add(otherwise, *tells);
+            }
+            if !places.is_empty() {
+                ways.add(ends[class as usize], *tells);
+            }
+            // The distance of the end from the start of the input packet.
+            let moved = i64::from(program.classes[class as usize].start) * places.len() as i64;
+            let cut = carried.wrapping_add_signed(moved);
+            let bytes = if operation.cuts() { before - length(refused, &batch) } else { cut };
+            counts[class as usize].add(places.len() as u64, bytes, cut, now);
+        }
+        if is_weighed {
+            balance.note(came, all_saved);
+        }
+        // Packets that go to the elements are counted by the rules there.
+        for &(place, list, rule) in &self.scratch.held {
+            if self.scratch.classes[usize::from(place)] != OTHERWISE {
+                self.rules[list as usize].add(rule, now);
+            }
+        }
+        self.leave(cx, batch, ways)
+    }
+
+    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+        if name == "active" {
+            return Ok((!self.is_outdated).to_string());
+        }
+        if name == "sampled" {
+            return Ok((!self.balance.pays()).to_string());
+        }
+        if name == "flows" {
+            return Ok(self.flows.as_ref().map_or(0, Flows::leased).to_string());
+        }
+        if name == "remembered" {
+            return Ok(self.flows.as_ref().map_or(0, Flows::remembered).to_string());
+        }
+        let mut lines = String::new();
+        let counts = self.passed.iter().zip(&self.counts);
+        for (class, (passed, count)) in counts.enumerate() {
+            // Writing to a string cannot fail.
+            let _ = writeln!(lines, "c{class} {}", passed + count.packets);
+        }
+        Ok(lines)
+    }
+
+    fn settle(&mut self, tell: &mut dyn FnMut(ElementId, Tally)) {
+        let Synthesized { program, elements, counts, rules, passed, .. } = self;
+        for ((class, count), passed) in program.classes.iter().zip(counts).zip(passed) {
+            let count = std::mem::take(count);
+            if count.packets == 0 {
+                continue;
+            }
+            *passed += count.packets;
+            for passed in &class.path {
+                let Some(Some(element)) = elements.get(passed.element as usize) else { continue };
+                // The bytes that were stripped or prepended before the element.
+                let moved = (count.packets as i64).saturating_mul(passed.start.into());
+                let count = if passed.cut { Count { bytes: count.cut, ..count } } else { count };
+                tell(*element, tally(count, passed.input, passed.case, moved));
+            }
+        }
+        for (list, counts) in program.lists.iter().zip(rules) {
+            let Some(Some(element)) = elements.get(list.element as usize) else { continue };
+            let RuleCounts { packets, first, last, .. } = counts;
+            for (rule, packets) in list.rules.iter().zip(packets) {
+                let count = Count {
+                    packets: std::mem::take(packets),
+                    first: *first,
+                    last: *last,
+                    ..Count::default()
+                };
+                if count.packets > 0 {
+                    tell(*element, tally(count, list.input, rule.case, 0));
+                }
+            }
+            counts.is_empty = true;
+        }
+    }
+
+    fn outdated(&mut self, _element: ElementId) {
+        self.is_outdated = true;
+        if let Some(mut flows) = self.flows.take() {
+            flows.give_all_back();
+        }
+    }
+}
+
+fn tally(count: Count, input: usize, case: usize, moved: i64) -> Tally {
+    let Count { packets, bytes, first, last, .. } = count;
+    Tally { input, case, packets, bytes: bytes.wrapping_add_signed(-moved), first, last }
+}
+
+/// Sends a whole batch to one exit; returns the batch if the exit is output 0.
+#[inline]
+fn send(cx: &mut Cx<'_>, batch: Batch, exit: Exit) -> Option<Batch> {
+    match exit {
+        Exit::Output(0) => return Some(batch),
+        Exit::Output(output) => cx.emit(output, batch),
+        Exit::Drop(reason) => cx.drop_all(batch, reason),
+    }
+    None
+}

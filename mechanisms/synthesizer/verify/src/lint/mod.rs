@@ -1,0 +1,297 @@
+//! The lint: findings about one chain without running it: where packets end, which elements and rules no
+//! packet ever reaches, and which parts can be composed.
+//!
+//! All findings follow from the model ([`crate::model`]): symbolic execution covers every packet, so
+//! anything that no path does never happens. An entry may emit any packet, whatever its arguments say. The
+//! effect of an opaque element is unknown, so downstream of it nothing is excluded.
+
+pub mod regions;
+pub mod rules;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Instant;
+
+use element::{Base, DropReason};
+
+use crate::example::Example;
+use crate::model::diagrams::{Bit, Diagrams, Term};
+use crate::model::explore::{Ends, Premises, Waiting, explore};
+use crate::model::order::order_variables;
+use crate::model::packet::{Packet, incoming};
+use crate::model::places::{ETHERNET, in_byte_region};
+use crate::model::streams::Streams;
+use program::chain::{Chain, Port};
+use rules::{IdleRule, Usage};
+
+/// The number of times that packets are followed to an element on a loop.
+const MOST_ROUNDS: usize = 3;
+
+/// The maximum number of diagram nodes for an analysis that forks for each header offset: most chains need
+/// far fewer nodes, and some more than there are.
+const EXACT_NODES: usize = 1 << 19;
+
+/// The findings about a chain.
+#[derive(Debug, Default)]
+pub struct Findings {
+    /// The exit states of packets, by entry.
+    pub entries: Vec<Entry>,
+    /// Elements with inputs that no packet reaches.
+    pub unreached: Vec<usize>,
+    /// Rules that never decide.
+    pub idle: Vec<IdleRule>,
+    /// Elements on loops where packets exceeded the number of rounds: downstream of them, any packet is
+    /// assumed possible.
+    pub round: BTreeSet<usize>,
+    /// The distances in bytes from the IP header to the start of packets that arrive at each element;
+    /// negative if the packet starts before the header.
+    pub starts: BTreeMap<usize, BTreeSet<i32>>,
+    /// True if the analysis ran out of memory or time. Then `entries` has the entries whose packets have
+    /// all been analyzed, and the other findings are empty.
+    pub exhausted: bool,
+    /// The entries whose packets have not all been analyzed.
+    pub unknown: Vec<usize>,
+    /// The cost of the analysis, independent of the machine: the number of steps of diagram operations.
+    pub steps: u64,
+}
+
+/// The exit states of the packets of one entry.
+#[derive(Debug)]
+pub struct Entry {
+    /// The element that the packets come from.
+    pub node: usize,
+    /// The ends of the packets: exits of the chain first, each group in the order in which packets pass
+    /// elements.
+    pub fates: Vec<Fate>,
+    /// Opaque elements that packets reach: from there on, nothing is known of them.
+    pub opaque: Vec<usize>,
+    /// Elements that packets come back to repeatedly: their ends are not known.
+    pub round: Vec<usize>,
+}
+
+/// An end of packets whose contents are known.
+#[derive(Debug)]
+pub struct Fate {
+    /// The element.
+    pub node: usize,
+    /// The drop reason; `None` if packets leave the chain at the element.
+    pub reason: Option<DropReason>,
+    /// An example packet. If it leaves the chain, it may have copies that do not; if it is dropped, no copy
+    /// leaves.
+    pub example: Option<Example>,
+}
+
+/// Analyzes a chain until a deadline, with at most `nodes` diagram nodes; calls `progress` with the name of
+/// each element.
+pub fn check(
+    chain: &Chain,
+    deadline: Option<Instant>,
+    nodes: Option<usize>,
+    progress: &mut dyn FnMut(&str),
+) -> Findings {
+    let d = nodes.map_or_else(Diagrams::default, Diagrams::new).until(deadline);
+    let findings = look(&d, chain, progress);
+    let steps = d.steps();
+    if !d.overlap_found() || d.exhausted() {
+        return Findings { steps, ..findings };
+    }
+    // Byte regions for headers were not precise enough.
+    drop(d);
+    let d = Diagrams::new(EXACT_NODES.min(nodes.unwrap_or(EXACT_NODES))).until(deadline).exact();
+    let exact = look(&d, chain, progress);
+    let steps = steps + d.steps();
+    match exact.exhausted {
+        false => Findings { steps, ..exact },
+        // Examples can be checked by running them; claims that something never happens cannot.
+        true => Findings { unreached: Vec::new(), idle: Vec::new(), steps, ..findings },
+    }
+}
+
+/// The notes taken during exploration.
+#[derive(Default)]
+struct Notes {
+    usage: BTreeMap<usize, Usage>,
+    starts: BTreeMap<usize, BTreeSet<i32>>,
+}
+
+/// Returns the start of a packet, relative to its IP header; to the usual offset in Ethernet if none is
+/// marked.
+fn start_of(packet: &Packet) -> Option<i32> {
+    let network = packet.place(Base::Network).unwrap_or(ETHERNET);
+    (!in_byte_region(packet.start) && !in_byte_region(network)).then_some(packet.start - network)
+}
+
+/// The inputs at which packets start.
+struct Start {
+    ports: Vec<Port>,
+    packet: Packet,
+}
+
+fn look(d: &Diagrams, chain: &Chain, progress: &mut dyn FnMut(&str)) -> Findings {
+    order_variables(d, &[chain]);
+    let mut findings = Findings::default();
+    let mut seen: BTreeSet<usize> = BTreeSet::new();
+    let mut notes = Notes::default();
+    let mut made: Vec<Start> = Vec::new();
+    let mut entries = chain.entries().into_iter();
+    for node in entries.by_ref() {
+        let mut fates = Fates::new(d);
+        for output in 0..chain.nodes[node].forward.len() {
+            let packet = incoming(d, &chain.nodes[node].effects);
+            let start = Start { ports: chain.nodes[node].forward[output].clone(), packet };
+            let ends = run(d, chain, &start, &mut notes, progress);
+            note(d, chain, &mut findings, &mut seen, &mut made, &ends);
+            fates.add(&ends);
+        }
+        let entry = fates.entry(node, chain);
+        if d.exhausted() {
+            findings.unknown.push(node);
+            break;
+        }
+        findings.entries.push(entry);
+    }
+    findings.unknown.extend(entries);
+    // Packets that elements make, and packets on loops, start again there, with arbitrary contents.
+    let mut next = 0;
+    while next < made.len() {
+        let ends = run(d, chain, &made[next], &mut notes, progress);
+        note(d, chain, &mut findings, &mut seen, &mut made, &ends);
+        next += 1;
+    }
+    if d.exhausted() {
+        let Findings { entries, unknown, .. } = findings;
+        return Findings { entries, unknown, exhausted: true, ..Findings::default() };
+    }
+    let has_inputs = |&node: &usize| chain.nodes[node].inputs > 0;
+    findings.unreached =
+        (0..chain.nodes.len()).filter(|node| !seen.contains(node)).filter(has_inputs).collect();
+    findings.unreached.sort_by_key(|&node| chain.rank(node));
+    findings.starts = notes.starts;
+    for (node, usage) in notes.usage {
+        findings.idle.extend(usage.idle(node, &chain.nodes[node].effects));
+    }
+    if chain.has_scripts() {
+        // A script may change switches so that other packets arrive, or change rules.
+        findings.unreached.clear();
+        findings.idle.retain(|rule| !rule.covered_by.is_empty() && !chain.is_written_to(rule.node));
+    }
+    findings
+}
+
+fn run(
+    d: &Diagrams,
+    chain: &Chain,
+    start: &Start,
+    notes: &mut Notes,
+    progress: &mut dyn FnMut(&str),
+) -> Ends {
+    let mut watch = |node: usize, waiting: &Waiting| {
+        let element = &chain.nodes[node];
+        progress(&element.name);
+        let known = waiting.values().flatten().map(|arrival| &arrival.packet).filter(|p| p.lost.is_none());
+        // Packets that were too short for a strip are empty, and have no header.
+        let whole = known.filter(|packet| packet.length(d).known(d) != Some(0));
+        notes.starts.entry(node).or_default().extend(whole.filter_map(start_of));
+        if element.effects.cases.iter().any(|case| case.written.is_some()) {
+            let usage = notes.usage.entry(node).or_insert_with(|| Usage::new(&element.effects));
+            usage.see(d, element, waiting);
+        }
+    };
+    let premises = Premises { salt: 1, room: false, rounds: MOST_ROUNDS, loops: &[], order: chain.order() };
+    explore(d, chain, &start.ports, &start.packet, premises, &mut Streams::default(), &mut watch)
+}
+
+fn note(
+    d: &Diagrams,
+    chain: &Chain,
+    findings: &mut Findings,
+    seen: &mut BTreeSet<usize>,
+    starts: &mut Vec<Start>,
+    ends: &Ends,
+) {
+    findings.round.extend(ends.round.keys().map(|&(node, _)| node));
+    seen.extend(ends.seen.keys().map(|&(node, _)| node));
+    let mut start = |ports: &[Port], packet: Packet| {
+        if !starts.iter().any(|start| start.ports == ports && start.packet == packet) {
+            starts.push(Start { ports: ports.to_vec(), packet });
+        }
+    };
+    for made in &ends.made {
+        start(&chain.nodes[made.node].forward[made.output], made.start.clone());
+    }
+    for (&port, arrivals) in &ends.round {
+        for arrival in arrivals {
+            start(&[port], arrival.packet.any_like(d).unwrap_or_else(|| lost(d)));
+        }
+    }
+}
+
+/// Returns a packet of which nothing is known, not even its start.
+fn lost(d: &Diagrams) -> Packet {
+    Packet::lost(d, d.term(Term { name: "whatever comes round".into(), ..Term::default() }))
+}
+
+fn is_opaque(chain: &Chain, node: usize) -> bool {
+    chain.nodes[node].effects.opaque.is_some() && !chain.is_exit(node)
+}
+
+/// The exit states of an entry's packets, collected over its outputs.
+struct Fates<'d> {
+    d: &'d Diagrams,
+    out: BTreeMap<usize, Bit>,
+    dropped: BTreeMap<(usize, DropReason), Bit>,
+    seen: BTreeSet<usize>,
+    /// The condition of packets that stay on loops: their ends are not known.
+    round: Bit,
+    rounds: BTreeSet<usize>,
+}
+
+impl<'d> Fates<'d> {
+    fn new(d: &'d Diagrams) -> Fates<'d> {
+        Fates {
+            d,
+            out: BTreeMap::new(),
+            dropped: BTreeMap::new(),
+            seen: BTreeSet::new(),
+            round: d.no(),
+            rounds: BTreeSet::new(),
+        }
+    }
+
+    fn add(&mut self, ends: &Ends) {
+        let d = self.d;
+        self.seen.extend(ends.seen.keys().map(|&(node, _)| node));
+        for (&node, arrivals) in &ends.out {
+            let arrivals = arrivals.iter().filter(|a| a.packet.lost.is_none());
+            let condition = self.out.entry(node).or_insert_with(|| d.no());
+            *condition = arrivals.fold(condition.clone(), |any, a| d.or(&any, &a.condition));
+        }
+        for dropped in ends.dropped.iter().filter(|dropped| !dropped.lost) {
+            let condition = self.dropped.entry((dropped.node, dropped.reason)).or_insert_with(|| d.no());
+            *condition = d.or(condition, &dropped.condition);
+        }
+        self.rounds.extend(ends.round.keys().map(|&(node, _)| node));
+        let round = ends.round.values().flatten();
+        self.round = round.fold(self.round.clone(), |any, arrival| d.or(&any, &arrival.condition));
+    }
+
+    fn entry(self, node: usize, chain: &Chain) -> Entry {
+        let d = self.d;
+        let leaves = self.out.values().fold(self.round, |any, condition| d.or(&any, condition));
+        let mut fates = Vec::new();
+        for (node, condition) in self.out {
+            if !d.is_never(&condition) {
+                fates.push(Fate { node, reason: None, example: Example::find(d, &condition) });
+            }
+        }
+        for ((node, reason), condition) in self.dropped {
+            let ends = d.and_not(&condition, &leaves);
+            if !d.is_never(&ends) {
+                fates.push(Fate { node, reason: Some(reason), example: Example::find(d, &ends) });
+            }
+        }
+        fates.sort_by_key(|fate| (fate.reason.is_some(), chain.rank(fate.node)));
+        let mut opaque: Vec<usize> = self.seen.into_iter().filter(|&n| is_opaque(chain, n)).collect();
+        opaque.sort_by_key(|&node| chain.rank(node));
+        Entry { node, fates, opaque, round: self.rounds.into_iter().collect() }
+    }
+}

@@ -1,0 +1,57 @@
+//! Regions: parts of a chain that can be composed.
+
+use element::obstacles;
+
+use program::chain::Chain;
+
+/// Returns the reason why an element cannot be in a region, as words that follow its name. Ends of the
+/// chain are no obstacles.
+pub fn obstacle(chain: &Chain, node: usize) -> Option<String> {
+    let element = &chain.nodes[node];
+    if is_end(chain, node) {
+        return None;
+    }
+    let is_round = element.effects.leases.is_some() && element.circle.is_some();
+    let circle = || is_round.then(|| "leases no flows on a circle (packets may come back to it)".to_string());
+    obstacles::to_synthesis(&element.effects).or_else(circle)
+}
+
+/// True for entries and exits of the chain; such elements are not part of regions.
+pub fn is_end(chain: &Chain, node: usize) -> bool {
+    chain.nodes[node].inputs == 0 || chain.is_exit(node)
+}
+
+/// Returns the regions: connected elements without obstacles, in the order in which packets pass.
+pub fn regions(chain: &Chain) -> Vec<Vec<usize>> {
+    let n = chain.nodes.len();
+    let fits: Vec<bool> =
+        (0..n).map(|node| !is_end(chain, node) && obstacle(chain, node).is_none()).collect();
+    let mut neighbours = vec![Vec::new(); n];
+    for (from, node) in chain.nodes.iter().enumerate() {
+        for &(to, _) in node.forward.iter().flatten() {
+            if fits[from] && fits[to] {
+                neighbours[from].push(to);
+                neighbours[to].push(from);
+            }
+        }
+    }
+    let mut regions = Vec::new();
+    let mut taken = vec![false; n];
+    for first in 0..n {
+        if !fits[first] || taken[first] {
+            continue;
+        }
+        let mut region = Vec::new();
+        let mut work = vec![first];
+        while let Some(node) = work.pop() {
+            if !std::mem::replace(&mut taken[node], true) {
+                region.push(node);
+                work.extend(&neighbours[node]);
+            }
+        }
+        region.sort_by_key(|&node| chain.rank(node));
+        regions.push(region);
+    }
+    regions.sort_by_key(|region| chain.rank(region[0]));
+    regions
+}

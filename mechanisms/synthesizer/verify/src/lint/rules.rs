@@ -1,0 +1,229 @@
+//! Rules that never decide: earlier rules take every packet that they match.
+
+use std::ops::Range;
+
+use element::effects::{Effects, Written};
+
+use crate::model::diagrams::{Bit, Diagrams};
+use crate::model::explore::Waiting;
+use crate::model::functions::Functions;
+use crate::model::step::Unit;
+use program::chain::Node;
+
+/// The maximum number of rules that are sought as a joint cover of another rule.
+const MOST_COVERS: usize = 64;
+
+/// The number of packets of a rule that are tried before diagrams decide.
+const WITNESSES: usize = 8;
+
+/// The maximum number of covering rules that are named; there may be more.
+pub const MOST_NAMED: usize = 4;
+
+/// A rule that decides no packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdleRule {
+    /// The element.
+    pub node: usize,
+    /// The rule.
+    pub rule: Written,
+    /// Rules that take the idle rule's packets, starting at the last rule; at most [`MOST_NAMED`]. If
+    /// empty, no packet that arrives matches the rule.
+    pub covered_by: Vec<Written>,
+    /// The first rule that sends some of the idle rule's packets to another destination, if there is one.
+    pub elsewhere: Option<Written>,
+}
+
+/// The use of one element's rules by all packets.
+pub struct Usage {
+    /// True for each case that has decided a packet.
+    decides: Vec<bool>,
+    /// The earlier cases that took the packets of each case, the last first; at most [`MOST_COVERS`].
+    covers: Vec<Vec<usize>>,
+    /// The first case that sends some packets of each case to another destination.
+    elsewhere: Vec<Option<usize>>,
+}
+
+impl Usage {
+    /// Returns an empty record for the cases of a declaration.
+    pub fn new(effects: &Effects) -> Usage {
+        let n = effects.cases.len();
+        Usage { decides: vec![false; n], covers: vec![Vec::new(); n], elsewhere: vec![None; n] }
+    }
+
+    /// Records the packets that wait at the element.
+    pub fn see(&mut self, d: &Diagrams, node: &Node, waiting: &Waiting) {
+        for (&input, arrivals) in waiting {
+            for arrival in arrivals {
+                let functions = Functions::default();
+                let unit = Unit::of(node, &functions, 0, input);
+                let Some(mut cases) = unit.conditions(d, &arrival.condition, &arrival.packet) else {
+                    // Nothing is known of these packets.
+                    self.decides.fill(true);
+                    return;
+                };
+                cases.retain(|(_, when)| !d.is_never(when));
+                self.compare(d, &node.effects, &cases);
+            }
+        }
+    }
+
+    /// Records which of these cases decide, and the cover of the others.
+    fn compare(&mut self, d: &Diagrams, effects: &Effects, cases: &[(usize, Bit)]) {
+        let unions = Unions::new(d, cases.iter().map(|(_, when)| when.clone()).collect());
+        let mut random = fastrand::Rng::with_seed(1);
+        for (place, (case, when)) in cases.iter().enumerate() {
+            if effects.cases[*case].written.is_none() {
+                continue;
+            }
+            // For most deciding rules, a random packet shows that they decide.
+            self.decides[*case] |= (0..WITNESSES).any(|_| {
+                let witness = d.witness(when, &mut || random.bool());
+                witness.is_some_and(|values| !unions.take(d, place, &values))
+            });
+            if self.decides[*case] {
+                continue;
+            }
+            let mut rest = when.clone();
+            let mut before = place;
+            let mut covers = Vec::new();
+            while !d.is_never(&rest) && covers.len() < MOST_COVERS {
+                let Some(last) = unions.last_needed(d, before, &rest) else {
+                    // The earlier rules leave packets to decide.
+                    self.decides[*case] = covers.is_empty();
+                    break;
+                };
+                covers.push(cases[last].0);
+                rest = d.and_not(&rest, &cases[last].1);
+                before = last;
+            }
+            if !self.decides[*case] {
+                let fate = |case: usize| (&effects.cases[case].to, &effects.cases[case].actions);
+                let mut takers = unions.takers(d, place, when).map(|taker| cases[taker].0);
+                let other = takers.find(|&taker| fate(taker) != fate(*case));
+                self.elsewhere[*case] = self.elsewhere[*case].or(other);
+            }
+            for cover in covers {
+                if !self.covers[*case].contains(&cover) {
+                    self.covers[*case].push(cover);
+                }
+            }
+        }
+    }
+
+    /// Returns the rules that have decided nothing.
+    pub fn idle(self, node: usize, effects: &Effects) -> Vec<IdleRule> {
+        let Usage { decides, covers, elsewhere } = self;
+        let idle = (0..decides.len()).filter(|&case| !decides[case]);
+        idle.filter_map(|case| {
+            let rule = effects.cases[case].written?;
+            let named = covers[case].iter().filter_map(|&cover| effects.cases[cover].written);
+            let covered_by = named.take(MOST_NAMED).collect();
+            let elsewhere = elsewhere[case].and_then(|other| effects.cases[other].written);
+            Some(IdleRule { node, rule, covered_by, elsewhere })
+        })
+        .collect()
+    }
+}
+
+/// A binary tree of the unions of consecutive conditions: the rest that a prefix of the conditions leaves
+/// is computed by few operations on large diagrams.
+struct Unions {
+    /// The nodes: 1 is the root, the children of node n are 2n and 2n+1; leaves are padded to a power of
+    /// two.
+    tree: Vec<Bit>,
+    leaves: usize,
+}
+
+impl Unions {
+    fn new(d: &Diagrams, conditions: Vec<Bit>) -> Unions {
+        let leaves = conditions.len().next_power_of_two();
+        let mut tree = vec![d.no(); 2 * leaves];
+        for (place, condition) in conditions.into_iter().enumerate() {
+            tree[leaves + place] = condition;
+        }
+        for node in (1..leaves).rev() {
+            tree[node] = d.or(&tree[2 * node], &tree[2 * node + 1]);
+        }
+        Unions { tree, leaves }
+    }
+
+    /// Returns the last condition of the shortest prefix, among the first `end` conditions, that covers
+    /// `covered`; `None` if all of them do not cover it.
+    fn last_needed(&self, d: &Diagrams, end: usize, covered: &Bit) -> Option<usize> {
+        let mut rest = covered.clone();
+        self.descend(d, 1, 0..self.leaves, end, &mut rest)
+    }
+
+    /// True if one of the first `end` conditions is true for an assignment.
+    fn take(&self, d: &Diagrams, end: usize, values: &[bool]) -> bool {
+        // The maximal subtrees that make up the first `end` conditions, starting at the last.
+        let mut node = self.leaves + end;
+        while node > 1 {
+            if node % 2 == 1 && d.is_true(&self.tree[node - 1], values) {
+                return true;
+            }
+            node /= 2;
+        }
+        false
+    }
+
+    /// Returns the conditions, among the first `end`, that take a part of `all` when each takes what the
+    /// earlier conditions have left.
+    fn takers(&self, d: &Diagrams, end: usize, all: &Bit) -> impl Iterator<Item = usize> {
+        let mut rest = all.clone();
+        let mut from = 0;
+        std::iter::from_fn(move || {
+            let taker = self.first_overlap(d, 1, 0..self.leaves, from..end, &rest)?;
+            rest = d.and_not(&rest, &self.tree[self.leaves + taker]);
+            from = taker + 1;
+            Some(taker)
+        })
+    }
+
+    /// Returns the first condition of `within` that overlaps with `rest`.
+    fn first_overlap(
+        &self,
+        d: &Diagrams,
+        node: usize,
+        range: Range<usize>,
+        within: Range<usize>,
+        rest: &Bit,
+    ) -> Option<usize> {
+        let is_outside = range.start >= within.end || range.end <= within.start;
+        if is_outside || !d.overlap(rest, &self.tree[node]) {
+            return None;
+        }
+        if range.len() == 1 {
+            return Some(range.start);
+        }
+        let middle = range.start + range.len() / 2;
+        self.first_overlap(d, 2 * node, range.start..middle, within.clone(), rest)
+            .or_else(|| self.first_overlap(d, 2 * node + 1, middle..range.end, within, rest))
+    }
+
+    fn descend(
+        &self,
+        d: &Diagrams,
+        node: usize,
+        range: Range<usize>,
+        end: usize,
+        rest: &mut Bit,
+    ) -> Option<usize> {
+        if range.start >= end {
+            return None;
+        }
+        if range.end <= end {
+            let left = d.and_not(rest, &self.tree[node]);
+            if !d.is_never(&left) {
+                *rest = left;
+                return None;
+            }
+            if range.len() == 1 {
+                return Some(range.start);
+            }
+        }
+        let middle = range.start + range.len() / 2;
+        self.descend(d, 2 * node, range.start..middle, end, rest)
+            .or_else(|| self.descend(d, 2 * node + 1, middle..range.end, end, rest))
+    }
+}

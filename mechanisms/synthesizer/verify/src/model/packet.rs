@@ -1,0 +1,739 @@
+//! A symbolic packet: the contents of each byte, as Boolean functions of the input packet.
+//!
+//! Offsets are counted from the first byte of the input packet, so that stripped bytes keep their offsets
+//! and prepended headers have negative offsets. The start of the packet and the offsets of its headers are
+//! always numbers. Where they depend on the packet (the length of an IP header), the symbolic execution
+//! forks first.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+
+use classify::IntervalSet;
+use element::Base;
+use element::effects::{Action, Effects, Field, Header, Number, Value};
+use packet::{HEADROOM, SLOT_STRIDE};
+
+use program::metadata::{INPUT, KIND, Metadata, TIME, headers_of, metadata_of};
+
+use super::diagrams::{Bit, Byte, Diagrams, Symbol, Term};
+use super::places::{
+    IPV4_HEADER, anywhere, behind_ipv4, byte_region_of, in_byte_region, is_anywhere, real, start_of,
+};
+use super::sums::{Sum, SumKey};
+use super::word::{Word, bits_in};
+
+/// Offsets in a packet's first slot, in which headers can be marked.
+const SLOT: RangeInclusive<i32> = -(HEADROOM as i32)..=(SLOT_STRIDE - HEADROOM) as i32;
+
+/// The number of bits of a length.
+pub const LENGTH_BITS: u8 = 18;
+
+/// The packet at one point of a chain.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Packet {
+    /// The offset at which the packet starts.
+    pub start: i32,
+    /// The offsets at which the packet's link, network and transport header start.
+    pub headers: [Option<i32>; 3],
+    /// The offset at which the packet ends.
+    pub end: Word,
+    /// The offset of the first byte that has ever been part of the packet.
+    own: i32,
+    /// The bytes that were written, by offset.
+    bytes: BTreeMap<i32, Byte>,
+    /// The metadata bytes that were written.
+    side: BTreeMap<Metadata, Byte>,
+    /// The checksums that an element has computed or maintains.
+    pub(crate) sums: BTreeMap<SumKey, Sum>,
+    /// The function that produces all unwritten bytes, if an element has written at unknown offsets.
+    version: Option<u32>,
+    /// The function that produces the packet, if nothing else is known of it.
+    pub lost: Option<u32>,
+}
+
+/// The value of a field, and the condition that the packet has the field.
+pub struct FieldValue {
+    /// The bits, most significant first.
+    pub bits: Vec<Bit>,
+    /// The condition that the packet has the field.
+    pub there: Bit,
+}
+
+impl Packet {
+    /// Returns a packet from a source: any bytes, any length, no annotations. `headers` has the offsets of
+    /// its headers.
+    pub fn incoming(d: &Diagrams, headers: [Option<i32>; 3]) -> Packet {
+        let length: Vec<Bit> = (0..LENGTH_BITS).rev().map(|bit| d.symbol(Symbol::Length(bit))).collect();
+        Packet {
+            start: 0,
+            headers,
+            end: Word::from_bits(d, &length),
+            own: 0,
+            bytes: BTreeMap::new(),
+            side: BTreeMap::new(),
+            sums: BTreeMap::new(),
+            version: None,
+            lost: None,
+        }
+    }
+
+    /// Returns a packet with known contents.
+    pub fn known(d: &Diagrams, bytes: &[u8], headers: [Option<i32>; 3], side: &[u8]) -> Packet {
+        let bits = |byte: u8| std::array::from_fn(|i| d.constant(byte >> (7 - i) & 1 == 1));
+        Packet {
+            end: Word::constant(d, bytes.len() as i64),
+            bytes: bytes.iter().enumerate().map(|(place, &byte)| (place as i32, bits(byte))).collect(),
+            side: side.iter().enumerate().map(|(place, &byte)| (place as Metadata, bits(byte))).collect(),
+            ..Packet::incoming(d, headers)
+        }
+    }
+
+    /// Returns the packet with arbitrary annotations.
+    #[must_use]
+    pub fn with_any_annotations(mut self, d: &Diagrams) -> Packet {
+        for side in 0..TIME {
+            let byte = std::array::from_fn(|bit| d.symbol(Symbol::Metadata(side, 7 - bit as u8)));
+            self.side.insert(side, byte);
+        }
+        self
+    }
+
+    /// Returns an arbitrary packet with the layout of this packet: its headers have equal distances from
+    /// its start. `None` if the layout is unknown.
+    pub fn any_like(&self, d: &Diagrams) -> Option<Packet> {
+        let is_odd = self.headers[..2].iter().flatten().any(|place| in_byte_region(*place));
+        if self.lost.is_some() || in_byte_region(self.start) || is_odd {
+            return None;
+        }
+        let mut headers = self.headers.map(|place| place.map(|place| place - self.start));
+        if self.headers[2].is_some_and(in_byte_region) {
+            headers[2] = Some(match headers[1] {
+                Some(network) if self.is_behind_ipv4(d) => behind_ipv4(d, network),
+                // The offset differs from packet to packet.
+                network => {
+                    let usual = Word::constant(d, i64::from(network.unwrap_or(0) + IPV4_HEADER));
+                    anywhere(d, &usual, Term { name: "where a header is".into(), ..Term::default() })
+                }
+            });
+        }
+        // Bytes stripped earlier are before the start, and may be arbitrary too.
+        let any = Packet { own: -(HEADROOM as i32), ..Packet::incoming(d, headers) };
+        Some(any.with_any_annotations(d))
+    }
+
+    /// True if the transport header is at the offset that the IP header's present length field gives.
+    fn is_behind_ipv4(&self, d: &Diagrams) -> bool {
+        let [_, Some(network), Some(transport)] = self.headers else { return false };
+        let length = Word::from_bits(d, &self.byte(d, network)[4..]).times(d, 4);
+        !is_anywhere(d, transport) && length.plus(d, &real(d, network)) == real(d, transport)
+    }
+
+    /// Returns a packet of which only the producing function is known.
+    pub fn lost(d: &Diagrams, term: u32) -> Packet {
+        Packet { lost: Some(term), ..Packet::incoming(d, [None; 3]) }
+    }
+
+    /// Returns the offset at which a header starts.
+    pub fn place(&self, base: Base) -> Option<i32> {
+        match base {
+            Base::Data => Some(self.start),
+            Base::Mac => self.headers[0],
+            Base::Network => self.headers[1],
+            Base::Transport => self.headers[2],
+        }
+    }
+
+    /// Marks a header. A header outside of the packet's first slot counts as not marked.
+    pub fn mark(&mut self, base: Base, place: Option<i32>) {
+        let place = place.filter(|place| in_byte_region(*place) || SLOT.contains(place));
+        match base {
+            Base::Data => {}
+            Base::Mac => self.headers[0] = place,
+            Base::Network => self.headers[1] = place,
+            Base::Transport => self.headers[2] = place,
+        }
+    }
+
+    /// Returns the length of the packet.
+    pub fn length(&self, d: &Diagrams) -> Word {
+        self.end.minus(d, &real(d, self.start))
+    }
+
+    /// True if the packet starts inside of its slot, whose headroom is limited.
+    pub fn has_room_in_front(&self) -> bool {
+        self.start >= -(HEADROOM as i32)
+    }
+
+    /// Returns the condition that the packet extends at least to an offset.
+    pub fn reaches(&self, d: &Diagrams, place: i32) -> Bit {
+        real(d, place).at_most(d, &self.end)
+    }
+
+    /// Returns the value of a byte that no element has written.
+    pub(super) fn unwritten(&self, d: &Diagrams, place: i32) -> Byte {
+        match self.version {
+            None => d.input(place),
+            Some(version) => d.remade(version, place),
+        }
+    }
+
+    /// Returns a byte.
+    pub fn byte(&self, d: &Diagrams, place: i32) -> Byte {
+        self.watch(d, place, None);
+        self.named(d, place)
+    }
+
+    /// Returns a byte of an IP header that starts at offset `at`, for packets whose header extends to the
+    /// byte; for others any value.
+    pub(super) fn header_byte(&self, d: &Diagrams, at: i32, place: i32) -> Byte {
+        self.watch(d, place, Some(&self.header_reaches(d, at, place)));
+        self.named(d, place)
+    }
+
+    /// Returns the condition that an IP header that starts at offset `at` extends beyond an offset, by its
+    /// length field.
+    pub(super) fn header_reaches(&self, d: &Diagrams, at: i32, place: i32) -> Bit {
+        let behind = place - at;
+        if behind < IPV4_HEADER {
+            return d.yes();
+        }
+        let least = behind as u128 / 4 + 1;
+        bits_in(d, &self.byte(d, at)[4..], &IntervalSet::one(least, 15))
+    }
+
+    /// Returns a byte of a packet of a pair whose bytes are compared, or merged, under all names.
+    pub fn compared(&self, d: &Diagrams, place: i32) -> Byte {
+        // An unwritten byte of a byte region must equal the frame's byte; `byte` records an overlap.
+        if in_byte_region(place) { self.byte(d, place) } else { self.named(d, place) }
+    }
+
+    /// Returns a byte under one of its names. If the byte has several names, the result alone is not the
+    /// byte's value, but can be compared: packets that are equal under all names are equal, because in each
+    /// of them writes in a byte region override the frame.
+    fn named(&self, d: &Diagrams, place: i32) -> Byte {
+        if let Some((key, sum)) = self.sums.iter().find(|(key, _)| key.field().contains(&place)) {
+            let bits = sum.bits(d, *key);
+            let half = (place - key.field().start) as usize * 8;
+            return to_byte(&bits[half..half + 8], d);
+        }
+        match self.bytes.get(&place) {
+            Some(byte) => byte.clone(),
+            None if place < self.own && !in_byte_region(self.own) => std::array::from_fn(|_| d.no()),
+            None => self.unwritten(d, place),
+        }
+    }
+
+    /// Returns consecutive bytes, most significant bit first.
+    pub fn bits(&self, d: &Diagrams, place: i32, length: usize) -> Vec<Bit> {
+        (0..length as i32).flat_map(|i| self.byte(d, place + i)).collect()
+    }
+
+    /// Writes a byte.
+    pub fn set_byte(&mut self, d: &Diagrams, place: i32, byte: Byte) {
+        self.watch(d, place, None);
+        self.write(d, place, byte);
+    }
+
+    /// Writes a byte of an IP header that starts at offset `at`, for packets whose header extends to the
+    /// byte.
+    fn set_header_byte(&mut self, d: &Diagrams, at: i32, place: i32, byte: &Byte) {
+        let reaches = self.header_reaches(d, at, place);
+        let old = self.header_byte(d, at, place);
+        self.write(d, place, std::array::from_fn(|i| d.choose(&reaches, &byte[i], &old[i])));
+    }
+
+    fn write(&mut self, d: &Diagrams, place: i32, byte: Byte) {
+        // A checksum that is written like an ordinary byte is no longer maintained.
+        let keys: Vec<SumKey> =
+            self.sums.keys().filter(|key| key.field().contains(&place)).copied().collect();
+        for key in keys {
+            self.release(d, key);
+        }
+        self.bytes.insert(place, byte);
+    }
+
+    /// Converts a maintained checksum to two ordinary bytes.
+    pub(super) fn release(&mut self, d: &Diagrams, key: SumKey) {
+        if let Some(sum) = self.sums.remove(&key) {
+            let bits = sum.bits(d, key);
+            for (place, byte) in key.field().zip(bits.chunks(8)) {
+                self.bytes.insert(place, to_byte(byte, d));
+            }
+        }
+    }
+
+    /// Starts to maintain a checksum, and discards the bytes written into its field. Other checksums whose
+    /// fields overlap with it become ordinary bytes.
+    pub(super) fn keep(&mut self, d: &Diagrams, key: SumKey, sum: Sum) {
+        let overlaps = |other: &SumKey| *other != key && other.field().any(|p| key.field().contains(&p));
+        let others: Vec<SumKey> = self.sums.keys().filter(|other| overlaps(other)).copied().collect();
+        others.into_iter().for_each(|other| self.release(d, other));
+        for place in key.field() {
+            self.bytes.remove(&place);
+        }
+        self.sums.insert(key, sum);
+    }
+
+    /// True if an element has written the byte.
+    pub(super) fn is_written(&self, place: i32) -> bool {
+        self.bytes.contains_key(&place)
+    }
+
+    /// Returns the offsets that were written, including the fields of other maintained checksums.
+    pub(super) fn written_beside(&self, key: SumKey) -> impl Iterator<Item = i32> {
+        let others = self.sums.keys().filter(move |other| **other != key);
+        self.written().chain(others.flat_map(|other| other.field()))
+    }
+
+    /// Returns the function that produces all unwritten bytes, if they are not bytes of the input packet.
+    pub(super) fn version(&self) -> Option<u32> {
+        self.version
+    }
+
+    /// Returns the offsets that were written, lowest first.
+    pub fn written(&self) -> impl DoubleEndedIterator<Item = i32> {
+        self.bytes.keys().copied()
+    }
+
+    /// True if unwritten bytes are bytes of the input packet.
+    pub fn is_original(&self) -> bool {
+        self.version.is_none() && self.lost.is_none()
+    }
+
+    /// Returns a metadata byte.
+    pub fn side(&self, d: &Diagrams, side: Metadata) -> Byte {
+        match self.side.get(&side) {
+            Some(byte) => byte.clone(),
+            None if side < TIME => std::array::from_fn(|_| d.no()),
+            None => std::array::from_fn(|bit| d.symbol(Symbol::Metadata(side, 7 - bit as u8))),
+        }
+    }
+
+    fn sides(&self, d: &Diagrams, first: Metadata, length: usize) -> Vec<Bit> {
+        (0..length).flat_map(|i| self.side(d, first.saturating_add(i as Metadata))).collect()
+    }
+
+    /// Returns the value of a field.
+    pub fn field(&self, d: &Diagrams, field: &Field) -> FieldValue {
+        let along = |bits| FieldValue { bits, there: d.yes() };
+        match *field {
+            Field::Bytes { base, offset, length } => match self.place(base) {
+                None => FieldValue { bits: vec![d.no(); length as usize * 8], there: d.no() },
+                Some(place) => {
+                    let place = place.saturating_add(offset);
+                    let there = self.reaches(d, place.saturating_add(length.into()));
+                    if d.is_never(&there) {
+                        return FieldValue { bits: vec![d.no(); length as usize * 8], there };
+                    }
+                    FieldValue { bits: self.bits(d, place, length.into()), there }
+                }
+            },
+            Field::Annotation { offset, length } => along(self.sides(d, offset, length.into())),
+            Field::HeaderOffset(base) => {
+                let (number, there) = self.header_offset(d, base);
+                FieldValue { bits: number.to_bits(d, 24), there }
+            }
+            Field::Length => along(self.length(d).to_bits(d, 24)),
+            Field::Payload => along(self.digest(d).bits),
+            Field::TimeStamp => along(self.sides(d, TIME, 8)),
+            Field::Kind => along(self.sides(d, KIND, 1)),
+            Field::InputPort => along(self.sides(d, INPUT, 1)),
+        }
+    }
+
+    /// Returns the offset of a header from the start, and the condition that the header is marked.
+    fn header_offset(&self, d: &Diagrams, base: Base) -> (Word, Bit) {
+        match self.place(base) {
+            Some(place) => {
+                let at = real(d, place);
+                // A header outside of the slot is not marked.
+                let is_set = match is_anywhere(d, place) {
+                    true => at.within(d, i64::from(*SLOT.start()), i64::from(*SLOT.end())),
+                    false => d.yes(),
+                };
+                (at.minus(d, &real(d, self.start)), is_set)
+            }
+            None => (Word::constant(d, 0), d.no()),
+        }
+    }
+
+    /// Records if a byte may have been written under another name: in a byte region and in the frame, or in
+    /// two byte regions. With `within`, only packets of that condition count.
+    fn watch(&self, d: &Diagrams, place: i32, within: Option<&Bit>) {
+        let mut written = self.bytes.keys().copied().chain(self.sums.keys().map(|key| key.field().start));
+        // Bytes before the earliest start of a byte region are not in it.
+        let overlaps = match byte_region_of(place) {
+            None => written.any(|other| match byte_region_of(other) {
+                Some((region, offset)) => {
+                    let meets = |within| d.overlap(within, &starts_by(d, region, place));
+                    offset < 0 || place >= d.least_start(region) && within.is_none_or(meets)
+                }
+                None => false,
+            }),
+            // Offsets before a byte region refer to the unchanged frame; after its start, only bytes that
+            // may be in it count.
+            Some((region, offset)) => written.any(|other| match byte_region_of(other) {
+                Some((other, _)) => other != region,
+                None => {
+                    let changed = || self.is_changed(d, other, &starts_by(d, region, other));
+                    offset < 0 || other >= d.least_start(region) && changed()
+                }
+            }),
+        };
+        if overlaps {
+            d.note_overlap();
+        }
+    }
+
+    /// True if a written byte differs from its unwritten value, for packets of a condition.
+    fn is_changed(&self, d: &Diagrams, place: i32, condition: &Bit) -> bool {
+        let Some(byte) = self.bytes.get(&place) else { return true };
+        d.differences(byte, &self.unwritten(d, place)).any(|bit| d.overlap(condition, &bit))
+    }
+
+    /// Returns the first offset of the frame that may be after an IP header.
+    pub(super) fn frontier(&self) -> i32 {
+        self.headers[1].filter(|place| !in_byte_region(*place)).map_or(0, |network| network + IPV4_HEADER)
+    }
+
+    /// Returns a number computed from fields, and the condition that the packet has these fields.
+    pub fn number(&self, d: &Diagrams, number: &Number) -> (Word, Bit) {
+        let mut sum = Word::constant(d, number.constant);
+        let mut there = d.yes();
+        for (factor, field, mask) in &number.terms {
+            let word = match field {
+                Field::Length => self.length(d),
+                Field::HeaderOffset(base) => {
+                    let (number, is_set) = self.header_offset(d, *base);
+                    there = d.and(&there, &is_set);
+                    number
+                }
+                field => {
+                    let value = self.field(d, field);
+                    there = d.and(&there, &value.there);
+                    let width = value.bits.len();
+                    let counts = |&(i, _): &(usize, &Bit)| mask >> (width - 1 - i).min(127) & 1 == 1;
+                    let bits: Vec<Bit> =
+                        value.bits.iter().enumerate().filter(counts).map(|(_, bit)| bit.clone()).collect();
+                    Word::from_bits(d, &bits)
+                }
+            };
+            sum = sum.plus(d, &word.times(d, *factor));
+        }
+        (sum, there)
+    }
+
+    /// Writes a field of bytes or of metadata; returns the offsets of the packet that were written.
+    pub fn set_field(&mut self, d: &Diagrams, field: &Field, bits: &[Bit]) -> std::ops::Range<i32> {
+        if let Field::Bytes { base, offset, length } = *field {
+            let Some(place) = self.place(base) else { return 0..0 };
+            let places = place + offset..place + offset + i32::from(length);
+            for (place, byte) in places.clone().zip(bits.chunks(8)) {
+                self.set_byte(d, place, to_byte(byte, d));
+            }
+            return places;
+        }
+        let Some((first, length)) = metadata_of(field) else { return 0..0 };
+        // Metadata that no element looks at is not stored: packets that differ in nothing else are equal.
+        let sides = (first..first.saturating_add(length)).zip(bits.chunks(8));
+        for (side, byte) in sides.filter(|(side, _)| d.is_looked_at(*side)) {
+            self.side.insert(side, to_byte(byte, d));
+        }
+        0..0
+    }
+
+    /// Writes bytes of the network header, as far as the header extends.
+    pub fn set_header(&mut self, d: &Diagrams, field: &Field, bits: &[Bit]) -> std::ops::Range<i32> {
+        let (Field::Bytes { base: Base::Network, offset, length }, Some(at)) = (field, self.headers[1])
+        else {
+            return self.set_field(d, field, bits);
+        };
+        let places = at + offset..at + offset + i32::from(*length);
+        for (place, byte) in places.clone().zip(bits.chunks(8)) {
+            self.set_header_byte(d, at, place, &to_byte(byte, d));
+        }
+        places
+    }
+
+    /// Moves the start to an offset. A packet that ends before that offset becomes empty.
+    pub fn start_at(&mut self, d: &Diagrams, place: i32) {
+        if in_byte_region(place) == in_byte_region(self.start) {
+            return self.strip(d, place - self.start);
+        }
+        let start = real(d, place);
+        self.end = Word::choose(d, &self.reaches(d, place), &self.end, &start);
+        self.start = place;
+    }
+
+    /// Moves the start by `n` bytes. A packet with fewer bytes becomes empty; bytes that were never part of
+    /// it are zero.
+    pub fn strip(&mut self, d: &Diagrams, n: i32) {
+        let start = self.start.saturating_add(n);
+        if n > 0 {
+            let empty = real(d, start);
+            self.end = Word::choose(d, &self.reaches(d, start), &self.end, &empty);
+        }
+        if !in_byte_region(start) {
+            for place in start..self.own {
+                let zero = std::array::from_fn(|_| d.no());
+                self.set_byte(d, place, zero);
+            }
+            self.own = self.own.min(start);
+        }
+        self.start = start;
+    }
+
+    /// Replaces all bytes by values of an uninterpreted function.
+    pub fn rewrite(&mut self, term: u32) {
+        self.bytes.clear();
+        self.sums.clear();
+        self.version = Some(term);
+    }
+
+    /// Returns everything that is known of the packet, as a term.
+    pub fn digest(&self, d: &Diagrams) -> Term {
+        let mark = |place: Option<i32>| place.map_or(i64::MIN, i64::from);
+        let term = |term: Option<u32>| term.map_or(-1, i64::from);
+        let mut numbers = vec![self.start.into(), self.own.into(), term(self.version), term(self.lost)];
+        numbers.extend(self.headers.map(mark));
+        let mut bits = self.end.bits().to_vec();
+        // A write of the value that is already there changes nothing.
+        for (&place, byte) in self.bytes.iter().filter(|(place, byte)| **byte != self.unwritten(d, **place)) {
+            numbers.push(place.into());
+            bits.extend(byte.iter().cloned());
+        }
+        for key in self.sums.keys() {
+            numbers.push(key.field().start.into());
+            bits.extend(key.field().flat_map(|place| self.byte(d, place)));
+        }
+        for (&side, byte) in &self.side {
+            numbers.push(i64::from(side) - 1000);
+            bits.extend(byte.iter().cloned());
+        }
+        Term { name: String::new(), numbers, bits }
+    }
+
+    /// Returns the bytes, among the bytes that `is_part` selects, that differ from the unwritten packet,
+    /// and their values. `from` limits the bytes that were never part of the packet.
+    pub(super) fn changes(&self, d: &Diagrams, from: i32, is_part: &dyn Fn(i32) -> bool) -> Term {
+        let version = self.version.map_or(-1, i64::from);
+        let never_there = self.own.saturating_sub(from).max(0);
+        let mut term =
+            Term { name: String::new(), numbers: vec![version, never_there.into()], bits: Vec::new() };
+        let kept = self.sums.keys().flat_map(|key| key.field());
+        let places: BTreeSet<i32> = self.written().chain(kept).filter(|place| is_part(*place)).collect();
+        for place in places {
+            let byte = self.byte(d, place);
+            if byte != self.unwritten(d, place) {
+                term.numbers.push(place.into());
+                term.bits.extend(byte);
+            }
+        }
+        term
+    }
+
+    /// Returns the parts that must be equal for two packets to be comparable byte by byte.
+    fn layout(&self) -> (i32, [Option<i32>; 3], i32, Option<u32>, Option<u32>) {
+        (self.start, self.headers, self.own, self.version, self.lost)
+    }
+
+    /// True if two packets are equal, for all input packets of a condition, in everything that an element
+    /// could look at.
+    pub fn are_same(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet) -> bool {
+        if a == b {
+            return true;
+        }
+        let same =
+            |x: &[Bit], y: &[Bit]| x == y || d.differences(x, y).all(|bit| !d.overlap(condition, &bit));
+        if a.layout() != b.layout() || !same(a.end.bits(), b.end.bits()) {
+            return false;
+        }
+        let sides: BTreeSet<Metadata> = a.side.keys().chain(b.side.keys()).copied().collect();
+        let sums: BTreeSet<SumKey> = a.sums.keys().chain(b.sums.keys()).copied().collect();
+        // Checksums have their own comparison.
+        let is_plain = |place: &i32| !sums.iter().any(|key| key.field().contains(place));
+        let places: BTreeSet<i32> = a.written().chain(b.written()).filter(is_plain).collect();
+        let equal_sum = |key: &SumKey| {
+            Sum::differences(d, *key, a, b).iter().all(|different| !d.overlap(condition, different))
+        };
+        sides.into_iter().all(|side| same(&a.side(d, side), &b.side(d, side)))
+            && places.into_iter().all(|place| same(&a.compared(d, place), &b.compared(d, place)))
+            && sums.iter().all(equal_sum)
+    }
+
+    /// True if a function of these fields reads equal values of two packets, for all input packets of a
+    /// condition.
+    pub fn look_the_same(
+        d: &Diagrams,
+        condition: &Bit,
+        [a, b]: [&Packet; 2],
+        reads: &[Field],
+        in_header: bool,
+    ) -> bool {
+        if a == b {
+            return true;
+        }
+        if a.lost.is_some() || b.lost.is_some() || reads.contains(&Field::Payload) {
+            return Packet::are_same(d, condition, a, b);
+        }
+        reads.iter().all(|field| match *field {
+            // If the packet ends in the middle of the field, the bytes before the end are read.
+            Field::Bytes { base, offset, length } => (0..i32::from(length)).all(|more| {
+                let place = |packet: &Packet| Some(packet.place(base)?.saturating_add(offset + more));
+                let options = in_header && base == Base::Network && offset + more >= IPV4_HEADER;
+                match (place(a), place(b)) {
+                    (Some(x), Some(y)) if options => {
+                        Packet::show_the_same_option(d, condition, [(a, x), (b, y)])
+                    }
+                    (x, y) => Packet::show_the_same_byte(d, condition, [(a, x), (b, y)]),
+                }
+            }),
+            _ => {
+                let (x, y) = (a.field(d, field), b.field(d, field));
+                let same = |x: &Bit, y: &Bit| x == y || !d.overlap(condition, &d.xor(x, y));
+                same(&x.there, &y.there) && x.bits.iter().zip(&y.bits).all(|(x, y)| same(x, y))
+            }
+        })
+    }
+
+    /// True if both packets have equal bytes of the IP header there, where the header extends to the byte.
+    fn show_the_same_option(d: &Diagrams, condition: &Bit, seen: [(&Packet, i32); 2]) -> bool {
+        let [(a, x), (b, y)] = seen;
+        let [Some(left), Some(right)] = [a.headers[1], b.headers[1]] else { return false };
+        let [reaches, other] = [a.header_reaches(d, left, x), b.header_reaches(d, right, y)];
+        let within = d.and(condition, &reaches);
+        if d.overlap(condition, &d.xor(&reaches, &other)) {
+            return false;
+        }
+        let [bits, others] = [a.header_byte(d, left, x), b.header_byte(d, right, y)];
+        let [ends, ends_too] = [a.reaches(d, x + 1), b.reaches(d, y + 1)];
+        bits == others && ends == ends_too
+            || !d.overlap(&within, &d.xor(&ends, &ends_too))
+                && d.differences(&bits, &others).all(|bit| !d.overlap(&d.and(&within, &ends), &bit))
+    }
+
+    fn show_the_same_byte(d: &Diagrams, condition: &Bit, seen: [(&Packet, Option<i32>); 2]) -> bool {
+        let there = |(packet, place): (&Packet, Option<i32>)| match place {
+            Some(place) => packet.reaches(d, place.saturating_add(1)),
+            None => d.no(),
+        };
+        let (x, y) = (there(seen[0]), there(seen[1]));
+        if x != y && d.overlap(condition, &d.xor(&x, &y)) {
+            return false;
+        }
+        let [(a, Some(left)), (b, Some(right))] = seen else { return true };
+        let within = d.and(condition, &x);
+        let mut sums = a.sums.keys().chain(b.sums.keys());
+        let differences = match sums.find(|key| left == right && key.field().contains(&left)) {
+            _ if d.is_never(&within) => Vec::new(),
+            // Checksums have their own comparison.
+            Some(key) => Sum::differences(d, *key, a, b),
+            None => d.differences(&a.byte(d, left), &b.byte(d, right)).collect(),
+        };
+        differences.iter().all(|different| !d.overlap(&within, different))
+    }
+
+    /// Merges two packets with mutually exclusive conditions into one; `None` if their layouts differ. If
+    /// their checksums have different histories, or are maintained in only one of the two, the merged
+    /// packet loses that knowledge. `releases` permits this loss; without it, the result is `None` in that
+    /// case.
+    pub fn merge(
+        d: &Diagrams,
+        [condition, other]: [&Bit; 2],
+        a: &Packet,
+        b: &Packet,
+        releases: bool,
+    ) -> Option<Packet> {
+        if a == b {
+            return Some(a.clone());
+        }
+        let same_sums = || a.sums.keys().eq(b.sums.keys());
+        if a.layout() != b.layout() || !releases && !same_sums() {
+            return None;
+        }
+        // Packets outside of both conditions do not occur, so a simpler diagram that agrees on them decides
+        // each bit.
+        let condition = &d.within(condition, &d.or(condition, other));
+        let (mut a, mut b) = (a.clone(), b.clone());
+        let mut merged = Packet { end: Word::choose(d, condition, &a.end, &b.end), ..a.clone() };
+        let keys: Vec<SumKey> = a.sums.keys().chain(b.sums.keys()).copied().collect();
+        merged.sums.clear();
+        for key in keys {
+            match Sum::merge(d, condition, key, &a, &b) {
+                Some(sum) => {
+                    merged.sums.insert(key, sum);
+                }
+                None if !releases => return None,
+                None => {
+                    a.release(d, key);
+                    b.release(d, key);
+                }
+            }
+        }
+        let choose =
+            |a: Byte, b: Byte| -> Byte { std::array::from_fn(|i| d.choose(condition, &a[i], &b[i])) };
+        merged.bytes.clear();
+        for place in a.written().chain(b.written()) {
+            if !merged.bytes.contains_key(&place) && !merged.sums.keys().any(|k| k.field().contains(&place)) {
+                merged.bytes.insert(place, choose(a.compared(d, place), b.compared(d, place)));
+            }
+        }
+        let sides: Vec<Metadata> = a.side.keys().chain(b.side.keys()).copied().collect();
+        for side in sides {
+            merged.side.insert(side, choose(a.side(d, side), b.side(d, side)));
+        }
+        Some(merged)
+    }
+
+    /// Returns the key of the checksum of a marked header.
+    pub(super) fn sum_key(&self, header: Header, base: Base, offset: i32) -> Option<SumKey> {
+        let at = self.place(base)? + offset;
+        Some(SumKey::new(header, at, self.headers[1].unwrap_or(at)))
+    }
+}
+
+/// Returns a packet as a source emits it: with the header marks and the metadata of the source's
+/// declaration.
+pub fn incoming(d: &Diagrams, source: &Effects) -> Packet {
+    let starts = source.emits.first().and_then(|emit| emit.starts);
+    let mut packet = Packet::incoming(d, headers_of(starts));
+    for action in source.cases.iter().flat_map(|case| &case.actions) {
+        match action {
+            Action::Set(Field::HeaderOffset(base), Value::Constant(bytes)) => {
+                let offset = bytes.iter().fold(0, |n, &byte| n << 8 | i32::from(byte));
+                packet.mark(*base, (!bytes.is_empty()).then_some(offset));
+            }
+            // The offset of the header is known only to the source.
+            Action::Set(Field::HeaderOffset(_), _) => {
+                let term = Term { name: "whatever the source gives".into(), ..Term::default() };
+                return Packet::lost(d, d.term(term));
+            }
+            Action::Set(field @ Field::Annotation { offset, length }, value) => {
+                let bits: Vec<Bit> = match value {
+                    Value::Constant(bytes) => bytes
+                        .iter()
+                        .flat_map(|byte| (0..8).rev().map(move |i| byte >> i & 1 == 1))
+                        .map(|bit| d.constant(bit))
+                        .collect(),
+                    _ => (*offset..offset.saturating_add(*length))
+                        .flat_map(|side| (0..8).rev().map(move |bit| Symbol::Metadata(side, bit)))
+                        .map(|symbol| d.symbol(symbol))
+                        .collect(),
+                };
+                packet.set_field(d, field, &bits);
+            }
+            _ => {}
+        }
+    }
+    packet
+}
+
+/// Returns the condition that a byte region starts at an offset of the frame or before.
+fn starts_by(d: &Diagrams, region: usize, place: i32) -> Bit {
+    real(d, start_of(region)).at_most(d, &Word::constant(d, place.into()))
+}
+
+/// Returns eight bits as a byte.
+pub(super) fn to_byte(bits: &[Bit], d: &Diagrams) -> Byte {
+    std::array::from_fn(|i| bits.get(i).cloned().unwrap_or_else(|| d.no()))
+}

@@ -1,0 +1,58 @@
+//! Tests that the partition of packets at an element does not matter: streams are equal if their packets
+//! are.
+
+use testkit::chains::{compare, read};
+use verify::equivalence::Verdict;
+
+fn verdict(a: &str, b: &str) -> Verdict {
+    let chain = |body: &str| {
+        format!(
+            "rw :: IPRewriter(pattern 11.0.0.1 - - - 0 0); in :: FromDump(x.pcap); out :: ToDump(y.pcap);
+             in -> Strip(14) -> {body};"
+        )
+    };
+    compare(&read(&chain(a)), &read(&chain(b))).verdict
+}
+
+fn same(a: &str, b: &str) {
+    let verdict = verdict(a, b);
+    assert!(matches!(verdict, Verdict::Equivalent), "{a}\n{b}\n{verdict:?}");
+}
+
+fn not_proven(a: &str, b: &str) {
+    let verdict = verdict(a, b);
+    assert!(!matches!(verdict, Verdict::Equivalent), "{a}\n{b}");
+}
+
+const PLAIN: &str = "MarkIPHeader -> rw -> out";
+
+/// Packets that are separated and merged again upstream of a stateful element, which updates checksums at
+/// offsets that depend on a length that may be too small.
+#[test]
+fn packets_in_parts_are_the_same_packets() {
+    same(PLAIN, "c :: Classifier(0/45, -); c[0] -> m :: MarkIPHeader -> rw -> out; c[1] -> m");
+    same(PLAIN, "MarkIPHeader -> c :: Classifier(9/06, 9/11, -); c[0] -> rw -> out; c[1] -> rw; c[2] -> rw");
+    let twice = "c :: Classifier(0/04%0f, 0/05%0f, -); c[0] -> MarkIPHeader -> rw -> out;
+        c[1] -> m :: MarkIPHeader -> rw; c[2] -> Null -> m";
+    same(PLAIN, twice);
+    same(
+        twice,
+        "MarkIPHeader -> c :: IPClassifier(ip ttl < 9, -); c[0] -> rw; c[1] -> Null -> rw; rw -> out",
+    );
+}
+
+#[test]
+fn other_packets_are_not() {
+    // Some packets do not reach the element, or reach it with another mark, or with another byte.
+    not_proven(PLAIN, "c :: Classifier(0/45, -); c[0] -> m :: MarkIPHeader -> rw -> out; c[1] -> Discard");
+    not_proven(
+        PLAIN,
+        "c :: Classifier(0/44, -); c[0] -> MarkIPHeader(4) -> rw -> out; c[1] -> MarkIPHeader -> rw",
+    );
+    not_proven(
+        PLAIN,
+        "MarkIPHeader -> c :: IPClassifier(ip ttl 77, -); c[0] -> SetIPDSCP(1) -> rw; c[1] -> rw; rw -> out",
+    );
+    // Packets that bypass the element, although it would not have changed them.
+    not_proven(PLAIN, "MarkIPHeader -> c :: IPClassifier(ip ttl 77, -); c[0] -> out; c[1] -> rw -> out");
+}

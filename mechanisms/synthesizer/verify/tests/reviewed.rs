@@ -1,0 +1,387 @@
+//! Regression tests: pairs that a review found to be wrongly called equivalent, each for its own reason.
+
+use testkit::chains::{compare, outputs, read};
+use verify::equivalence::Verdict;
+use verify::example::Example;
+
+#[track_caller]
+fn are_not_equivalent(a: &str, b: &str) {
+    let outcome = compare(&read(a), &read(b));
+    assert!(!matches!(outcome.verdict, Verdict::Equivalent), "{a}\n{b}\n{outcome:?}");
+}
+
+#[track_caller]
+fn are_equivalent(a: &str, b: &str) {
+    let outcome = compare(&read(a), &read(b));
+    assert!(matches!(outcome.verdict, Verdict::Equivalent), "{a}\n{b}\n{outcome:?}");
+}
+
+/// Packets that an element makes may have annotations: an ICMP error has a destination.
+#[test]
+fn made_packets_have_annotations() {
+    let chain = |port: usize| {
+        format!(
+            "FromDump(x) -> CheckIPHeader(14) -> Strip(14) -> ICMPError(10.9.9.9, unreachable)
+             -> r :: StaticIPLookup(10.0.0.0/8 {port}, 0.0.0.0/0 1); r[0] -> out :: ToDump(y); r[1] -> Discard;"
+        )
+    };
+    are_not_equivalent(&chain(0), &chain(1));
+}
+
+/// A source may mark headers at offsets that only the source knows.
+#[test]
+fn sources_mark_headers() {
+    let chain = |protocol: &str| {
+        format!("FromDump(x, FORCE_IP true) -> IPClassifier({protocol}) -> out :: ToDump(y);")
+    };
+    are_not_equivalent(&chain("tcp"), &chain("udp"));
+}
+
+const TCP: &str =
+    "FromDump(x) -> Classifier(14/45 20/0000%3fff 46/50) -> CheckIPHeader(14) -> IPClassifier(tcp) ->";
+
+/// The length and the protocol are part of the pseudo-header that TCP's checksum covers.
+#[test]
+fn transport_checksums_cover_length_and_protocol() {
+    are_not_equivalent(
+        &format!("{TCP} CheckTCPHeader -> StoreData(16, \\<0028>) -> out :: ToDump(y);"),
+        &format!("{TCP} CheckTCPHeader -> StoreData(16, \\<0028>) -> CheckTCPHeader -> out :: ToDump(y);"),
+    );
+    are_not_equivalent(
+        &format!("{TCP} StoreData(16, \\<0028>) -> SetTCPChecksum -> out :: ToDump(y);"),
+        &format!("{TCP} SetTCPChecksum -> StoreData(16, \\<0028>) -> out :: ToDump(y);"),
+    );
+}
+
+/// Packets that start at different offsets may have equal first bytes, but different bytes after them.
+#[test]
+fn shifted_packets_are_different() {
+    let chain = |bytes: usize| {
+        format!(
+            "FromDump(x) -> Classifier(0/000000000000) -> l :: CheckLength(79); l[0] -> Discard;
+             l[1] -> Strip({bytes}) -> Truncate(40, EXTRA_LENGTH false) -> out :: ToDump(y);"
+        )
+    };
+    are_not_equivalent(&chain(1), &chain(2));
+}
+
+/// 0000 and ffff are equal in a sum.
+#[test]
+fn a_wrong_word_may_leave_a_sum_right() {
+    let start = "FromDump(x) -> Classifier(12/0800 14/45) -> MarkIPHeader(14) ->";
+    are_not_equivalent(
+        &format!(
+            "{start} SetIPChecksum -> StoreData(18, \\<0000>) -> CheckIPHeader(14) -> out :: ToDump(y);"
+        ),
+        &format!(
+            "{start} c :: Classifier(18/0000, -); c[1] -> Discard;
+             c[0] -> SetIPChecksum -> CheckIPHeader(14) -> out :: ToDump(y);"
+        ),
+    );
+}
+
+/// A correct checksum and a computed checksum are equal except for the two zeros; that is reported as an
+/// assumption.
+#[test]
+fn the_two_zeros_are_an_assumption() {
+    let outcome = compare(
+        &read("FromDump(x) -> CheckIPHeader(14) -> out :: ToDump(y);"),
+        &read("FromDump(x) -> CheckIPHeader(14) -> SetIPChecksum -> out :: ToDump(y);"),
+    );
+    assert!(matches!(outcome.verdict, Verdict::Equivalent), "{outcome:?}");
+    assert!(outcome.assumptions.iter().any(|text| text.contains("ffff")), "{outcome:?}");
+}
+
+/// An update without changes turns ffff into 0000, which is equal in a sum: with or without the update,
+/// packets are equal except for that. If both chains update, whatever they change, zero has a single
+/// representation.
+#[test]
+fn updates_may_turn_one_zero_into_the_other() {
+    let chain = |elements: &str| {
+        read(&format!(
+            "FromDump(x) -> Classifier(15/00%fc) -> CheckIPHeader(14) -> {elements} out :: ToDump(y);"
+        ))
+    };
+    let says_so = |a: &str, b: &str| {
+        let outcome = compare(&chain(a), &chain(b));
+        assert!(matches!(outcome.verdict, Verdict::Equivalent), "{a}, {b}: {outcome:?}");
+        outcome.assumptions.iter().any(|text| text.contains("ffff"))
+    };
+    assert!(says_so("SetIPDSCP(0) ->", ""));
+    assert!(says_so("SetIPDSCP(0) -> IPPrint(CONTENTS hex) ->", "IPPrint(CONTENTS hex) ->"));
+    assert!(!says_so("SetIPDSCP(1) -> SetIPDSCP(2) ->", "SetIPDSCP(2) ->"));
+    assert!(!says_so("SetIPDSCP(0) ->", "SetIPDSCP(0) -> Null ->"));
+    assert!(!says_so("DecIPTTL -> SetIPDSCP(0) ->", "DecIPTTL ->"));
+    assert!(!says_so("DecIPTTL -> SetIPDSCP(3) ->", "SetIPDSCP(3) -> DecIPTTL ->"));
+    let set = ["SetIPDSCP(3) ->", "StoreIPAddress(10.0.0.1, dst) ->"];
+    assert!(!says_so(&set.concat(), &[set[1], set[0]].concat()));
+
+    // The difference that the assumption ignores does occur.
+    let mut bytes = vec![0; 14];
+    bytes.extend([0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0xff, 0xff, 10, 0, 0, 1, 10, 0, 0, 2]);
+    let rest = wire::checksum::Sum::new().bytes(&bytes[14..24]).bytes(&bytes[26..]).checksum();
+    bytes[18..20].copy_from_slice(&rest.to_be_bytes());
+    let example = Example { bytes, kind: 0, annotations: Vec::new(), depends: Vec::new() };
+    let came = |elements: &str| outputs(&chain(elements), 0, &example);
+    assert!(came("").iter().any(|(_, packets)| packets.len() == 1));
+    assert_ne!(came("SetIPDSCP(0) ->"), came(""));
+    assert_eq!(came("DecIPTTL -> SetIPDSCP(0) ->"), came("DecIPTTL ->"));
+}
+
+#[test]
+fn spaces_in_quotes_are_part_of_an_argument() {
+    let chain = |text: &str| format!("FromDump(x) -> Search(\"{text}\") -> out :: ToDump(y);");
+    are_not_equivalent(&chain("a  b"), &chain("a b"));
+}
+
+#[test]
+fn names_stand_for_what_they_are_given() {
+    let chain = |address: &str| {
+        format!(
+            "AddressInfo(me {address}); FromDump(x) -> CheckIPHeader(14) -> Strip(14)
+             -> ICMPError(me, unreachable) -> out :: ToDump(y);"
+        )
+    };
+    are_not_equivalent(&chain("10.0.0.1"), &chain("10.0.0.9"));
+}
+
+/// Elements that write at offsets that only they know are equal to themselves.
+#[test]
+fn a_router_that_fragments_is_itself() {
+    let router = read(
+        "FromDump(x) -> Strip(14) -> CheckIPHeader -> GetIPAddress(16) -> r :: RadixIPLookup(10.0.0.0/8 0, 0/0 1);
+         r[0] -> IPGWOptions(1.0.0.1) -> DecIPTTL -> IPFragmenter(1500) -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)
+              -> a :: ToDump(y);
+         r[1] -> IPFragmenter(600) -> EtherEncap(0x0800, 2:0:0:0:1:1, 2:0:0:0:1:2) -> b :: ToDump(z);",
+    );
+    let outcome = compare(&router, &router);
+    assert!(matches!(outcome.verdict, Verdict::Equivalent), "{outcome:?}");
+}
+
+/// Packets that are not pulled do not pass.
+#[test]
+fn pullers_choose_what_passes() {
+    let pulled = |scheduler: &str| {
+        format!(
+            "FromDump(x) -> c :: Classifier(12/0800, -); c[0] -> Queue -> [0] p :: {scheduler};
+             c[1] -> Queue -> [1] p -> Unqueue -> out :: ToDump(y);"
+        )
+    };
+    are_not_equivalent(&pulled("StaticPullSwitch(1)"), &pulled("RoundRobinSched"));
+    are_not_equivalent(&pulled("PullSwitch(0)"), &pulled("PullSwitch(1)"));
+    let chain =
+        |arguments: &str| format!("FromDump(x) -> Queue -> Unqueue({arguments}) -> out :: ToDump(y);");
+    are_not_equivalent(&chain("ACTIVE false"), &chain(""));
+    are_not_equivalent(&chain("LIMIT 1"), &chain(""));
+}
+
+/// The output of an element may depend on the input of a packet.
+#[test]
+fn inputs_make_a_difference() {
+    for class in ["EtherSwitch(TIMEOUT 0)", "Hub"] {
+        let chain = |from: usize| {
+            format!(
+                "FromDump(x) -> [{from}] s :: {class}; Idle -> [{}] s; s[0] -> a :: ToDump(y); s[1] -> b :: ToDump(z);",
+                1 - from
+            )
+        };
+        are_not_equivalent(&chain(0), &chain(1));
+    }
+}
+
+/// The data that a checksum covers may contain another maintained checksum.
+#[test]
+fn sums_cover_other_sums() {
+    let start = "FromDump(x) -> Classifier(12/0800 14/45 20/0000 23/11 42/45)";
+    let inner = "-> MarkIPHeader(42) -> SetIPChecksum -> MarkIPHeader(14)";
+    let outer = "-> MarkIPHeader(14) -> SetUDPChecksum";
+    are_not_equivalent(
+        &format!("{start} {outer} {inner} -> out :: ToDump(y);"),
+        &format!("{start} {inner} {outer} -> out :: ToDump(y);"),
+    );
+    let start =
+        "FromDump(x) -> Classifier(12/0800 14/45 20/0000 23/01 42/45) -> MarkIPHeader(14) -> CheckICMPHeader";
+    are_not_equivalent(
+        &format!("{start} {inner} -> out :: ToDump(y);"),
+        &format!("{start} {inner} -> CheckICMPHeader -> out :: ToDump(y);"),
+    );
+    // Two checksums in the same bytes.
+    let start = "FromDump(x) -> Classifier(24/45000024 30/0000 33/11 40/45000014 48/0010)";
+    let (one, two) = ("-> MarkIPHeader(40) -> SetIPChecksum", "-> MarkIPHeader(24) -> SetUDPChecksum");
+    are_not_equivalent(
+        &format!("{start} {one} {two} -> out :: ToDump(y);"),
+        &format!("{start} {two} {one} -> out :: ToDump(y);"),
+    );
+    let start =
+        "FromDump(x) -> Classifier(14/45 16/0030 20/0000 23/01 26/45) -> CheckLength(62) -> CheckIPHeader(14)
+         -> CheckICMPHeader -> MarkIPHeader(26) -> SetIPChecksum -> MarkIPHeader(14)";
+    are_not_equivalent(
+        &format!("{start} -> out :: ToDump(y);"),
+        &format!("{start} -> CheckICMPHeader -> out :: ToDump(y);"),
+    );
+}
+
+/// A checksum accounts for the data it was computed over.
+#[test]
+fn sums_remember_what_they_were_computed_over() {
+    let start = "FromDump(x) -> Classifier(12/0800 14/45) -> l :: CheckLength(33); l[0] -> Discard; l[1]";
+    let end =
+        "-> StoreData(14, \\<45000014>) -> MarkIPHeader(14) -> SetIPChecksum -> Strip(24) -> Truncate(2)
+         -> out :: ToDump(y);";
+    are_not_equivalent(&format!("{start} -> RandomBitErrors(0.5) {end}"), &format!("{start} {end}"));
+    let chain = |options: &str| {
+        format!(
+            "FromDump(x) -> Classifier(12/0800 14/46) -> l :: CheckLength(37); l[0] -> Discard;
+             l[1] -> MarkIPHeader(14) -> StoreData(34, \\<{options}>) -> SetIPChecksum -> StoreData(14, \\<45>)
+             -> StoreData(34, \\<0000>) -> out :: ToDump(y);"
+        )
+    };
+    are_not_equivalent(&chain("1111"), &chain("2222"));
+}
+
+/// Elements with inputs may emit packets of their own.
+#[test]
+fn sources_may_have_inputs() {
+    let chain = |bytes: usize| {
+        format!(
+            "s :: ICMPPingSource(1.0.0.1, 1.0.0.2, LIMIT 2) -> t :: Tee; t[0] -> CheckIPHeader -> ICMPPingResponder -> s;
+             t[1] -> Strip({bytes}) -> out :: ToDump(y);"
+        )
+    };
+    are_not_equivalent(&chain(1), &chain(2));
+}
+
+/// Each of several equal elements is paired with one counterpart.
+#[test]
+fn each_made_packet_has_one_counterpart() {
+    let start = "FromDump(x) -> CheckIPHeader(14) -> Strip(14) -> t :: Tee(2);";
+    are_not_equivalent(
+        &format!(
+            "{start} t[0] -> ICMPError(1.1.1.1, unreachable) -> out :: ToDump(y);
+             t[1] -> ICMPError(1.1.1.1, unreachable) -> out;"
+        ),
+        &format!(
+            "{start} t[0] -> a :: ICMPError(1.1.1.1, unreachable) -> out :: ToDump(y);
+             t[1] -> b :: ICMPError(1.1.1.1, unreachable) -> Discard;"
+        ),
+    );
+}
+
+/// The order of copies matters for a stateful element.
+#[test]
+fn copies_come_in_an_order() {
+    let chain = |first: usize| {
+        format!(
+            "FromDump(x) -> t :: Tee; t[{first}] -> r :: NumberPacket(40);
+             t[{}] -> StoreData(0, \\<00>) -> r -> out :: ToDump(y);",
+            1 - first
+        )
+    };
+    are_not_equivalent(&chain(0), &chain(1));
+    let same = read(&chain(0));
+    let outcome = compare(&same, &same);
+    assert!(matches!(outcome.verdict, Verdict::Equivalent), "{outcome:?}");
+}
+
+/// Elements that call handlers change switches.
+#[test]
+fn calls_turn_switches() {
+    let chain = |count: usize| {
+        format!(
+            "FromDump(x) -> Counter(COUNT_CALL {count} sw.switch 1) -> sw :: Switch(0); sw[0] -> out :: ToDump(y);
+             sw[1] -> Discard;"
+        )
+    };
+    are_not_equivalent(&chain(2), &chain(5));
+}
+
+/// A difference in drop reasons must be confirmed by a run.
+#[test]
+fn reasons_are_run_too() {
+    let start = "FromDump(x) -> CheckIPHeader(14) -> c :: Classifier(14/45 20/0000%3fff 23/11 34/0035, -); c[1] -> Discard;";
+    let a = format!("{start} c[0] -> IPFilter(deny not src udp port 53, allow all) -> out :: ToDump(y);");
+    let b = format!(
+        "{start} c[0] -> f :: IPClassifier(src udp port 53, -) -> out :: ToDump(y); f[1] -> Discard;"
+    );
+    let options = verify::equivalence::Options { reasons: true, ..Default::default() };
+    let outcome = testkit::chains::compare_with(options, &read(&a), &read(&b));
+    assert!(!matches!(outcome.verdict, Verdict::Different(_)), "{outcome:?}");
+}
+
+/// An exit that reads headers depends on their marks.
+#[test]
+fn exits_may_see_marks() {
+    let chain = |place: usize| {
+        format!("FromDump(x) -> MarkIPHeader({place}) -> out :: ToIPSummaryDump(y, FIELDS ip_src ip_dst);")
+    };
+    are_not_equivalent(&chain(14), &chain(18));
+}
+
+/// The input of a packet decides the output.
+#[test]
+fn switches_that_learn_nothing_send_elsewhere() {
+    for (class, ports) in
+        [("EtherSwitch(TIMEOUT 0)", 2), ("EtherSwitch(TIMEOUT 0)", 3), ("Hub", 3), ("Hub", 4)]
+    {
+        let chain = |input: usize| {
+            let idle =
+                (0..ports).filter(|&other| other != input).map(|other| format!("Idle -> [{other}] s;"));
+            let out = (0..ports).map(|output| format!("s[{output}] -> o{output} :: ToDump(y{output});"));
+            let more: String = idle.chain(out).collect();
+            format!("s :: {class}; FromDump(x) -> [{input}] s; {more}")
+        };
+        for (a, b) in (0..ports).flat_map(|a| (0..a).map(move |b| (a, b))) {
+            are_not_equivalent(&chain(a), &chain(b));
+        }
+        let outcome = compare(&read(&chain(0)), &read(&chain(0)));
+        assert!(matches!(outcome.verdict, Verdict::Equivalent), "{class} {ports}: {outcome:?}");
+    }
+    // A hub of which all outputs but one are dropped equals a wire.
+    are_equivalent(
+        "FromDump(x) -> h :: Hub; Idle -> [1] h; Idle -> [2] h;
+         h[0] -> Discard; h[1] -> out :: ToDump(y); h[2] -> Discard;",
+        "FromDump(x) -> out :: ToDump(y);",
+    );
+}
+
+const EXTENSIONS: &str =
+    "FromDump(x) -> Classifier(12/86dd) -> Strip(14) -> CheckIP6Header(PROCESS_EH true) ->";
+
+/// A header at an offset that only the element knows is equally unknown in both chains.
+#[test]
+fn headers_somewhere_are_in_the_same_place() {
+    let chain = |first: &str, second: &str| {
+        format!(
+            "{EXTENSIONS} DecIP6HLIM -> c :: Classifier({first}, {second}, -); c[0] -> out :: ToDump(y);
+             c[1] -> out; c[2] -> SetIP6DSCP(10) -> out;"
+        )
+    };
+    are_equivalent(&chain("24/20", "24/30"), &chain("24/30", "24/20"));
+    are_not_equivalent(&chain("24/20", "24/30"), &chain("24/20", "24/31"));
+}
+
+/// The bytes of such a header also have names in the frame.
+#[test]
+fn headers_somewhere_may_be_what_is_asked_about() {
+    let mirrored =
+        |before: &str, behind: &str| format!("{EXTENSIONS} {before} IP6Mirror -> {behind} out :: ToDump(y);");
+    for element in ["Classifier(40/0050)", "StoreData(40, \\<0050>)"] {
+        are_not_equivalent(&mirrored(&format!("{element} ->"), ""), &mirrored("", &format!("{element} ->")));
+    }
+    are_not_equivalent(&mirrored("", ""), &mirrored("", "").replace("PROCESS_EH true", ""));
+}
+
+/// An update of a wrong checksum leaves it wrong.
+#[test]
+fn updates_do_not_mend_a_checksum() {
+    let start = "FromDump(x) -> CheckIPHeader(14) -> StoreData(22, \\<0303>) ->";
+    let wrong = format!("{start} DecIPTTL -> out :: ToDump(y);");
+    are_not_equivalent(&wrong, &wrong.replace("DecIPTTL", "DecIPTTL -> SetIPChecksum"));
+    are_not_equivalent(&wrong, &wrong.replace("DecIPTTL", "DecIPTTL -> CheckIPHeader(14)"));
+    // Between two updates, too.
+    let between = wrong.replace("StoreData", "DecIPTTL -> StoreData");
+    are_not_equivalent(&between, &between.replace("-> out", "-> SetIPChecksum -> out"));
+    are_equivalent(&between, &between.replace("-> out", "-> Counter -> out"));
+    let mended = between.replace("-> out", "-> SetIPChecksum -> out");
+    are_equivalent(&mended, &mended.replace("-> out", "-> CheckIPHeader(14) -> out"));
+}
