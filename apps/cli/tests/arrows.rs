@@ -77,7 +77,10 @@ fn forbidden(from: &Manifest, to: &str, kind: Kind, mechanisms: &BTreeSet<&str>)
         return None;
     }
     // Tests of the compiler run and prove the programs that it makes.
-    if kind == Kind::Test && from.folder == "mechanisms/synthesizer" && ["runtime", "verify", "flow"].contains(&to) {
+    if kind == Kind::Test
+        && from.folder == "mechanisms/synthesizer"
+        && ["runtime", "verify", "flow"].contains(&to)
+    {
         return None;
     }
     let application = !from.folder.starts_with("crates/") && !from.folder.starts_with("mechanisms/");

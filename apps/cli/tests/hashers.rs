@@ -15,7 +15,7 @@ const ALLOWED: [(&str, &str); 9] = [
     ("crates/nf/src/five_tuple.rs", "gets the seed of the run"),
     ("crates/nf/src/nat/store.rs", "gets the seed of the run"),
     ("mechanisms/juggler/src/lib.rs", "the seed that the user has chosen"),
-    ("mechanisms/synthesizer/runtime/src/flows/mod.rs", "gets the seed of the run"),
+    ("mechanisms/synthesizer/runtime/src/flow_cache/mod.rs", "gets the seed of the run"),
     ("mechanisms/synthesizer/program/src/chain.rs", "configurations, not packets"),
 ];
 /// The ways in which a source gets the seed of the run.

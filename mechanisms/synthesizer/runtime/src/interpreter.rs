@@ -11,7 +11,7 @@ use foldhash::fast::RandomState;
 use packet::BATCH_CAPACITY;
 
 use crate::computed::{Computed, Plain, Total, is_right};
-use crate::flows::{Flows, Known, Used};
+use crate::flow_cache::{FlowCache, KnownFlow, Used};
 use crate::groups::Groups;
 use crate::operation::Operation;
 use crate::trail::{Found, Trails};
@@ -23,7 +23,7 @@ use program::{Exit, Next, Node, Program};
 const MOST_NODES: usize = 1 << 20;
 
 /// A program that is ready to run.
-pub struct Runner {
+pub struct Interpreter {
     layout: [Option<isize>; 3],
     needs_link: bool,
     is_certain: bool,
@@ -144,15 +144,15 @@ impl Default for Scratch {
     }
 }
 
-impl Runner {
+impl Interpreter {
     /// Compiles a program. `is_seen` returns true if an annotation byte is read downstream of an output.
     ///
     /// # Errors
     /// If the program is not valid ([`program::validate`]).
-    pub fn new(program: &Program, is_seen: &dyn Fn(usize, u8) -> bool) -> Result<Runner, String> {
+    pub fn new(program: &Program, is_seen: &dyn Fn(usize, u8) -> bool) -> Result<Interpreter, String> {
         program::validate(program)?;
         jit::prepare(program.machine_code);
-        let mut runner = Runner {
+        let mut runner = Interpreter {
             layout: program.layout.map(|place| place.map(|place| place as isize)),
             needs_link: program.needs_link,
             is_certain: program.is_certain,
@@ -224,7 +224,7 @@ impl Runner {
 
     /// Finds the class of each packet, and the rules of lists that matched. `flows` has the residual
     /// programs of known flows.
-    pub fn classify(&self, packets: &[Packet], flows: Option<&Flows>, scratch: &mut Scratch) {
+    pub fn classify(&self, packets: &[Packet], flows: Option<&FlowCache>, scratch: &mut Scratch) {
         let Scratch { classes, waiting, answers, trails, held, .. } = scratch;
         classes.clear();
         classes.resize(packets.len(), OTHERWISE);
@@ -238,10 +238,10 @@ impl Runner {
                 trails.begin(0, self.start).extend(laid_out.map(|(_, place)| place));
             }
             Some(flows) => {
-                for ((packet, place), gist) in places.zip(flows.gists()) {
+                for ((packet, place), row_head) in places.zip(flows.row_heads()) {
                     // A packet with a key has the program's layout.
-                    match flows.start(gist.rest()) {
-                        Some(at) => trails.add(gist.rest() + 1, at, place),
+                    match flows.start(row_head.rest()) {
+                        Some(at) => trails.add(row_head.rest() + 1, at, place),
                         None if self.is_laid_out(packet) => trails.add(0, self.start, place),
                         None => {}
                     }
@@ -310,7 +310,7 @@ impl Runner {
     pub(super) fn class_of(
         &self,
         packet: &Packet,
-        known: Option<Known<'_>>,
+        known: Option<KnownFlow<'_>>,
         hold: &mut impl FnMut(u32, u32),
     ) -> u32 {
         let mut next = known.map_or(self.start, |known| known.start());
@@ -345,7 +345,7 @@ impl Runner {
         &self,
         mut next: Next,
         packet: &Packet,
-        known: Option<Known<'_>>,
+        known: Option<KnownFlow<'_>>,
         hold: &mut impl FnMut(u32, u32),
     ) -> Result<u32, u32> {
         let data = packet.data();
@@ -511,7 +511,7 @@ impl Runner {
 
 /// Calls `hold` for the rule of a list that matches all packets of a flow.
 #[inline]
-pub(super) fn count(known: Option<Known<'_>>, list: u32, hold: &mut impl FnMut(u32, u32)) {
+pub(super) fn count(known: Option<KnownFlow<'_>>, list: u32, hold: &mut impl FnMut(u32, u32)) {
     if let Some(rule) = known.and_then(|known| known.rule_of(list)) {
         hold(list, rule);
     }

@@ -2,7 +2,7 @@
 //!
 //! - [`interpreter`]: the classes of a batch of packets, by questions and rule lists; `trail.rs` tests
 //!   frequent paths as a whole
-//! - [`flows`]: the flow cache: leased flows and their values, and the residual programs of known flows
+//! - [`flow_cache`]: the flow cache: leased flows and their values, and the residual programs of known flows
 //! - [`operation`]: the operation of a class on its packets; `lane.rs` writes eight bytes at a time
 //! - [`synthesized`]: the element that runs a program
 //! - [`balance`]: the decision if a program saves more than it costs
@@ -11,7 +11,7 @@
 
 pub mod balance;
 mod computed;
-pub mod flows;
+pub mod flow_cache;
 pub mod groups;
 pub mod interpreter;
 mod lane;

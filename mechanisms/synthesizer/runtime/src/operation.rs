@@ -9,7 +9,7 @@ use wire::LinkType;
 use wire::checksum::{Delta, Sum as OnesSum};
 
 use crate::computed::Total;
-use crate::flows::{Flows, NO_ROW};
+use crate::flow_cache::{FlowCache, NO_ROW};
 use crate::lane::{Gathered, Lanes, gather, word_mut};
 use jit::{Later, ROW, Writes};
 use program::location::{IPV4, IPV4_SUM, Location};
@@ -205,7 +205,7 @@ impl Operation {
         &self,
         packets: &mut [Packet],
         places: &mut Vec<u8>,
-        flows: Option<&Flows>,
+        flows: Option<&FlowCache>,
         now: Timestamp,
         refused: &mut Vec<u8>,
     ) -> u64 {

@@ -62,9 +62,9 @@ use element::{
 };
 
 use crate::balance::Balance;
-use crate::flows::Flows;
+use crate::flow_cache::FlowCache;
 use crate::groups::Groups;
-use crate::interpreter::{OTHERWISE, Runner, Scratch};
+use crate::interpreter::{Interpreter, OTHERWISE, Scratch};
 use crate::leaving::Leaving;
 use program::{Exit, Program, Step, cost, declare, text};
 
@@ -208,8 +208,8 @@ struct Synthesized {
     saved: Vec<i64>,
     balance: Balance,
     fallback: Fallback,
-    runner: Option<Runner>,
-    flows: Option<Flows>,
+    runner: Option<Interpreter>,
+    flows: Option<FlowCache>,
     /// The elements that packets bypass, where they are in the graph.
     elements: Vec<Option<ElementId>>,
     /// True if all these elements are in the graph, so that elements count the packets they drop.
@@ -248,7 +248,7 @@ impl Synthesized {
     /// Computes the number of instructions that each class saves.
     fn weigh(&mut self) {
         let program = &self.program;
-        let without = self.flows.as_ref().and_then(Flows::saved_without);
+        let without = self.flows.as_ref().and_then(FlowCache::saved_without);
         self.fallback = if without.is_some() { Fallback::Program } else { Fallback::Elements };
         let saved = |class| {
             let saved = cost::saved(program, class);
@@ -305,14 +305,14 @@ impl Element for Synthesized {
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let is_seen = |output, byte| cx.annotation_seen(output, byte);
-        self.runner = Some(Runner::new(&self.program, &is_seen)?);
+        self.runner = Some(Interpreter::new(&self.program, &is_seen)?);
         let lessor = |step: &Step| {
             let element = self.elements.get(step.element as usize).copied().flatten()?;
             Some(cx.service::<Leasing>(element)?.0.clone())
         };
         // If an element is missing, nothing is leased: packets go to whatever is in its place.
         let lessors = self.program.steps.iter().map(lessor).collect::<Option<Vec<_>>>().unwrap_or_default();
-        self.flows = Flows::new(&self.program, lessors, cx.hash_seed());
+        self.flows = FlowCache::new(&self.program, lessors, cx.hash_seed());
         // Without the elements there is no alternative to the program.
         let is_only_way = !self.tells || self.elements.is_empty();
         self.balance = Balance::new(self.program.always || is_only_way, cx.hash_seed());
@@ -410,10 +410,10 @@ impl Element for Synthesized {
             return Ok((!self.balance.pays()).to_string());
         }
         if name == "flows" {
-            return Ok(self.flows.as_ref().map_or(0, Flows::leased).to_string());
+            return Ok(self.flows.as_ref().map_or(0, FlowCache::leased).to_string());
         }
         if name == "remembered" {
-            return Ok(self.flows.as_ref().map_or(0, Flows::remembered).to_string());
+            return Ok(self.flows.as_ref().map_or(0, FlowCache::remembered).to_string());
         }
         let mut lines = String::new();
         let counts = self.passed.iter().zip(&self.counts);

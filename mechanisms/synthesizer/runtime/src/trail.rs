@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use element::Packet;
 use packet::BATCH_CAPACITY;
 
-use crate::flows::Flows;
-use crate::interpreter::{Ask, Compiled, Runner, count};
+use crate::flow_cache::FlowCache;
+use crate::interpreter::{Ask, Compiled, Interpreter, count};
 use jit::{Check, Conditions, Exactly, Later};
 use program::Next;
 use program::machine_code::MachineCode;
@@ -84,7 +84,7 @@ impl Trail {
 
     /// Sets a number in `leave` for each of some packets of a batch: zero if the packet is on the trail.
     /// Each condition is tested for all packets before the next condition.
-    fn leave(&self, runner: &Runner, packets: &[Packet], places: &[u8], leave: &mut [u64]) {
+    fn leave(&self, runner: &Interpreter, packets: &[Packet], places: &[u8], leave: &mut [u64]) {
         let of = |place: &u8| &packets[usize::from(*place)];
         if let Some(conditions) = self.conditions.get() {
             for (leaves, place) in leave.iter_mut().zip(places) {
@@ -179,7 +179,7 @@ impl Default for Trails {
 /// The results for a batch.
 pub(super) struct Found<'f> {
     pub(super) packets: &'f [Packet],
-    pub(super) flows: Option<&'f Flows>,
+    pub(super) flows: Option<&'f FlowCache>,
     /// The class of each packet.
     pub(super) classes: &'f mut [u32],
     /// The packets that wait at a list of rules, with the node of the list.
@@ -190,7 +190,7 @@ pub(super) struct Found<'f> {
 
 impl Found<'_> {
     /// Asks a packet question by question, up to its class or a list of rules.
-    fn follow(&mut self, runner: &Runner, from: Next, place: u8) {
+    fn follow(&mut self, runner: &Interpreter, from: Next, place: u8) {
         let known = self.flows.and_then(|flows| flows.known(place.into()));
         let held = &mut *self.held;
         let mut hold = |list, rule| held.push((place, list, rule));
@@ -203,7 +203,7 @@ impl Found<'_> {
     /// Takes a packet to the end of a trail, unless it leaves the trail. Returns true if it leaves the
     /// trail.
     #[inline(always)]
-    fn arrive_unless(&mut self, leaves: bool, runner: &Runner, trail: &Trail, place: u8) -> bool {
+    fn arrive_unless(&mut self, leaves: bool, runner: &Interpreter, trail: &Trail, place: u8) -> bool {
         if leaves {
             return true;
         }
@@ -262,7 +262,7 @@ impl Trails {
     }
 
     /// Finds the classes of the packets that were added, or the lists that they wait at.
-    pub(super) fn follow(&mut self, runner: &Runner, found: &mut Found<'_>) {
+    pub(super) fn follow(&mut self, runner: &Interpreter, found: &mut Found<'_>) {
         for (at, place) in self.elsewhere.drain(..) {
             found.follow(runner, at, place);
         }
@@ -274,7 +274,7 @@ impl Trails {
 
 impl Start {
     /// Tests the packets of the batch against each trail, then asks the rest question by question.
-    fn follow(&mut self, runner: &Runner, found: &mut Found<'_>, leave: &mut [u64]) {
+    fn follow(&mut self, runner: &Interpreter, found: &mut Found<'_>, leave: &mut [u64]) {
         let Start { at, trails, here, .. } = self;
         self.packets += here.len() as u32;
         for trail in trails {
@@ -339,7 +339,7 @@ impl Start {
 
     /// Records the path of a packet as a trail, up to the first question that trails cannot test.
     #[cold]
-    fn lay(&mut self, runner: &Runner, packet: &Packet) {
+    fn lay(&mut self, runner: &Interpreter, packet: &Packet) {
         self.astray = 0;
         self.patience = self.patience.max(PATIENCE);
         let mut laid = Laid::default();
@@ -386,7 +386,7 @@ impl Default for Laid {
 impl Laid {
     /// Adds a question to the trail, with the packet's answer. Returns the destination of the answer;
     /// `None` if the trail has to end before this question.
-    fn pass(&mut self, runner: &Runner, node: &Compiled, data: &[u8], packet: &Packet) -> Option<Next> {
+    fn pass(&mut self, runner: &Interpreter, node: &Compiled, data: &[u8], packet: &Packet) -> Option<Next> {
         if let Ask::Counted(list) = node.ask {
             self.counted.push(list);
             return Some(runner.parts(node).1[0]);

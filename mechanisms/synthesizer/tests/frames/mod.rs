@@ -7,7 +7,7 @@ use packet::{Annotations, Pool};
 use program::machine_code::MachineCode;
 use program::question::Question;
 use program::{Exit, List, Program};
-use runtime::interpreter::{OTHERWISE, Runner, Scratch};
+use runtime::interpreter::{Interpreter, OTHERWISE, Scratch};
 use wire::checksum::Sum;
 
 const NETWORK: usize = 14;
@@ -176,7 +176,7 @@ pub(crate) fn damage(frame: &mut Vec<u8>, random: &mut fastrand::Rng) {
 /// A program that is run on frames one by one.
 pub(crate) struct Machine {
     pool: Pool,
-    runner: Runner,
+    runner: Interpreter,
     program: Program,
     scratch: Scratch,
 }
@@ -194,7 +194,7 @@ pub(crate) struct Fate {
 impl Machine {
     pub(crate) fn new(program: Program) -> Machine {
         let program = Program { machine_code: MachineCode::Now, ..program };
-        let runner = Runner::new(&program, &|_, _| true).unwrap();
+        let runner = Interpreter::new(&program, &|_, _| true).unwrap();
         Machine { pool: Pool::new(64 << 20).unwrap(), runner, program, scratch: Scratch::default() }
     }
 

@@ -23,9 +23,9 @@
 
 mod doorkeeper;
 mod key;
-mod rest;
+mod leasing;
+mod residual;
 mod row;
-mod take;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,12 +38,12 @@ use jit::ROW;
 use packet::BATCH_CAPACITY;
 use zerocopy::IntoBytes;
 
-use crate::interpreter::{Runner, Scratch};
+use crate::interpreter::{Interpreter, Scratch};
 use doorkeeper::Doorkeeper;
 use key::{addresses_of, has_ports, is_between, is_constant, key_of, network_of};
 use program::question::{Leased, Question};
 use program::{Class, Exit, Next, Passed, Program, cost};
-use rest::Rests;
+use residual::Residuals;
 pub use row::Used;
 
 /// The maximum number of flows. The system provides memory for a flow when it is first used, so the table
@@ -70,11 +70,11 @@ const IDLE: Timestamp = Timestamp(5_000_000_000);
 
 /// The maximum number of different residual programs. If more are needed, all flows are removed and
 /// inserted again.
-const MOST_RESTS: usize = u16::MAX as usize;
+const MOST_RESIDUALS: usize = u16::MAX as usize;
 
 /// The residual program for packets of a flow.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Rest {
+pub struct Residual {
     /// The first question or class.
     start: Next,
     /// The first list that was evaluated on insertion. Its matching rule is stored with the flow, so that
@@ -118,26 +118,27 @@ fn row_of(table: &FlowTable<MappedKey>, found: Option<FlowId>) -> Option<&[u8; R
 /// The head of a flow's row: the number of the residual program (16 bits), and the matching rule of the
 /// program's first list (16 bits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gist(u32);
+pub struct RowHead(u32);
 
-impl Gist {
-    /// The gist of an unknown flow.
-    const UNKNOWN: Gist = Gist(u32::MAX);
+impl RowHead {
+    /// The row head of an unknown flow.
+    const UNKNOWN: RowHead = RowHead(u32::MAX);
 
-    /// Packs the number of a residual program, which is below [`MOST_RESTS`], and a rule.
-    fn new(rest: usize, rule: u16) -> Gist {
-        Gist(rest as u32 | u32::from(rule) << 16)
+    /// Packs the number of a residual program, which is below [`MOST_RESIDUALS`], and a rule.
+    fn new(rest: usize, rule: u16) -> RowHead {
+        RowHead(rest as u32 | u32::from(rule) << 16)
     }
 
     #[inline]
-    fn of(row: Option<&[u8; ROW]>) -> Gist {
-        row.and_then(|row| row.first_chunk()).map_or(Gist::UNKNOWN, |first| Gist(u32::from_ne_bytes(*first)))
+    fn of(row: Option<&[u8; ROW]>) -> RowHead {
+        row.and_then(|row| row.first_chunk())
+            .map_or(RowHead::UNKNOWN, |first| RowHead(u32::from_ne_bytes(*first)))
     }
 
     /// Returns the number of the residual program. For an unknown flow, no program has this number.
     #[inline]
     pub fn rest(self) -> usize {
-        self.0 as usize & MOST_RESTS
+        self.0 as usize & MOST_RESIDUALS
     }
 
     #[inline]
@@ -153,21 +154,21 @@ type Fate = u32;
 /// The usual fates for packets with one residual program: those packets need nothing but a record that
 /// their flow was seen. A fate is usual if its masked bits are equal to `bits`.
 #[derive(Clone, Copy, Debug)]
-struct Usual {
+struct UsualResult {
     mask: Fate,
     bits: Fate,
 }
 
-impl Usual {
+impl UsualResult {
     /// Returns the usual fates. If all elements know the flow by its key, a cached flow has all fates
     /// except waiting, and a leased flow has the end of its lease. If elements know the flow by another
     /// key, no fate is usual.
-    fn of(rest: &Rest, ends: &[End]) -> Usual {
+    fn of(rest: &Residual, ends: &[End]) -> UsualResult {
         let fate = rest.end.and_then(|leased| fate_of(&leased, ends, false));
         match (rest.has_ports, rest.end, fate) {
-            (true, None, _) => Usual { mask: 1, bits: 0 },
-            (true, Some(_), Some(fate)) => Usual { mask: !1, bits: fate },
-            _ => Usual { mask: 0, bits: 1 },
+            (true, None, _) => UsualResult { mask: 1, bits: 0 },
+            (true, Some(_), Some(fate)) => UsualResult { mask: !1, bits: fate },
+            _ => UsualResult { mask: 0, bits: 1 },
         }
     }
 
@@ -185,13 +186,13 @@ fn fate_of(end: &End, ends: &[End], waits: bool) -> Option<Fate> {
 
 /// The knowledge about a flow.
 #[derive(Clone, Copy, Debug)]
-pub struct Known<'f> {
-    rest: &'f Rest,
+pub struct KnownFlow<'f> {
+    rest: &'f Residual,
     /// The matching rule of the first list.
     rule: u32,
 }
 
-impl Known<'_> {
+impl KnownFlow<'_> {
     /// Returns the first question or class of the residual program.
     #[inline]
     pub fn start(&self) -> Next {
@@ -209,7 +210,7 @@ impl Known<'_> {
 }
 
 /// The flow cache.
-pub struct Flows {
+pub struct FlowCache {
     program: Arc<Program>,
     /// By step: the element that leases flows. The vector is empty if elements are missing in the graph;
     /// then no flow is leased.
@@ -231,16 +232,16 @@ pub struct Flows {
     table: FlowTable<MappedKey>,
     leases: Arc<Leases>,
     /// By index in the table: the lease of the flow.
-    held: Vec<Option<Held>>,
+    held: Vec<Option<LeasedFlow>>,
     /// The number of flows in the table that are leased.
     leased: usize,
     /// The residual programs.
-    rests: Vec<Rest>,
+    rests: Vec<Residual>,
     /// The number of each residual program.
-    numbers: HashMap<Rest, usize, RandomState>,
+    numbers: HashMap<Residual, usize, RandomState>,
     /// By residual program: the usual fates.
-    usual: Vec<Usual>,
-    makes: Rests,
+    usual: Vec<UsualResult>,
+    makes: Residuals,
     /// The time at which the elements next have work to do on leased flows.
     next_catch_up: Timestamp,
     /// The number of flows that the next batch tries to lease.
@@ -253,8 +254,8 @@ pub struct Flows {
     hashes: Vec<u32>,
     /// By packet of the batch: the flow that was found.
     found: Vec<Option<FlowId>>,
-    /// By packet of the batch: the gist of the flow.
-    gists: Vec<Gist>,
+    /// By packet of the batch: the row head of the flow.
+    row_heads: Vec<RowHead>,
     /// The flows of the batch of which a packet has to go to an element.
     slow: Vec<FlowId>,
     /// The addresses of packets of the batch whose flow elements may know by another key: fragments, packets
@@ -270,17 +271,17 @@ pub struct Flows {
 }
 
 /// A leased flow.
-struct Held {
+struct LeasedFlow {
     id: FlowId,
     /// The steps, each with the handle of the flow in its element.
     steps: Vec<(u16, u64)>,
 }
 
-impl Flows {
+impl FlowCache {
     /// Makes the flow cache of a program. `lessors` has the element of each step; if it is empty, no flow
     /// is leased. Returns `None` if the cache could save nothing, if the packets' IPv4 headers are not at a
     /// common offset, or if memory is exhausted.
-    pub fn new(program: &Arc<Program>, lessors: Vec<Arc<dyn Lessor>>, seed: u64) -> Option<Flows> {
+    pub fn new(program: &Arc<Program>, lessors: Vec<Arc<dyn Lessor>>, seed: u64) -> Option<FlowCache> {
         let network = network_of(program)?;
         let used = Used::new(program);
         // Packets that reach a later step belong to a leased flow.
@@ -312,7 +313,7 @@ impl Flows {
         let ends: Vec<End> = program.classes.iter().map(end).collect();
         let fates = ends.iter().zip(&waiting).map(|(end, waits)| fate_of(end, &ends, *waits));
         let fates = fates.collect::<Option<_>>()?;
-        Some(Flows {
+        Some(FlowCache {
             ends,
             waiting,
             fates,
@@ -330,14 +331,14 @@ impl Flows {
             rests: Vec::new(),
             numbers: HashMap::default(),
             usual: Vec::new(),
-            makes: Rests::default(),
+            makes: Residuals::default(),
             next_catch_up: Timestamp(i64::MIN),
             tries: MOST_TRIES,
             idle: 0,
             keys: Vec::with_capacity(BATCH_CAPACITY),
             hashes: Vec::with_capacity(BATCH_CAPACITY),
             found: Vec::with_capacity(BATCH_CAPACITY),
-            gists: Vec::with_capacity(BATCH_CAPACITY),
+            row_heads: Vec::with_capacity(BATCH_CAPACITY),
             slow: Vec::with_capacity(BATCH_CAPACITY),
             odd: Vec::with_capacity(BATCH_CAPACITY),
             misfits: Vec::with_capacity(BATCH_CAPACITY),
@@ -357,7 +358,7 @@ impl Flows {
     }
 
     /// Finds the flows of the packets of a batch.
-    pub fn find(&mut self, runner: &mut Runner, packets: &[Packet], now: Timestamp) {
+    pub fn find(&mut self, runner: &mut Interpreter, packets: &[Packet], now: Timestamp) {
         if now >= self.next_catch_up {
             self.next_catch_up =
                 self.lessors.iter().map(|lessor| lessor.catch_up(now)).min().unwrap_or(Timestamp(i64::MAX));
@@ -369,7 +370,7 @@ impl Flows {
             self.clear_up(runner);
         }
         self.table.expire(now, IDLE, packets.len(), |_, _| {});
-        let Flows { keys, hashes, found, gists, table, hasher, network, .. } = self;
+        let FlowCache { keys, hashes, found, row_heads, table, hasher, network, .. } = self;
         let key = |packet: &Packet| match runner.is_laid_out(packet) {
             true => key_of(packet, *network).unwrap_or(EndsKey::NONE),
             false => EndsKey::NONE,
@@ -381,21 +382,21 @@ impl Flows {
         found.clear();
         found.resize(packets.len(), None);
         table.lookup_batch(keys, hashes, found);
-        gists.clear();
-        gists.extend(found.iter().map(|found| Gist::of(row_of(table, *found))));
+        row_heads.clear();
+        row_heads.extend(found.iter().map(|found| RowHead::of(row_of(table, *found))));
     }
 
-    /// Returns the gists of the flows, by packet of the batch.
+    /// Returns the row heads of the flows, by packet of the batch.
     #[inline]
-    pub fn gists(&self) -> &[Gist] {
-        &self.gists
+    pub fn row_heads(&self) -> &[RowHead] {
+        &self.row_heads
     }
 
     /// Returns the knowledge about the flow of a packet of the batch.
     #[inline]
-    pub fn known(&self, place: usize) -> Option<Known<'_>> {
-        let gist = self.gists.get(place)?;
-        Some(Known { rest: self.rests.get(gist.rest())?, rule: gist.rule() })
+    pub fn known(&self, place: usize) -> Option<KnownFlow<'_>> {
+        let row_head = self.row_heads.get(place)?;
+        Some(KnownFlow { rest: self.rests.get(row_head.rest())?, rule: row_head.rule() })
     }
 
     /// Returns the start of a residual program, if there is a program with this number. Most flows share
@@ -405,7 +406,7 @@ impl Flows {
         self.rests.get(rest).map(|rest| rest.start)
     }
 
-    /// Returns the row of the flow of a packet of the batch: its gist, then its values.
+    /// Returns the row of the flow of a packet of the batch: its row head, then its values.
     #[inline]
     pub fn row(&self, place: usize) -> &[u8; ROW] {
         row_of(&self.table, self.found.get(place).copied().flatten()).unwrap_or(NO_ROW)
@@ -426,7 +427,7 @@ impl Flows {
     /// sample, also inserts flows that last. Returns the number of list look-ups that were saved.
     pub fn settle(
         &mut self,
-        runner: &mut Runner,
+        runner: &mut Interpreter,
         packets: &[Packet],
         scratch: &mut Scratch,
         now: Timestamp,
@@ -462,7 +463,7 @@ impl Flows {
             let waits = self.waiting.get(class) == Some(&true);
             let is_odd = || !self.odd.is_empty() && self.odd.iter().any(|odd| is_between(odd, &key));
             match (self.found[place], self.known(place)) {
-                (Some(id), Some(Known { rest: Rest { end: Some(leased), .. }, .. })) => {
+                (Some(id), Some(KnownFlow { rest: Residual { end: Some(leased), .. }, .. })) => {
                     let exit = self.program.classes.get(class).map(|class| class.exit);
                     if end.steps == 0 && matches!(exit, Some(Exit::Drop(_))) {
                         continue;
@@ -475,7 +476,7 @@ impl Flows {
                         continue;
                     }
                     self.slow.push(id);
-                    (self.found[place], self.gists[place]) = (None, Gist::UNKNOWN);
+                    (self.found[place], self.row_heads[place]) = (None, RowHead::UNKNOWN);
                     held.retain(|(other, ..)| usize::from(*other) != place);
                     let mut hold = |list, rule| held.push((place as u8, list, rule));
                     classes[place] = runner.class_of(packet, None, &mut hold);
@@ -505,7 +506,7 @@ impl Flows {
                     };
                     self.tries = (2 * self.tries).clamp(1, MOST_TRIES);
                     self.found[place] = Some(id);
-                    self.gists[place] = Gist::of(row_of(&self.table, Some(id)));
+                    self.row_heads[place] = RowHead::of(row_of(&self.table, Some(id)));
                     held.retain(|(other, ..)| usize::from(*other) != place);
                     let mut hold = |list, rule| held.push((place as u8, list, rule));
                     classes[place] = runner.class_of(packet, self.known(place), &mut hold);
@@ -539,11 +540,11 @@ impl Flows {
     /// Records flows as seen, from one packet of the batch on, up to the first packet that may need more
     /// work. Returns the index of that packet.
     fn see_usual(&mut self, from: usize, classes: &[u32], now: Timestamp) -> usize {
-        let Flows { found, gists, usual, fates, leases, table, .. } = self;
-        let packets = found.iter().zip(&*gists).zip(classes).skip(from);
+        let FlowCache { found, row_heads, usual, fates, leases, table, .. } = self;
+        let packets = found.iter().zip(&*row_heads).zip(classes).skip(from);
         let mut place = from;
-        for ((found, gist), class) in packets {
-            let here = (*found, usual.get(gist.rest()), fates.get(*class as usize));
+        for ((found, row_head), class) in packets {
+            let here = (*found, usual.get(row_head.rest()), fates.get(*class as usize));
             let (Some(id), Some(usual), Some(fate)) = here else { break };
             if !usual.is(*fate) {
                 break;
@@ -585,7 +586,7 @@ impl Flows {
 
     /// Removes flows and residual programs. This is only possible between batches.
     #[cold]
-    fn clear_up(&mut self, runner: &mut Runner) {
+    fn clear_up(&mut self, runner: &mut Interpreter) {
         while let Some(place) = self.misfits.pop() {
             self.forget(place as usize);
         }

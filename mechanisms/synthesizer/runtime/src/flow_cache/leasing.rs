@@ -10,19 +10,19 @@ use wire::FiveTuple;
 use zerocopy::IntoBytes;
 
 use super::row::REST;
-use super::{Flows, Held, MOST_REMEMBERED, NEVER_IDLE};
-use crate::interpreter::{Runner, answer};
+use super::{FlowCache, LeasedFlow, MOST_REMEMBERED, NEVER_IDLE};
+use crate::interpreter::{Interpreter, answer};
 use program::location::Location;
 use program::question::{Leased, Question};
 use program::{Class, Next, Value};
 
-impl Flows {
+impl FlowCache {
     /// Leases a packet's flow from all elements that the packet passes. If an element refuses, the flow
     /// remains as it was.
     #[cold]
     pub(super) fn lease(
         &mut self,
-        runner: &mut Runner,
+        runner: &mut Interpreter,
         packet: &Packet,
         key: EndsKey,
         hash: u32,
@@ -60,7 +60,7 @@ impl Flows {
         if place >= self.held.len() {
             self.held.resize_with(place + 1, || None);
         }
-        self.held[place] = Some(Held { id, steps });
+        self.held[place] = Some(LeasedFlow { id, steps });
         self.leased += 1;
         // The elements of the new flow may have work to do before the time that they have announced.
         self.next_catch_up = Timestamp(i64::MIN);
@@ -71,7 +71,13 @@ impl Flows {
 
     /// Caches the flow of a packet of the batch, without a lease.
     #[cold]
-    pub(super) fn remember(&mut self, runner: &mut Runner, packet: &Packet, place: usize, now: Timestamp) {
+    pub(super) fn remember(
+        &mut self,
+        runner: &mut Interpreter,
+        packet: &Packet,
+        place: usize,
+        now: Timestamp,
+    ) {
         if self.remembered() >= MOST_REMEMBERED {
             return;
         }
@@ -86,7 +92,7 @@ impl Flows {
     /// element refuses, or if the packet passes no stateful element.
     fn terms(
         &self,
-        runner: &Runner,
+        runner: &Interpreter,
         packet: &Packet,
         place: u32,
         now: Timestamp,

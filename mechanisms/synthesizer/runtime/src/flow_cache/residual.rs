@@ -7,9 +7,9 @@ use element::lease::Terms;
 use foldhash::fast::RandomState;
 
 use super::key::{has_ports, kept_bits, key_of};
-use super::take::bytes_of;
-use super::{Flows, Gist, Known, MOST_RESTS, Rest, Usual};
-use crate::interpreter::{OTHERWISE, Runner, answer};
+use super::leasing::bytes_of;
+use super::{FlowCache, KnownFlow, MOST_RESIDUALS, Residual, RowHead, UsualResult};
+use crate::interpreter::{Interpreter, OTHERWISE, answer};
 use program::Next;
 use program::question::{Leased, Question};
 
@@ -33,7 +33,7 @@ enum Fixed {
 /// The generator of residual programs. For each flow, all questions on its paths are evaluated; but most
 /// flows have equal answers, so the residual program is usually found by its answers.
 #[derive(Default)]
-pub(super) struct Rests {
+pub(super) struct Residuals {
     /// The starts of residual programs, by the sequence of all answers.
     starts: HashMap<Vec<Next>, Next, RandomState>,
     /// By question: the last flow that reached it.
@@ -52,7 +52,7 @@ pub(super) struct Rests {
     asked: Vec<(u32, (u32, u32))>,
 }
 
-impl Rests {
+impl Residuals {
     /// Removes all programs, which are no longer valid.
     pub(super) fn clear(&mut self) {
         self.starts.clear();
@@ -82,15 +82,15 @@ impl Rests {
     }
 }
 
-impl Flows {
+impl FlowCache {
     /// Returns the residual program for the flow of a packet; `None` if the program would become too large.
     /// A flow that is not leased has no terms.
     pub(super) fn rest_of(
         &mut self,
-        runner: &mut Runner,
+        runner: &mut Interpreter,
         packet: &Packet,
         terms: &[Option<Terms>],
-    ) -> Option<Gist> {
+    ) -> Option<RowHead> {
         let mut makes = std::mem::take(&mut self.makes);
         let start = self.start_of(&mut makes, runner, packet, terms);
         let rules = makes.found.iter().filter_map(|(_, fixed)| match fixed {
@@ -107,34 +107,34 @@ impl Flows {
         let rule = first.map_or(0, |(_, rule)| rule as u16);
         let has_ports = key_of(packet, self.network).is_some_and(|key| has_ports(&key));
         let first = first.map(|(list, _)| list);
-        let mut rest = Rest { start: start?, first, others, has_ports, end: None };
+        let mut rest = Residual { start: start?, first, others, has_ports, end: None };
         // A flow without terms is only cached, and its packets may have any exit.
         if !terms.is_empty() {
             let class =
-                runner.class_of(packet, Some(Known { rest: &rest, rule: rule.into() }), &mut |_, _| {})
+                runner.class_of(packet, Some(KnownFlow { rest: &rest, rule: rule.into() }), &mut |_, _| {})
                     as usize;
             rest.end = Some(self.ends.get(class).copied().filter(|end| (1..u32::MAX).contains(&end.steps))?);
         }
         if let Some(number) = self.numbers.get(&rest) {
-            return Some(Gist::new(*number, rule));
+            return Some(RowHead::new(*number, rule));
         }
         let number = self.rests.len();
-        if number >= MOST_RESTS {
+        if number >= MOST_RESIDUALS {
             self.is_spent = true;
             return None;
         }
-        self.usual.push(Usual::of(&rest, &self.ends));
+        self.usual.push(UsualResult::of(&rest, &self.ends));
         self.rests.push(rest.clone());
         self.numbers.insert(rest, number);
-        Some(Gist::new(number, rule))
+        Some(RowHead::new(number, rule))
     }
 
     /// Returns the start of the residual program. Afterwards, `makes.found` has the knowledge about the
     /// questions.
     fn start_of(
         &mut self,
-        makes: &mut Rests,
-        runner: &mut Runner,
+        makes: &mut Residuals,
+        runner: &mut Interpreter,
         packet: &Packet,
         terms: &[Option<Terms>],
     ) -> Option<Next> {
@@ -193,7 +193,7 @@ impl Flows {
     /// Returns the knowledge about a question that holds for all packets of a flow.
     fn fixed(
         &self,
-        runner: &Runner,
+        runner: &Interpreter,
         number: u32,
         packet: &Packet,
         terms: &[Option<Terms>],
