@@ -1,57 +1,120 @@
 #!/bin/bash
-# Everything that has to be right before a change is taken in. Needs cargo alone, and no root; tests that want
-# more (root, tshark, DPDK, captures from outside) say that they skip.
+# Everything that has to be right before a change is taken in. Needs cargo alone, and no root; tests that want more (root,
+# tshark, DPDK, captures from outside) skip and say so.
+#
+#   ./ci.sh               all parts
+#   ./ci.sh core live     these parts
+#   ./ci.sh --quick       format, lints, and the tests inside of the crates
+#
+# Each part ends with a line that has its time, its budget on two cores, and what was skipped. With CI_STRICT=1 a part that
+# skips something fails.
 set -euo pipefail
 cd "$(dirname "$0")"
 
 # Nothing here is built twice: what the compiler would keep for the next build is disk space alone.
 export CARGO_INCREMENTAL=0
 
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+summary=()
+
+# Runs a command, shows its output, and keeps it for the list of what was skipped.
 step() {
     echo
     echo "== $* =="
     local start=$SECONDS
-    "$@"
+    "$@" 2>&1 | tee -a "$log"
     echo "== $((SECONDS - start)) s =="
 }
 
-step cargo fmt --all --check
-step cargo clippy --workspace --all-targets -- -D warnings
-step cargo test --workspace
-RUSTDOCFLAGS="-D warnings" step cargo doc --workspace --no-deps
+skipped() {
+    echo "skipped: $*" | tee -a "$log"
+}
 
-# Synthesized chains as machine code.
-step cargo clippy --workspace --all-targets --features tidegate/machine-code -- -D warnings
-step cargo test -p tidegate-runtime -p tidegate-synthesizer --features tidegate-runtime/machine-code --lib --test chains --test leases --test synthesis --test openflow
+# part NAME MINUTES: runs the function of this name.
+part() {
+    local start=$SECONDS
+    : >"$log"
+    "$1"
+    local minutes=$(((SECONDS - start + 30) / 60)) skips line
+    skips=$(sed -n 's/^skipped: //p' "$log" | sort -u | paste -sd ';' | sed 's/;/; /g')
+    line="$1: $minutes min of $2"
+    [ "$minutes" -le "$2" ] || line+=" (over budget)"
+    [ -z "$skips" ] || line+=", skipped: $skips"
+    summary+=("$line")
+    echo
+    echo "== $line =="
+    [ -z "$skips" ] || [ "${CI_STRICT:-0}" != 1 ] || exit 1
+}
 
-# Ports of DPDK, where it is installed (apt-get install libdpdk-dev pkg-config gcc).
-if pkg-config --exists libdpdk 2>/dev/null; then
-    step cargo clippy --workspace --all-targets --features tidegate/dpdk -- -D warnings
-    step cargo test -p tidegate-device --features dpdk
-    step cargo test -p tidegate --features dpdk --test live_dpdk
-    RUSTDOCFLAGS="-D warnings" step cargo doc -p tidegate-device --features dpdk --no-deps
-else
-    echo "libdpdk is not installed: its ports are neither built nor tested"
-fi
+# The tests of the crates, by name of the test program: those that talk to interfaces are called live_*.
+not_live=(--test '[!l]*' --test 'l[!i]*' --test 'li[!v]*')
 
-# The main job as the README has it, with the optimised build.
-step cargo run --release -- run configs/quickstart.click
-rm -f quickstart-out.pcap
+core() {
+    step cargo fmt --all --check
+    step cargo clippy --workspace --all-targets -- -D warnings
+    step cargo test --workspace --lib --bins --examples "${not_live[@]}" -- --show-output
+    step cargo test --workspace --doc
+    RUSTDOCFLAGS="-D warnings" step cargo doc --workspace --no-deps
 
-# Elements from outside of the repository, as its example has them.
-step cargo run --release -p tidegate-own-nf -- run examples/own-nf/firewall.click LIMIT=20 --threads 2 --steering spray
-step cargo run --release -p tidegate-own-nf -- run examples/own-nf/nat.click --threads 2 --steering spray
-rm -f firewall-out.pcap nat-out.pcap
+    # Synthesized chains as machine code.
+    step cargo clippy --workspace --all-targets --features tidegate/machine-code -- -D warnings
+    step cargo test -p tidegate-runtime -p tidegate-synthesizer --features tidegate-runtime/machine-code --lib \
+        --test chains --test leases --test synthesis --test openflow
 
-# Every order in which two cores can meet over a flow's state.
-RUSTFLAGS="--cfg loom" step cargo test --release -p tidegate-flow --test states --target-dir target/loom
+    # The main job as the README has it, with the optimised build.
+    step cargo run --release -- run configs/quickstart.click
+    rm -f quickstart-out.pcap
 
-# Undefined behaviour in the crates with unsafe code that an interpreter can run; no part of stable Rust.
-if cargo miri --version >/dev/null 2>&1; then
-    MIRIFLAGS="-Zmiri-disable-isolation" step cargo miri test -p tidegate-packet -p tidegate-flow --lib
-else
-    echo "miri is not installed: skipped"
-fi
+    # Elements from outside of the repository, as its example has them.
+    step cargo run --release -p tidegate-own-nf -- run examples/own-nf/firewall.click LIMIT=20 --threads 2 --steering spray
+    step cargo run --release -p tidegate-own-nf -- run examples/own-nf/nat.click --threads 2 --steering spray
+    rm -f firewall-out.pcap nat-out.pcap
+
+    # Every order in which two cores can meet over a flow's state.
+    RUSTFLAGS="--cfg loom" step cargo test --release -p tidegate-flow --test states --target-dir target/loom
+
+    # Undefined behaviour in the crates with unsafe code that an interpreter can run; no part of stable Rust.
+    if cargo miri --version >/dev/null 2>&1; then
+        MIRIFLAGS="-Zmiri-disable-isolation" step cargo miri test -p tidegate-packet -p tidegate-flow --lib
+    else
+        skipped "miri is not installed"
+    fi
+}
+
+live() {
+    step cargo test --workspace --test 'live*' -- --show-output
+
+    # Ports of DPDK, where it is installed (apt-get install libdpdk-dev pkg-config gcc).
+    if pkg-config --exists libdpdk 2>/dev/null; then
+        step cargo clippy --workspace --all-targets --features tidegate/dpdk -- -D warnings
+        step cargo test -p tidegate-device --features dpdk -- --show-output
+        step cargo test -p tidegate --features dpdk --test live_dpdk -- --show-output
+        RUSTDOCFLAGS="-D warnings" step cargo doc -p tidegate-device --features dpdk --no-deps
+    else
+        skipped "libdpdk is not installed"
+    fi
+}
+
+quick() {
+    step cargo fmt --all --check
+    step cargo clippy --workspace -- -D warnings
+    step cargo test --workspace --exclude tidegate-bench --exclude tidegate-fuzz --lib
+}
+
+parts=("$@")
+[ $# -gt 0 ] || parts=(core live)
+for name in "${parts[@]}"; do
+    case $name in
+    core) part core 25 ;;
+    live) part live 15 ;;
+    --quick) part quick 5 ;;
+    *)
+        echo "there is no part '$name': core, live, --quick"
+        exit 2
+        ;;
+    esac
+done
 
 echo
-echo "all good"
+printf '%s\n' "${summary[@]}" "all good"

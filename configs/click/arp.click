@@ -1,7 +1,7 @@
 // Two hosts on an Ethernet switch: one pings the other. Each host finds the other's Ethernet address by ARP, and
 // answers ARP requests for its own address; the first ping waits for the ARP answer.
 //
-//   cargo run --release -- run configs/click/arp.click --clock trace -h answers.count -h one/arp.table -h lan.table
+//   cargo run --release -- run configs/click/arp.click --clock trace -H answers.count -H one/arp.table -H lan.table
 
 define($PINGS 100)
 

@@ -1,6 +1,6 @@
 // A script turns a switch ten times: packets go one way for a second, then the other way for a second, and so on.
 //
-//   cargo run --release -- run configs/click/switch.click --clock trace -h left.count -h right.count
+//   cargo run --release -- run configs/click/switch.click --clock trace -H left.count -H right.count
 
 source :: RatedSource(LENGTH 60, RATE 100)
     -> way :: Switch(0)

@@ -2,7 +2,6 @@
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use bench::origin::Begun;
 use capture::Reader;
@@ -14,7 +13,8 @@ use trace::{Options, Report, Selection};
 
 use crate::numbers::whole;
 use crate::origin;
-use crate::{FAILURE, print};
+use crate::print;
+use crate::status::{FAILURE, Failure, SUCCESS, Status};
 
 /// The arguments of `analyze`.
 #[derive(clap::Args)]
@@ -25,15 +25,17 @@ pub(crate) struct Args {
     /// The captures: pcap or pcapng, plain, gzip or zstd; `-` for standard input
     #[arg(value_name = "TRACE")]
     traces: Vec<PathBuf>,
-    /// Write all figures as JSON; without FILE, to standard output instead of the text. A capture is never
-    /// overwritten: if FILE is a capture, it is analysed
+    /// Write all figures as JSON; without FILE, to standard output
+    ///
+    /// A capture is never overwritten: if FILE is a capture, it is analysed.
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
     /// Write a page with plots, which needs no other files
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Analyse only packets that match an expression in IPFilter's language, such as 'tcp port 80 && src
-    /// net 10/8'; terms are about IPv4 unless they start with ip6
+    /// Analyse only packets that match an expression, such as 'tcp port 80 && src net 10/8'
+    ///
+    /// The language is IPFilter's; terms are about IPv4 unless they start with ip6.
     #[arg(long, value_name = "EXPR")]
     filter: Option<String>,
     /// Describe the N addresses with the most TCP flows
@@ -44,28 +46,23 @@ pub(crate) struct Args {
     top_ips: u16,
 }
 
-pub(crate) fn main(mut args: Args) -> ExitCode {
+pub(crate) fn run(mut args: Args) -> Status {
     if let Some(capture) = claim(&mut args.json) {
         args.traces.insert(0, capture);
     }
-    if !can_write(args.json.iter().chain(&args.html)) {
-        return ExitCode::from(2);
-    }
+    can_write(args.json.iter().chain(&args.html))?;
     if args.traces.is_empty() {
-        crate::tell(format_args!("there is no TRACE to analyse; `tidegate analyze --help` shows the usage"));
-        return ExitCode::from(2);
+        return Err(Failure::usage(
+            "there is no TRACE to analyse; `tidegate analyze --help` shows the usage",
+        ));
     }
     // A wrong capture is reported now, not after an hour of reading. Pipes are left out, because they can
     // be opened only once.
     let files = args.traces.iter().filter(|path| !is_stream(path) && (!path.exists() || path.is_file()));
     if let Some(error) = files.filter_map(|path| Reader::open(path).err()).next() {
-        crate::tell(format_args!("{error}"));
-        return ExitCode::from(FAILURE);
+        return Err(error.to_string().into());
     }
-    let selection = match select(args.filter.as_deref()) {
-        Ok(selection) => selection,
-        Err(code) => return code,
-    };
+    let selection = select(args.filter.as_deref())?;
     let options = Options { selection, top_addresses: args.top_ips };
     let begun = origin::begin(None);
     let progress = progress(&args.traces);
@@ -79,26 +76,14 @@ pub(crate) fn main(mut args: Args) -> ExitCode {
         open(path, &progress)
     });
     progress.finish_and_clear();
-    let report = match result {
-        Ok(report) => report,
-        Err(error) => {
-            crate::tell(format_args!("{error}"));
-            return ExitCode::from(FAILURE);
-        }
-    };
-    match write(&args, &report, &begun) {
-        Ok(code) if report.traces.iter().all(|trace| trace.complete) => code,
-        Ok(_) => ExitCode::from(FAILURE),
-        Err(error) => {
-            crate::tell(format_args!("{error}"));
-            ExitCode::from(FAILURE)
-        }
-    }
+    let report = result.map_err(|error| error.to_string())?;
+    write(&args, &report, &begun)?;
+    Ok(if report.traces.iter().all(|trace| trace.complete) { SUCCESS } else { FAILURE })
 }
 
 /// Returns the selection of packets that `--filter` describes. Only names that need no configuration have a
 /// meaning in it.
-fn select(filter: Option<&str>) -> Result<Selection, ExitCode> {
+fn select(filter: Option<&str>) -> Result<Selection, Failure> {
     let Some(text) = filter else { return Ok(Selection::default()) };
     let setup = Setup::default();
     match Selection::parse(text, &PlaceNames(Place::new(&setup, 0))) {
@@ -107,8 +92,8 @@ fn select(filter: Option<&str>) -> Result<Selection, ExitCode> {
             Ok(selection)
         }
         Err(errors) => {
-            errors.iter().for_each(|error| crate::tell(format_args!("--filter: {error}")));
-            Err(ExitCode::from(2))
+            let lines: Vec<String> = errors.iter().map(|error| format!("--filter: {error}")).collect();
+            Err(Failure::usage(lines.join("\n")))
         }
     }
 }
@@ -164,12 +149,9 @@ pub(crate) fn no_place(path: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Checks that files can be written, before there is something to write, and prints the reason if one
-/// cannot.
-pub(crate) fn can_write<'p>(files: impl IntoIterator<Item = &'p PathBuf>) -> bool {
-    let wrong = files.into_iter().find_map(|path| unwritable(path).err());
-    wrong.iter().for_each(|wrong| crate::tell(format_args!("{wrong}")));
-    wrong.is_none()
+/// Checks that files can be written, before there is something to write.
+pub(crate) fn can_write<'p>(files: impl IntoIterator<Item = &'p PathBuf>) -> Result<(), Failure> {
+    files.into_iter().try_for_each(|path| unwritable(path)).map_err(Failure::usage)
 }
 
 /// Returns a progress bar over the bytes of all captures, drawn only on a terminal. The size of a pipe is
@@ -200,27 +182,31 @@ pub(crate) fn open(path: &Path, progress: &ProgressBar) -> Result<Reader, captur
     }
 }
 
-/// Writes a file.
-pub(crate) fn save(path: &Path, text: &str) -> Result<(), String> {
-    std::fs::write(path, text).map_err(|error| format!("{}: {}", path.display(), crate::reason(&error)))
+/// Writes a text to a file, or to standard output.
+pub(crate) fn save(path: &Path, text: &str) -> Result<(), Failure> {
+    if is_stream(path) {
+        return print(text).map(|_| ());
+    }
+    std::fs::write(path, text).map_err(|error| format!("{}: {}", path.display(), crate::reason(&error)))?;
+    Ok(())
 }
 
-fn write(args: &Args, report: &Report, begun: &Begun) -> Result<ExitCode, String> {
+fn write(args: &Args, report: &Report, begun: &Begun) -> Status {
     for note in &report.notes {
         crate::tell(format_args!("{note}"));
     }
-    if args.html.is_none() && args.json.is_none() {
-        return Ok(print(&report.to_string()));
+    let files: Vec<&PathBuf> = args.html.iter().chain(&args.json).collect();
+    if !files.is_empty() {
+        let origin = origin::made_of(begun, &args.traces);
+        if let Some(path) = &args.html {
+            save(path, &trace::html::page(report, &origin.lines()))?;
+        }
+        if let Some(path) = &args.json {
+            save(path, &origin::json(report, &origin)?)?;
+        }
     }
-    let origin = origin::made_of(begun, &args.traces);
-    if let Some(path) = &args.html {
-        save(path, &trace::html::page(report, &origin.lines()))?;
+    match files.iter().any(|path| is_stream(path)) {
+        true => Ok(SUCCESS),
+        false => print(&report.to_string()),
     }
-    let Some(path) = &args.json else { return Ok(print(&report.to_string())) };
-    let text = origin::json(report, &origin)?;
-    if is_stream(path) {
-        return Ok(print(&text));
-    }
-    save(path, &text)?;
-    Ok(print(&report.to_string()))
 }

@@ -1,7 +1,6 @@
 //! `tidegate bench`: measures the cost per packet.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,10 +10,11 @@ use indicatif::ProgressBar;
 use crate::analyze::{can_write, is_stream, save};
 use crate::numbers::whole;
 use crate::origin::{self, UNSTEADY};
-use crate::{FAILURE, print};
+use crate::print;
+use crate::status::{Failure, SUCCESS, Status};
 
 const STATUS: &str = "\
-Exit status: 0 success, 4 figures that must not be quoted because the machine was busy (marked !) or memory that \
+Status status: 0 success, 4 figures that must not be quoted because the machine was busy (marked !) or memory that \
 grows in `soak`, 1 an error, 2 wrong usage.";
 
 /// The arguments of `bench`.
@@ -24,25 +24,32 @@ pub(crate) struct Args {
     /// The benchmarks to run, by default all; `list` lists them
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// Write the rows as JSON, with the program, the machine, its load and the inputs; `-` for standard
-    /// output
+    /// Write the rows as JSON; `-` for standard output
+    ///
+    /// The program, the machine, its load and the inputs are part of the result.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// Rules for `classify`, `firewall` and `synthesizer`, in ClassBench's format; `synthesizer` also takes
-    /// a configuration with an IPFilter (FILE.click)
+    /// Rules for `classify`, `firewall` and `synthesizer`
+    ///
+    /// The rules are in ClassBench's format; `synthesizer` also takes a configuration with an IPFilter
+    /// (FILE.click).
     #[arg(long, value_name = "FILE")]
     rules: Option<PathBuf>,
     /// Prefixes for `lpm`, one per line; may be compressed with gzip
     #[arg(long, value_name = "FILE")]
     routes: Option<PathBuf>,
-    /// Write the headers of `classify` or the addresses of `lpm`, with the results, as input for another
-    /// program; for `juggler`, write captures of its packets into a folder
+    /// Write the headers of `classify`, the addresses of `lpm`, or the packets of `juggler`
+    ///
+    /// Headers and addresses are written with their results, as input for another program; for `juggler`, FILE
+    /// is a folder for captures.
     #[arg(long, value_name = "FILE")]
     asked: Option<PathBuf>,
-    /// For `soak`: the minutes in total, without the time for filling the tables [default: 1]
+    /// For `soak`: the minutes in total [default: 1]
+    ///
+    /// The time for filling the tables is extra.
     #[arg(long, value_name = "N", value_parser = parse_minutes, allow_hyphen_values = true, conflicts_with = "small")]
     minutes: Option<f64>,
-    /// For `soak`: the capacity of all tables, instead of the default of each table
+    /// For `soak`: the capacity of all tables, instead of each table's default
     #[arg(long, value_name = "N", value_parser = whole(1..=u64::MAX), allow_negative_numbers = true)]
     capacity: Option<u64>,
     /// Run one case of `soak`, with JSON on standard output; the program calls itself with this option
@@ -68,15 +75,9 @@ fn parse_minutes(text: &str) -> Result<f64, String> {
     minutes.ok_or_else(|| "give a number of minutes, such as 10 or 0.5".into())
 }
 
-pub(crate) fn main(args: &Args) -> ExitCode {
+pub(crate) fn run(args: &Args) -> Status {
     if let (Some(case), Some(milliseconds)) = (args.case, args.milliseconds) {
-        return match bench::soak::one(case, milliseconds, args.capacity) {
-            Ok(text) => print(&format!("{text}\n")),
-            Err(error) => {
-                crate::tell(format_args!("{error}"));
-                ExitCode::from(FAILURE)
-            }
-        };
+        return print(&format!("{}\n", bench::soak::one(case, milliseconds, args.capacity)?));
     }
     if args.names == ["list"] {
         let lines = ALL.iter().map(|b| format!("{:14} {}\n", b.name, b.about));
@@ -84,13 +85,8 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     }
     let mut chosen: Vec<&Benchmark> = Vec::new();
     for name in &args.names {
-        match ALL.iter().find(|b| b.name == name) {
-            Some(benchmark) => chosen.push(benchmark),
-            None => {
-                crate::tell(format_args!("there is no benchmark '{name}'; `tidegate bench list` lists them"));
-                return ExitCode::from(2);
-            }
-        }
+        let found = ALL.iter().find(|benchmark| benchmark.name == name);
+        chosen.push(found.ok_or_else(|| unknown(name))?);
     }
     if chosen.is_empty() {
         chosen = ALL.iter().collect();
@@ -105,13 +101,11 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     for (option, _) in given.into_iter().filter(|(_, given)| *given) {
         let takers = bench::takers(option);
         if !chosen.iter().any(|benchmark| takers.contains(&benchmark.name)) {
-            crate::tell(format_args!("{option} has no effect here: it is for {}", takers.join(", ")));
-            return ExitCode::from(2);
+            let text = format!("{option} has no effect here: it is for {}", takers.join(", "));
+            return Err(Failure::usage(text));
         }
     }
-    if !can_write(&args.json) {
-        return ExitCode::from(2);
-    }
+    can_write(&args.json)?;
     let amount = match (args.full, args.small) {
         (true, _) => Settings::FULL,
         (_, true) => Settings::SMALL,
@@ -142,38 +136,32 @@ pub(crate) fn main(args: &Args) -> ExitCode {
             Ok(more) => rows.extend(more),
             Err(error) => {
                 progress.finish_and_clear();
-                crate::tell(format_args!("{}: {error}", benchmark.name));
-                return ExitCode::from(FAILURE);
+                return Err(format!("{}: {error}", benchmark.name).into());
             }
         }
     }
     progress.finish_and_clear();
     let json_to_output = args.json.as_deref().is_some_and(is_stream);
     if !json_to_output {
-        print(&table(&rows));
+        print(&table(&rows))?;
     }
     let grows = rows.iter().filter_map(|row| row.soak.as_ref()).any(|soaked| soaked.grows);
     let unsteady = unsteady(&rows);
     if let Some(text) = unsteady.as_ref().filter(|_| json_to_output) {
         crate::tell(format_args!("{}", text.trim_end()));
     }
-    let code = if grows || unsteady.is_some() { ExitCode::from(UNSTEADY) } else { ExitCode::SUCCESS };
-    let Some(path) = &args.json else { return code };
+    let status = if grows || unsteady.is_some() { UNSTEADY } else { SUCCESS };
+    let Some(path) = &args.json else { return Ok(status) };
     let origin = origin::made_of(&begun, args.rules.iter().chain(&args.routes));
-    let written = origin::json(&Rows { rows }, &origin).and_then(|text| match json_to_output {
-        true => {
-            print(&text);
-            Ok(())
-        }
-        false => save(path, &text),
-    });
-    match written {
-        Ok(()) => code,
-        Err(error) => {
-            crate::tell(format_args!("{error}"));
-            ExitCode::from(FAILURE)
-        }
-    }
+    save(path, &origin::json(&Rows { rows }, &origin)?)?;
+    Ok(status)
+}
+
+/// Returns the failure for a benchmark that does not exist.
+fn unknown(name: &str) -> Failure {
+    let near = lang::nearest(name, ALL.iter().map(|benchmark| benchmark.name));
+    let guess = near.map_or(";".into(), |near| format!("; did you mean {near}?"));
+    Failure::usage(format!("there is no benchmark '{name}'{guess} `tidegate bench list` lists them"))
 }
 
 /// The rows of a benchmark as JSON.

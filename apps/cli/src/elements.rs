@@ -1,14 +1,14 @@
 //! `tidegate elements`: prints the manual.
 
 use std::fmt::Write;
-use std::process::ExitCode;
 
 use element::class::ArgKind;
 use element::manual::Page;
 use element::{Access, Class};
 
 use crate::load::registry;
-use crate::{FAILURE, print};
+use crate::print;
+use crate::status::Status;
 
 /// The arguments of `elements`.
 #[derive(clap::Args)]
@@ -17,7 +17,7 @@ pub(crate) struct Args {
     name: Option<String>,
 }
 
-pub(crate) fn main(args: &Args) -> ExitCode {
+pub(crate) fn run(args: &Args) -> Status {
     let registry = registry();
     let Some(name) = &args.name else { return print(&list(&registry)) };
     match registry.get(name) {
@@ -26,10 +26,7 @@ pub(crate) fn main(args: &Args) -> ExitCode {
             let names = registry.names();
             let close = lang::nearest(name, names.iter().copied());
             let hint = close.map(|close| format!("; did you mean '{close}'?")).unwrap_or_default();
-            crate::tell(format_args!(
-                "unknown element class '{name}'{hint}\n`tidegate elements` lists all of them"
-            ));
-            ExitCode::from(FAILURE)
+            Err(format!("unknown element class '{name}'{hint}\n`tidegate elements` lists all of them").into())
         }
     }
 }

@@ -2,7 +2,6 @@
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,7 +12,8 @@ use bench::evaluation::{ALL, Figure, INTERRUPTED, MISSING, Run};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::origin::{self, UNSTEADY};
-use crate::{FAILURE, print};
+use crate::print;
+use crate::status::{FAILURE, Failure, SUCCESS, Status};
 
 /// The arguments of `evaluate`.
 #[derive(clap::Args)]
@@ -24,7 +24,7 @@ missing. A figure of the same program and the same amount that is in the folder 
 evaluation continues with the next figure. A figure during which the floor varied by more than a third is marked, has \
 no conclusion, and is measured again next time.
 
-Exit status: 0 success, 4 the machine was too busy for a figure, 1 a figure failed or was interrupted, 2 wrong usage.")]
+Status status: 0 success, 4 the machine was too busy for a figure, 1 a figure failed or was interrupted, 2 wrong usage.")]
 pub(crate) struct Args {
     /// The figures to measure, such as snf-7; `snf` means all figures of that paper
     #[arg(value_name = "NAME")]
@@ -35,7 +35,9 @@ pub(crate) struct Args {
     /// The folder for results
     #[arg(long, value_name = "FOLDER", default_value = "evaluation")]
     into: PathBuf,
-    /// A capture to use as load of Reframer's chain (figures 11 to 18), instead of a generated one
+    /// A capture as load of Reframer's chain (figures 11 to 18)
+    ///
+    /// Without the option, the load is generated.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Repeat each measurement more often
@@ -49,37 +51,20 @@ pub(crate) struct Args {
     again: bool,
 }
 
-pub(crate) fn main(args: &Args) -> ExitCode {
+pub(crate) fn run(args: &Args) -> Status {
     if args.names.is_empty() && !args.all {
         return print(&list());
     }
-    let chosen = match chosen(&args.names) {
-        Ok(chosen) => chosen,
-        Err(name) => {
-            crate::tell(format_args!("there is no figure '{name}'; `tidegate evaluate` lists them"));
-            return ExitCode::from(2);
-        }
-    };
+    let chosen = chosen(&args.names)?;
     if let Some(trace) = &args.trace {
         if !chosen.iter().any(|figure| figure.takes_trace()) {
-            crate::tell(format_args!(
-                "--trace has no effect here: it is for figures reframer-11 to reframer-18"
-            ));
-            return ExitCode::from(2);
+            let text = "--trace has no effect here: it is for figures reframer-11 to reframer-18";
+            return Err(Failure::usage(text));
         }
         // A wrong capture is reported now, not after an hour of other figures.
-        if let Err(error) = capture::Reader::open(trace) {
-            crate::tell(format_args!("{error}"));
-            return ExitCode::from(FAILURE);
-        }
+        capture::Reader::open(trace).map_err(|error| error.to_string())?;
     }
-    match evaluate(args, &chosen) {
-        Ok(code) => code,
-        Err(error) => {
-            crate::tell(format_args!("{error}"));
-            ExitCode::from(FAILURE)
-        }
-    }
+    evaluate(args, &chosen)
 }
 
 /// Returns the list of all figures, each with the quantity that it measures.
@@ -96,16 +81,18 @@ fn list() -> String {
     text
 }
 
-/// Returns the figures with these names, or all figures if there are no names. The error is a name that no
-/// figure has.
-fn chosen(names: &[String]) -> Result<Vec<&'static Figure>, String> {
+/// Returns the figures with these names, or all figures if there are no names.
+fn chosen(names: &[String]) -> Result<Vec<&'static Figure>, Failure> {
     let mut chosen: Vec<&Figure> = Vec::new();
     for name in names {
         let of_paper = |figure: &&Figure| figure.name.split('-').next() == Some(name);
         let before = chosen.len();
         chosen.extend(ALL.iter().filter(|figure| figure.name == name || of_paper(figure)));
         if chosen.len() == before {
-            return Err(name.clone());
+            let near = lang::nearest(name, ALL.iter().map(|figure| figure.name));
+            let guess = near.map_or(";".into(), |near| format!("; did you mean {near}?"));
+            let text = format!("there is no figure '{name}'{guess} `tidegate evaluate` lists them");
+            return Err(Failure::usage(text));
         }
     }
     if names.is_empty() {
@@ -114,7 +101,7 @@ fn chosen(names: &[String]) -> Result<Vec<&'static Figure>, String> {
     Ok(chosen)
 }
 
-fn evaluate(args: &Args, chosen: &[&'static Figure]) -> Result<ExitCode, String> {
+fn evaluate(args: &Args, chosen: &[&'static Figure]) -> Status {
     let (settings, amount) = match (args.full, args.small) {
         (true, _) => (Settings { repeats: Settings::FULL.repeats, ..Settings::EVALUATION }, "--full"),
         (_, true) => (Settings::GLANCE, "--small"),
@@ -170,12 +157,12 @@ fn evaluate(args: &Args, chosen: &[&'static Figure]) -> Result<ExitCode, String>
     }
     bar.finish_and_clear();
     let file = results.report(&left)?;
-    print(&format!("{}\n", file.display()));
+    print(&format!("{}\n", file.display()))?;
     let is_whole = !failed && !is_over.load(Ordering::Relaxed);
     Ok(match (is_whole, is_unsteady) {
-        (false, _) => ExitCode::from(FAILURE),
-        (true, true) => ExitCode::from(UNSTEADY),
-        (true, false) => ExitCode::SUCCESS,
+        (false, _) => FAILURE,
+        (true, true) => UNSTEADY,
+        (true, false) => SUCCESS,
     })
 }
 

@@ -1,15 +1,14 @@
 //! `tidegate generate`: generates captures with given properties.
 
 use std::io::Write;
-use std::process::ExitCode;
 
 use capture::{Writer, WriterOptions};
 use clap::ValueEnum;
 use indicatif::{ProgressBar, ProgressStyle};
 use trace::generate::{Generator, Protocols, SizeMix, Specification};
 
-use crate::FAILURE;
 use crate::numbers::{not_negative, whole};
+use crate::status::{Failure, SUCCESS, Status};
 
 /// The arguments of `generate`.
 #[derive(clap::Args)]
@@ -21,46 +20,56 @@ pub(crate) struct Args {
     /// The file to write; compressed if its name ends with .gz, `-` for standard output
     #[arg(short, long, value_name = "FILE")]
     output: String,
-    /// The number of directed flows, without the flows of answers; each has at least one packet
+    /// The number of directed flows, without the flows of answers
+    ///
+    /// Each flow has at least one packet.
     #[arg(
-        long, value_name = "N", default_value_t = 1000,
+        long, help_heading = "Flows", value_name = "N", default_value_t = 1000,
         value_parser = whole(1..=u32::MAX), allow_negative_numbers = true
     )]
     flows: u32,
     /// The number of packets, without answers
     #[arg(
-        long, value_name = "N", default_value_t = 100_000,
+        long, help_heading = "Packets", value_name = "N", default_value_t = 100_000,
         value_parser = whole(0..=u64::MAX), allow_negative_numbers = true
     )]
     packets: u64,
     /// The spatial locality factor: the mean number of packets of a flow in a row
-    #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = not_negative, allow_negative_numbers = true)]
+    #[arg(
+        long, help_heading = "Flows", value_name = "X", default_value_t = 1.0,
+        value_parser = not_negative, allow_negative_numbers = true
+    )]
     slf: f64,
-    /// The exponent of Zipf's law for the flows' shares; 0 gives equal shares. No flow has more than half
-    /// of the runs
-    #[arg(long, value_name = "S", default_value_t = 1.0, value_parser = not_negative, allow_negative_numbers = true)]
+    /// The exponent of Zipf's law for the flows' shares; 0 gives equal shares
+    ///
+    /// No flow has more than half of the runs.
+    #[arg(
+        long, help_heading = "Flows", value_name = "S", default_value_t = 1.0,
+        value_parser = not_negative, allow_negative_numbers = true
+    )]
     zipf: f64,
-    /// Frame sizes in bytes with weights, such as 60:7,590:4,1514:1, without the frame check sequence;
-    /// `imix` is this mix
-    #[arg(long, value_name = "MIX", default_value = "imix")]
+    /// Frame sizes in bytes with weights, such as 60:7,590:4,1514:1; `imix` is this mix
+    ///
+    /// The frame check sequence does not count.
+    #[arg(long, help_heading = "Packets", value_name = "MIX", default_value = "imix")]
     sizes: SizeMix,
     /// The rate in packets per second; packets are evenly spaced
     #[arg(
-        long, value_name = "PPS", default_value_t = 1e6,
+        long, help_heading = "Packets", value_name = "PPS", default_value_t = 1e6,
         value_parser = not_negative, allow_negative_numbers = true
     )]
     rate: f64,
     /// The protocol of the flows
-    #[arg(long, value_enum, default_value_t = Protocol::Tcp)]
+    #[arg(long, help_heading = "Flows", value_enum, default_value_t = Protocol::Tcp)]
     protocol: Protocol,
     /// The share of the flows that are IPv6, from 0 to 1
     #[arg(
-        long, value_name = "SHARE", default_value_t = 0.0,
+        long, help_heading = "Flows", value_name = "SHARE", default_value_t = 0.0,
         value_parser = not_negative, allow_negative_numbers = true
     )]
     ipv6: f64,
     /// Answer each TCP packet by an ACK in the opposite flow
-    #[arg(long)]
+    #[arg(long, help_heading = "Packets")]
     answers: bool,
     /// The seed of all random choices
     #[arg(
@@ -78,7 +87,7 @@ enum Protocol {
     Mix,
 }
 
-pub(crate) fn main(args: &Args) -> ExitCode {
+pub(crate) fn run(args: &Args) -> Status {
     let specification = Specification {
         flows: args.flows,
         packets: args.packets,
@@ -95,20 +104,9 @@ pub(crate) fn main(args: &Args) -> ExitCode {
         answers: args.answers,
         seed: args.seed,
     };
-    let generator = match Generator::new(specification) {
-        Ok(generator) => generator,
-        Err(error) => {
-            crate::tell(format_args!("{error}"));
-            return ExitCode::from(2);
-        }
-    };
-    match write(generator, args) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            crate::tell(format_args!("{}: {}", args.output, crate::reason(&error)));
-            ExitCode::from(FAILURE)
-        }
-    }
+    let generator = Generator::new(specification).map_err(|error| Failure::usage(error.to_string()))?;
+    write(generator, args).map_err(|error| format!("{}: {}", args.output, crate::reason(&error)))?;
+    Ok(SUCCESS)
 }
 
 fn write(generator: Generator, args: &Args) -> std::io::Result<()> {

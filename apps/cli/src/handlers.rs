@@ -4,7 +4,7 @@ use element::ElementId;
 use engine::Workers;
 use lang::nearest;
 
-/// Reads the handlers that `-h` asks for, in Click's format: the bare value of a single handler, `name:`
+/// Reads the handlers that `-H` (Click: `-h`) asks for, in Click's format: the bare value of a single handler, `name:`
 /// before each of several.
 ///
 /// # Errors
@@ -42,10 +42,10 @@ pub(crate) fn read_all(workers: &mut Workers, wanted: &[String]) -> (String, Vec
     (text, errors)
 }
 
-/// Returns messages about handlers of `-h` that cannot be read, each with a remedy. It is called before a
+/// Returns messages about handlers of `-H` that cannot be read, each with a remedy. It is called before a
 /// run.
 pub(crate) fn missing(workers: &Workers, wanted: &[String]) -> Vec<String> {
-    let help = "; -h prints a handler: write ELEMENT.HANDLER (for help: tidegate run --help)";
+    let help = "; -H prints a handler: write ELEMENT.HANDLER";
     let error = |want: &String| {
         let error = find(workers, want).err()?;
         Some(if want.contains('.') { error + &hint(workers, want) } else { error + help })

@@ -31,6 +31,7 @@ mod proofs;
 mod prove;
 mod reasoning;
 mod run;
+mod status;
 mod steering;
 mod successors;
 mod switch;
@@ -45,6 +46,7 @@ use std::process::ExitCode;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{CommandFactory, Parser, Subcommand};
 use element::Class;
+use status::{Failure, SUCCESS, Status};
 
 /// Packet processing on ordinary Linux servers, with Click configurations.
 #[derive(Parser)]
@@ -95,58 +97,58 @@ enum Command {
     },
 }
 
-/// The exit status for errors of configurations and runs. Usage errors have status 2, as clap defines.
-pub(crate) const FAILURE: u8 = 1;
-
 /// Runs the whole command line with the arguments of the process. Configurations can use all elements of
 /// the product and the classes in `own`; a class with the name of one of the product replaces it.
 pub fn main(own: &'static [&'static Class]) -> ExitCode {
     load::add_classes(own);
-    let mut arguments: Vec<OsString> = std::env::args_os().collect();
+    status::report(run(std::env::args_os().collect()))
+}
+
+fn run(mut arguments: Vec<OsString>) -> Status {
     let program = arguments.first().map(|program| Path::new(program).file_name());
     if program.flatten().is_some_and(|name| name == "click") {
-        let arguments = arguments.drain(1..).map(OsString::into_string).collect::<Result<_, _>>();
-        return match arguments {
-            Ok(arguments) => click::main(arguments),
-            Err(argument) => {
-                tell(format_args!("'{}' is not UTF-8; rename it", argument.display()));
-                ExitCode::from(2)
-            }
-        };
+        let arguments = arguments.drain(1..).map(|argument| {
+            let wrong = |argument: OsString| format!("'{}' is not UTF-8; rename it", argument.display());
+            argument.into_string().map_err(|argument| Failure::usage(wrong(argument)))
+        });
+        return click::run(arguments.collect::<Result<_, _>>()?);
     }
-    // `-h` with a value prints a handler, as in Click. Without a value, at the end of the line, it asks for
-    // help, as in other commands.
-    if let [_, command, .., last] = &mut arguments[..]
-        && (command == "run" && last == "-h")
-    {
-        *last = "--help".into();
+    if let Some(handler) = handler_after_h(&arguments) {
+        let text = format!("-h shows the help; -H prints a handler: -H {handler}");
+        return Err(Failure::usage(text));
     }
     let cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
         Err(error) => match unknown_command(&error).or_else(|| not_utf8(&error, &arguments)) {
-            Some(text) => {
-                tell(format_args!("{text}"));
-                return ExitCode::from(2);
-            }
+            Some(text) => return Err(Failure::usage(text)),
             None => error.exit(),
         },
     };
     match cli.command {
-        Command::Run(args) => run::main(args),
-        Command::Check(args) => check::check(args),
-        Command::Elements(args) => elements::main(&args),
-        Command::Flatten(args) => check::flatten(args),
-        Command::Dot(args) => check::dot(args),
-        Command::Synthesize(args) => synthesize::main(&args),
-        Command::Verify(args) => verify::main(&args),
-        Command::Analyze(args) => analyze::main(args),
-        Command::Advise(args) => advise::main(args),
-        Command::Generate(args) => generate::main(&args),
-        Command::Multiply(args) => multiply::main(&args),
-        Command::Bench(args) => bench::main(&args),
-        Command::Evaluate(args) => evaluate::main(&args),
-        Command::Click { args } => click::main(args),
+        Command::Run(args) => run::run(&args),
+        Command::Check(args) => check::check(&args),
+        Command::Elements(args) => elements::run(&args),
+        Command::Flatten(args) => check::flatten(&args),
+        Command::Dot(args) => check::dot(&args),
+        Command::Synthesize(args) => synthesize::run(&args),
+        Command::Verify(args) => verify::run(&args),
+        Command::Analyze(args) => analyze::run(args),
+        Command::Advise(args) => advise::run(args),
+        Command::Generate(args) => generate::run(&args),
+        Command::Multiply(args) => multiply::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Evaluate(args) => evaluate::run(&args),
+        Command::Click { args } => click::run(args),
     }
+}
+
+/// Returns the handler after an `-h` of `run`: Click's driver prints handlers with this option.
+fn handler_after_h(arguments: &[OsString]) -> Option<&str> {
+    if arguments.get(1)? != "run" {
+        return None;
+    }
+    let place = arguments.iter().position(|argument| argument == "-h")?;
+    arguments.get(place + 1)?.to_str().filter(|next| next.contains('.') && !next.starts_with('-'))
 }
 
 /// Returns the message about a command that does not exist.
@@ -173,15 +175,13 @@ fn not_utf8(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
 }
 
 /// Prints to standard output. A closed pipe ends the program without an error, as in other tools.
-pub(crate) fn print(text: &str) -> ExitCode {
+pub(crate) fn print(text: &str) -> Status {
     use std::io::Write;
     match std::io::stdout().write_all(text.as_bytes()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
-        Err(error) => {
-            crate::tell(format_args!("standard output: {error}"));
-            ExitCode::from(FAILURE)
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(format!("standard output: {error}").into())
         }
+        _ => Ok(SUCCESS),
     }
 }
 

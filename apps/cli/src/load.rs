@@ -14,6 +14,8 @@ use engine::{Configured, Plan, Problem};
 use lang::{Diagnostic, Graph, LibraryText, Parameters, Severity, Sources, Span};
 use synthesizer::topology;
 
+use crate::status::Failure;
+
 /// The source of a configuration.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct Input {
@@ -74,14 +76,10 @@ pub(crate) fn registry() -> Registry {
 /// user.
 pub(crate) fn read_text(file: &Path) -> Result<(String, String), String> {
     if file == Path::new("-") {
-        // Standard input can be read only once, but may be asked for twice.
-        static INPUT: OnceLock<Result<String, String>> = OnceLock::new();
-        let input = INPUT.get_or_init(|| {
-            let mut text = String::new();
-            let read = std::io::stdin().read_to_string(&mut text);
-            read.map(|_| without_mark(text)).map_err(|error| format!("standard input: {error}"))
-        });
-        return input.clone().map(|text| ("<stdin>".into(), text));
+        let mut text = String::new();
+        let read = std::io::stdin().read_to_string(&mut text);
+        read.map_err(|error| format!("standard input: {error}"))?;
+        return Ok(("<stdin>".into(), without_mark(text)));
     }
     let name = file.display().to_string();
     if file.is_dir() {
@@ -344,8 +342,24 @@ impl Loaded {
         }
     }
 
+    /// True if the configuration has errors.
     pub(crate) fn has_errors(&self) -> bool {
-        self.problems.iter().any(|problem| problem.diagnostic.severity == Severity::Error)
+        self.errors().next().is_some()
+    }
+
+    /// True if the configuration has errors other than unknown classes.
+    pub(crate) fn has_other_errors(&self) -> bool {
+        self.errors().any(|problem| !problem.diagnostic.is_unknown_class)
+    }
+
+    fn errors(&self) -> impl Iterator<Item = &Problem> {
+        self.problems.iter().filter(|problem| problem.diagnostic.severity == Severity::Error)
+    }
+
+    /// Shows the problems, and returns the failure of a command that cannot go on because of them.
+    pub(crate) fn into_failure(self: Box<Loaded>) -> Failure {
+        self.show();
+        Failure::shown()
     }
 
     /// Builds the plan and the elements, and adds new problems to the list. Returns `None` if there are

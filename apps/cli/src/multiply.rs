@@ -1,14 +1,13 @@
 //! `tidegate multiply`: plays several windows of a capture at the same time.
 
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use element::args::parse_seconds;
 use trace::multiply::{Multiplied, Windows};
 
-use crate::FAILURE;
 use crate::analyze::{is_stream, no_place, open, progress};
 use crate::numbers::whole;
+use crate::status::{Failure, SUCCESS, Status};
 
 /// The arguments of `multiply`.
 #[derive(clap::Args)]
@@ -33,34 +32,20 @@ pub(crate) struct Args {
     output: PathBuf,
 }
 
-pub(crate) fn main(args: &Args) -> ExitCode {
+pub(crate) fn run(args: &Args) -> Status {
     let Some(length) = parse_seconds(&args.length) else {
-        crate::tell(format_args!("--length: '{}' is no time; write seconds, or '500ms'", args.length));
-        return ExitCode::from(2);
+        let text = format!("--length: '{}' is no time; write seconds, or '500ms'", args.length);
+        return Err(Failure::usage(text));
     };
     let is_same = |(trace, output): (PathBuf, PathBuf)| trace == output;
     if args.trace.canonicalize().ok().zip(args.output.canonicalize().ok()).is_some_and(is_same) {
-        crate::tell(format_args!(
-            "{}: would be written over itself; name another file",
-            args.trace.display()
-        ));
-        return ExitCode::from(2);
+        let text = format!("{}: would be written over itself; name another file", args.trace.display());
+        return Err(Failure::usage(text));
     }
-    if let Err(wrong) = no_place(&args.output) {
-        crate::tell(format_args!("{wrong}"));
-        return ExitCode::from(2);
-    }
+    no_place(&args.output).map_err(Failure::usage)?;
     let windows = Windows { count: args.windows, length: length.0 };
-    match multiply(args, windows) {
-        Ok(multiplied) => {
-            tell(&multiplied, windows);
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            crate::tell(format_args!("{error}"));
-            ExitCode::from(FAILURE)
-        }
-    }
+    tell(&multiply(args, windows)?, windows);
+    Ok(SUCCESS)
 }
 
 fn multiply(args: &Args, windows: Windows) -> Result<Multiplied, String> {

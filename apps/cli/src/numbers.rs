@@ -1,7 +1,15 @@
-//! Parsers of numbers on the command line, with messages about wrong numbers.
+//! Numbers on the command line: parsers with messages about wrong numbers, limits, and shares as text.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
+
+/// The most seconds for proofs: a hundred years, which is practically no limit.
+pub(crate) const MOST_SECONDS: u64 = 3_200_000_000;
+
+/// Returns a share in percent, with one decimal.
+pub(crate) fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
 
 /// Returns a parser of whole numbers in a range.
 pub(crate) fn whole<T>(

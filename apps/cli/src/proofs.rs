@@ -177,13 +177,11 @@ fn made(folder: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
     use crate::load::{Texts, parse};
-    use crate::reasoning::{Unread, of};
+    use crate::reasoning::of;
 
     fn reasoned(text: &str) -> Reasoned {
-        of(parse(Texts::of("test", text.into()), &[], true)).unwrap_or_else(|unread| match unread {
-            Unread::Input(text) => panic!("{text}"),
-            Unread::Problems(loaded) => panic!("{:?}", loaded.problems),
-        })
+        of(parse(Texts::of("test", text.into()), &[], true))
+            .unwrap_or_else(|loaded| panic!("{:?}", loaded.problems))
     }
 
     #[test]

@@ -26,9 +26,6 @@ pub(crate) struct Allowed {
     pub(crate) memory: usize,
 }
 
-/// The most seconds for proofs: a hundred years, which is practically no limit.
-pub(crate) const MOST_SECONDS: u64 = 3_200_000_000;
-
 impl Allowed {
     /// Returns the time for all proofs.
     pub(crate) fn time(self) -> Duration {
@@ -203,8 +200,9 @@ fn find(
 /// Reads a synthesized graph as a configuration.
 fn read_again(reasoned: &Reasoned, graph: &Graph) -> Result<Reasoned, String> {
     let name = format!("{} (synthesized)", reasoned.loaded.name);
-    of(parse(Texts::of(&name, lang::flatten(graph)), &[], false)).map_err(|unread| {
-        unread.show();
+    let loaded = parse(Texts::of(&name, lang::flatten(graph)), &[], false);
+    of(loaded).map_err(|loaded| {
+        loaded.show();
         "the synthesized configuration cannot be read".into()
     })
 }

@@ -1,13 +1,16 @@
 //! The step from a configuration to the chain that the synthesizer analyses.
 
+use std::collections::HashSet;
+
 use element::ports::Processing;
 use element::{Args, Class, Effects, Element, Invalid, Registry};
-use engine::Plan;
+use engine::{Plan, Problem};
 use lang::Graph;
 use program::chain::Chain;
 use verify::run;
 
 use crate::load::{Input, Loaded, registry};
+use crate::status::Failure;
 
 /// A configuration with the declarations of its elements.
 pub(crate) struct Reasoned {
@@ -19,24 +22,6 @@ pub(crate) struct Reasoned {
     pub(crate) unknown: Vec<String>,
     /// True for each output, by element in the chain, that pushes packets.
     pub(crate) pushed: Vec<Vec<bool>>,
-}
-
-/// The reason why a configuration cannot be analysed.
-pub(crate) enum Unread {
-    /// The configuration cannot be read, for this reason.
-    Input(String),
-    /// The configuration has errors, which are among its problems.
-    Problems(Box<Loaded>),
-}
-
-impl Unread {
-    /// Prints the reason.
-    pub(crate) fn show(&self) {
-        match self {
-            Unread::Input(text) => crate::tell(format_args!("{text}")),
-            Unread::Problems(loaded) => loaded.show(),
-        }
-    }
 }
 
 /// An element of a class that does not exist here.
@@ -79,27 +64,30 @@ pub(crate) fn registry_for(graph: &Graph) -> (Registry, Vec<String>) {
 /// Reads a configuration for analysis: no capture and no interface is opened.
 ///
 /// # Errors
-/// If the configuration cannot be read, or has errors other than unknown classes.
-pub(crate) fn read(input: &Input) -> Result<Reasoned, Unread> {
-    of(input.load(false).map_err(Unread::Input)?)
+/// If the configuration cannot be read, or has errors other than unknown classes, which are shown.
+pub(crate) fn read(input: &Input) -> Result<Reasoned, Failure> {
+    of(input.load(false)?).map_err(Loaded::into_failure)
 }
 
-/// Analyses a configuration that has been loaded, as [`read`] does.
+/// Analyses a configuration that has been loaded. Errors and warnings that the configuration does not have
+/// yet are added to its problems.
 ///
 /// # Errors
-/// As for [`read`].
-pub(crate) fn of(mut loaded: Loaded) -> Result<Reasoned, Unread> {
-    if loaded.has_errors() {
-        return Err(Unread::Problems(Box::new(loaded)));
-    }
-    match chain(&loaded.graph) {
+/// The configuration, if it has errors other than unknown classes.
+pub(crate) fn of(mut loaded: Loaded) -> Result<Reasoned, Box<Loaded>> {
+    let parts = if loaded.has_other_errors() { Err(Vec::new()) } else { chain(&loaded.graph) };
+    let add = |loaded: &mut Loaded, problems: Vec<Problem>| {
+        let known: HashSet<Problem> = loaded.problems.iter().cloned().collect();
+        loaded.problems.extend(problems.into_iter().filter(|problem| !known.contains(problem)));
+    };
+    match parts {
         Ok(Parts { graph, chain, unknown, warnings, pushed }) => {
-            loaded.problems.extend(warnings);
+            add(&mut loaded, warnings);
             Ok(Reasoned { loaded, graph, chain, unknown, pushed })
         }
         Err(problems) => {
-            loaded.problems.extend(problems);
-            Err(Unread::Problems(Box::new(loaded)))
+            add(&mut loaded, problems);
+            Err(Box::new(loaded))
         }
     }
 }
@@ -108,12 +96,12 @@ struct Parts {
     graph: Graph,
     chain: Chain,
     unknown: Vec<String>,
-    warnings: Vec<engine::Problem>,
+    warnings: Vec<Problem>,
     pushed: Vec<Vec<bool>>,
 }
 
 /// Builds the chain of a graph.
-fn chain(graph: &Graph) -> Result<Parts, Vec<engine::Problem>> {
+fn chain(graph: &Graph) -> Result<Parts, Vec<Problem>> {
     let (registry, unknown) = registry_for(graph);
     let plan = Plan::new(graph.clone(), &registry)?;
     let configured = plan.configure(None)?;

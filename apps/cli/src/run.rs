@@ -1,12 +1,10 @@
 //! `tidegate run`: runs a configuration on captures or interfaces.
 
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use bench::origin::Origin;
 use clap::ValueEnum;
 use element::{Class, ElementId};
 use engine::{ClockKind, Options, Plan, Stamp, StandardStreams, Workers};
@@ -17,9 +15,10 @@ use crate::load::{Input, start_dpdk};
 use crate::memory::{self, parse_size};
 use crate::numbers::whole;
 use crate::origin;
+use crate::status::{Failure, SUCCESS, Status};
 use crate::steering::{Steering, parse_time};
 use crate::synthesize::{PutIn, Which};
-use crate::{FAILURE, explain, handlers, interrupt, print, synthesize, table};
+use crate::{explain, handlers, interrupt, print, synthesize, table};
 
 /// The most packets per batch, unless `--burst` is given.
 pub(crate) const BURST: usize = 32;
@@ -29,72 +28,92 @@ const SIGNALS: &str = "Signals: INT and TERM end the run, with its table; USR1 w
 
 /// The arguments of `run`.
 #[derive(clap::Args)]
-#[command(disable_help_flag = true, after_help = SIGNALS)]
+#[command(after_help = SIGNALS)]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
-    /// The source of time: the machine's clock, or the time stamps of the captures
-    #[arg(long, value_enum, default_value_t = Clock::Real)]
+    /// The source of time
+    #[arg(long, value_enum, default_value_t = Clock::Real, help_heading = "Time")]
     clock: Clock,
-    /// The number of worker threads, each on its own core with a copy of the graph. Elements that need a
-    /// single place, such as files and shapers, run on the first worker
+    /// With `--clock trace`: the longest gap between two packets in which timers run
+    ///
+    /// In a longer gap, which a wrong time stamp makes, the clock jumps to the next packet.
     #[arg(
-        long, value_name = "N", default_value_t = 1,
+        long, value_name = "TIME", default_value = "86400s", help_heading = "Time",
+        value_parser = parse_time, allow_hyphen_values = true
+    )]
+    max_gap: Duration,
+    /// The time before held packets have to leave during which a worker does not sleep
+    ///
+    /// Sleeps end late. With 0, a worker sleeps until packets in a Reframer, a Juggler or a shaper are due, and
+    /// the packets leave late.
+    #[arg(
+        long, value_name = "TIME", default_value = "200us", help_heading = "Time",
+        value_parser = parse_time, allow_hyphen_values = true
+    )]
+    spin: Duration,
+    /// Poll for packets without ever sleeping
+    ///
+    /// The delay is the lowest, but each worker uses a whole core even when idle.
+    #[arg(long, help_heading = "Time")]
+    busy_poll: bool,
+    /// The number of worker threads
+    ///
+    /// Each worker has a core and a copy of the graph of its own. Elements that need a single place, such as
+    /// files and shapers, run on the first worker.
+    #[arg(
+        long, value_name = "N", default_value_t = 1, help_heading = "Workers",
         value_parser = whole::<u16>(1..=64), allow_negative_numbers = true
     )]
     threads: u16,
     #[command(flatten)]
     steering: Steering,
-    /// Poll for packets without ever sleeping: the lowest delay, but each worker uses a whole core even
-    /// when idle
-    #[arg(long)]
-    busy_poll: bool,
-    /// The time before held packets have to leave (Reframer, Juggler, shapers) during which a worker stays
-    /// awake, because sleeps end late; with 0, the worker sleeps until they are due, and packets leave late
-    #[arg(long, value_name = "TIME", default_value = "200us", value_parser = parse_time, allow_hyphen_values = true)]
-    spin: Duration,
-    /// With `--clock trace`: the longest time for which timers run between two packets of a capture. In a
-    /// longer gap, which a wrong time stamp makes, the clock then jumps to the next packet
-    #[arg(long, value_name = "TIME", default_value = "86400s", value_parser = parse_time, allow_hyphen_values = true)]
-    max_gap: Duration,
-    /// Print the value of a handler at the end, before elements release the packets that they hold (the
-    /// table counts these packets, too); may be given several times
-    #[arg(short = 'h', long = "handler", value_name = "ELEMENT.HANDLER")]
+    /// Print the value of a handler at the end; may be given several times
+    ///
+    /// The value is read before elements release the packets that they hold; the table counts these packets,
+    /// too.
+    #[arg(short = 'H', long = "handler", value_name = "ELEMENT.HANDLER", help_heading = "Results")]
     handlers: Vec<String>,
-    /// Write the final report as JSON; `-` for standard output. Then the output of scripts and elements and
-    /// the values of handlers go to standard error
-    #[arg(long, value_name = "FILE")]
+    /// Write the final report as JSON; `-` for standard output
+    ///
+    /// With `-`, the output of scripts and elements and the values of handlers go to standard error.
+    #[arg(long, value_name = "FILE", help_heading = "Results")]
     json: Option<PathBuf>,
-    /// The most memory for packets that are in transit or held, such as 512M or 8G, for all workers
-    /// together; tables of elements are extra and have their own bounds. It is allocated as needed; when it
-    /// is full, no packets are received. A size above the available memory is refused [default: 4G, at most
-    /// half of the available memory]
-    #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
-    memory: Option<usize>,
-    /// The seed of random numbers
+    /// Print no table at the end
+    #[arg(short, long, help_heading = "Results")]
+    quiet: bool,
+    /// Replace regions of elements by programs (see `tidegate synthesize`)
+    ///
+    /// A program has one classification and one write per field; handlers and counts do not change. A region
+    /// stays as it is if its proof is neither kept nor found within 20 seconds, or if its program costs more
+    /// than its elements (unless WHICH is `all`).
     #[arg(
-        long, value_name = "N", default_value_t = 1,
-        value_parser = whole(0..=u64::MAX), allow_negative_numbers = true
+        long, value_enum, value_name = "WHICH", num_args = 0..=1, require_equals = true,
+        default_missing_value = "paying", help_heading = "Engine"
     )]
-    seed: u64,
+    synthesize: Option<Which>,
+    /// The most memory for packets, such as 512M or 8G [default: 4G, at most half of the available memory]
+    ///
+    /// Packets in transit and held packets of all workers count; tables of elements are extra and have their
+    /// own bounds. Memory is allocated as needed; when it is full, no packets are received. A size above the
+    /// available memory is refused.
+    #[arg(
+        long, value_name = "SIZE", help_heading = "Engine",
+        value_parser = parse_size, allow_hyphen_values = true
+    )]
+    memory: Option<usize>,
     /// The most packets per batch
     #[arg(
-        long, value_name = "N", default_value_t = BURST as u16,
+        long, value_name = "N", default_value_t = BURST as u16, help_heading = "Engine",
         value_parser = whole::<u16>(1..=256), allow_negative_numbers = true
     )]
     burst: u16,
-    /// Replace regions of elements by programs with one classification and one write per field (see
-    /// `tidegate synthesize`); handlers and counts do not change. A region stays as it is if its proof is
-    /// neither kept nor found within 20 seconds, or if its program costs more than its elements (unless
-    /// WHICH is `all`)
-    #[arg(long, value_enum, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "paying")]
-    synthesize: Option<Which>,
-    /// Print no table at the end
-    #[arg(short, long)]
-    quiet: bool,
-    /// Print help
-    #[arg(long, action = clap::ArgAction::Help)]
-    help: Option<bool>,
+    /// The seed of random numbers
+    #[arg(
+        long, value_name = "N", default_value_t = 1, help_heading = "Engine",
+        value_parser = whole(0..=u64::MAX), allow_negative_numbers = true
+    )]
+    seed: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -136,39 +155,22 @@ fn follow(spinner: ProgressBar, style: &str, count: &Arc<AtomicU64>) -> Progress
     spinner
 }
 
-pub(crate) fn main(args: Args) -> ExitCode {
-    if let Err(text) = args.steering.check() {
-        crate::tell(format_args!("{text}; see `tidegate run --help`"));
-        return ExitCode::from(2);
-    }
-    if !can_write(&args.json) {
-        return ExitCode::from(2);
-    }
+pub(crate) fn run(args: &Args) -> Status {
+    let check = args.steering.check();
+    check.map_err(|text| Failure::usage(format!("{text}; see `tidegate run --help`")))?;
+    can_write(&args.json)?;
     let requests = interrupt::requests();
-    let mut loaded = match args.input.load(true) {
-        Ok(loaded) => loaded,
-        Err(text) => {
-            crate::tell(format_args!("{text}"));
-            return ExitCode::from(FAILURE);
-        }
-    };
+    let mut loaded = args.input.load(true)?;
     if let Some(which) = args.synthesize
         && !loaded.has_errors()
     {
-        match synthesize::insert_programs(&mut loaded, which) {
-            Ok(PutIn { done, left }) => {
-                if !args.quiet && !done.is_empty() {
-                    crate::tell(format_args!("{}: {done}", loaded.name));
-                }
-                // These lines are printed with `--quiet`, too, because a region was not synthesized
-                // although that was asked for.
-                left.iter().for_each(|line| crate::tell(format_args!("{}: {line}", loaded.name)));
-            }
-            Err(text) => {
-                crate::tell(format_args!("{text}"));
-                return ExitCode::from(FAILURE);
-            }
+        let PutIn { done, left } = synthesize::insert_programs(&mut loaded, which);
+        if !args.quiet && !done.is_empty() {
+            crate::tell(format_args!("{}: {done}", loaded.name));
         }
+        // These lines are printed with `--quiet`, too, because a region was not synthesized although that
+        // was asked for.
+        left.iter().for_each(|line| crate::tell(format_args!("{}: {line}", loaded.name)));
     }
     let spreading = args.steering.spreading();
     let (burst, threads) = (usize::from(args.burst), usize::from(args.threads));
@@ -180,12 +182,11 @@ pub(crate) fn main(args: Args) -> ExitCode {
     }
     loaded.show();
     let Some((plan, copies)) = built.filter(|_| !loaded.has_errors()) else {
-        return ExitCode::from(FAILURE);
+        return Err(Failure::shown());
     };
     let files = copies.first().map(|copy| copy.setup.inputs.clone()).unwrap_or_default();
     if let Some(text) = copies.first().and_then(|copy| args.steering.refusal(&plan, copy)) {
-        crate::tell(format_args!("{text}"));
-        return ExitCode::from(FAILURE);
+        return Err(text.into());
     }
     if plan.is_empty() {
         crate::tell(format_args!("{}: configuration has no elements", loaded.name));
@@ -193,10 +194,8 @@ pub(crate) fn main(args: Args) -> ExitCode {
     let live = plan.live();
     if let (Some(id), Clock::Trace) = (live, args.clock) {
         let name = plan.declaration(id);
-        crate::tell(format_args!(
-            "{name}: --clock trace is the time of captures; leave it out for interfaces"
-        ));
-        return ExitCode::from(FAILURE);
+        let text = format!("{name}: --clock trace is the time of captures; leave it out for interfaces");
+        return Err(text.into());
     }
     let interrupt = Arc::default();
     let progress_count = Arc::new(AtomicU64::new(0));
@@ -218,41 +217,27 @@ pub(crate) fn main(args: Args) -> ExitCode {
         rebuild: None,
         progress: Arc::clone(&progress_count),
     };
-    let _dpdk = match start_dpdk(args.input.dpdk.as_deref()) {
-        Ok(running) => running,
-        Err(text) => {
-            crate::tell(format_args!("{text}"));
-            return ExitCode::from(FAILURE);
-        }
-    };
+    let _dpdk = start_dpdk(args.input.dpdk.as_deref())?;
     let json_to_output = args.json.as_deref().is_some_and(is_stream);
     if let Some(id) = writes_output(&plan).filter(|_| json_to_output) {
         let name = plan.declaration(id);
-        crate::tell(format_args!(
-            "{name}: '-' and --json - both write to standard output; write one of the two to a file"
-        ));
-        return ExitCode::from(FAILURE);
+        let text = "'-' and --json - both write to standard output; write one of the two to a file";
+        return Err(format!("{name}: {text}").into());
     }
     let stamp = stamp(plan.classes.iter().any(|class| has_interface(class)));
     let streams = StandardStreams::new(stamp).yielding_output(json_to_output);
-    let mut workers = match Workers::new(&plan, copies, Box::new(streams), options) {
-        Ok(workers) => workers,
-        Err(error) => {
-            crate::tell(format_args!("{error}"));
-            return ExitCode::from(FAILURE);
-        }
-    };
+    let mut workers =
+        Workers::new(&plan, copies, Box::new(streams), options).map_err(|error| error.to_string())?;
     let missing = handlers::missing(&workers, &args.handlers);
     if !missing.is_empty() {
-        missing.iter().for_each(|text| crate::tell(format_args!("{text}")));
-        return ExitCode::from(FAILURE);
+        return Err(missing.join("\n").into());
     }
     let spinner = progress(&progress_count);
     if let Err(problem) = workers.initialize() {
         workers.flush();
         loaded.problems = vec![*problem];
         loaded.show();
-        return ExitCode::from(FAILURE);
+        return Err(Failure::shown());
     }
     // Until here, a signal ends the program immediately, whatever it is waiting for.
     interrupt::listen(&interrupt);
@@ -267,26 +252,26 @@ pub(crate) fn main(args: Args) -> ExitCode {
     if !args.quiet {
         crate::show(format_args!("{}", table::render(&report, elapsed, live.is_some())));
     }
-    let mut code = ExitCode::SUCCESS;
     match json_to_output {
         true => crate::show(format_args!("{values}")),
-        false => code = print(&values),
+        false => errors.extend(print(&values).err().map(|failure| failure.to_string())),
     }
     if let Some(path) = &args.json {
         // The inputs are the configuration, its libraries, files of rules, and captures.
         let texts = loaded.sources.ids().map(|id| PathBuf::from(loaded.sources.name(id)));
         let inputs: Vec<PathBuf> = texts.chain(files).chain(captures(&mut workers)).collect();
         let origin = origin::made_of(&begun, &inputs);
-        errors.extend(write_json(path, &report, &origin).err());
+        let written =
+            origin::json(&report, &origin).map_err(Failure::from).and_then(|text| save(path, &text));
+        errors.extend(written.err().map(|failure| failure.to_string()));
     }
     if !report.balances() {
         errors.push("packets are unaccounted for: in is not out + held + dropped; this is a bug".into());
     }
-    for error in &errors {
-        crate::tell(format_args!("{error}"));
-        code = ExitCode::from(FAILURE);
+    match errors.is_empty() {
+        true => Ok(SUCCESS),
+        false => Err(errors.join("\n").into()),
     }
-    code
 }
 
 /// Finds an element that writes a file which is standard output.
@@ -324,13 +309,4 @@ fn captures(workers: &mut Workers) -> Vec<PathBuf> {
     };
     let ids: Vec<ElementId> = (0..plan.classes.len()).filter(|&id| reads(plan.classes[id])).collect();
     ids.into_iter().filter_map(|id| workers.read(Some(id), "filename", "").ok()).map(PathBuf::from).collect()
-}
-
-fn write_json(path: &Path, report: &engine::Report, origin: &Origin) -> Result<(), String> {
-    let text = origin::json(report, origin)?;
-    if is_stream(path) {
-        print(&text);
-        return Ok(());
-    }
-    save(path, &text)
 }

@@ -15,11 +15,14 @@ use sprayer::{Classes, Policy, Settings};
 
 /// The arguments of `run` about steering.
 #[derive(clap::Args)]
+#[command(next_help_heading = "Workers")]
 pub(crate) struct Steering {
     /// The way in which packets are distributed over workers
     #[arg(long, value_enum, default_value_t = Way::Rss)]
     steering: Way,
-    /// The number of workers that a flow is spread over, chosen by its addresses and ports; 0 for all
+    /// The number of workers that a flow is spread over; 0 for all
+    ///
+    /// The workers are chosen by the flow's addresses and ports.
     #[arg(
         long, value_name = "N", default_value_t = 0,
         value_parser = whole(0..=u16::MAX), allow_negative_numbers = true
@@ -31,11 +34,14 @@ pub(crate) struct Steering {
     /// The order in which packets of a spread flow leave
     #[arg(long, value_enum, default_value_t = Order::None)]
     order: Order,
-    /// UDP ports whose datagrams are spread, too, if either end has such a port: 4789,5000-5999
+    /// UDP ports whose datagrams are spread, too, such as 4789,5000-5999
+    ///
+    /// Datagrams are spread if either end has such a port.
     #[arg(long, value_name = "PORTS", value_delimiter = ',', value_parser = parse_ports, allow_hyphen_values = true)]
     spray_udp: Vec<RangeInclusive<u16>>,
-    /// UDP ports whose datagrams are spread as QUIC, if either end has such a port; packets that open a
-    /// connection are recognised
+    /// UDP ports whose datagrams are spread as QUIC
+    ///
+    /// Datagrams are spread if either end has such a port. Packets that open a connection are recognised.
     #[arg(long, value_name = "PORTS", value_delimiter = ',', value_parser = parse_ports, allow_hyphen_values = true)]
     spray_quic: Vec<RangeInclusive<u16>>,
 }

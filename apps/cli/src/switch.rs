@@ -12,13 +12,15 @@ use synthesizer::openflow::{Division, Options, RangeForm, Refusal};
 #[derive(clap::Args)]
 #[command(next_help_heading = "With an upstream switch")]
 pub(crate) struct Switch {
-    /// With `--emit click`: write the configuration of the software behind a switch that has the rules of
-    /// `--emit openflow` with the same options
+    /// With `--emit click`: write the configuration of the software downstream of the switch
+    ///
+    /// The switch has the rules of `--emit openflow` with the same options.
     #[arg(long)]
     behind_switch: bool,
-    /// The switch's ports for each source, in the order of the sources: IN, where packets arrive, and OUT,
-    /// where the software is connected. For one port per class, write IN:OUT+OUT=INTERFACE+...; each
-    /// INTERFACE is one of the software
+    /// The switch's ports for each source, in the order of the sources
+    ///
+    /// Packets arrive at IN, and the software is connected to OUT. For one port per class, write
+    /// IN:OUT+OUT=INTERFACE+...; each INTERFACE is one of the software.
     #[arg(
         long, value_name = "IN:OUT", default_value = "1:2", value_delimiter = ',',
         value_parser = ports, allow_hyphen_values = true
@@ -27,8 +29,9 @@ pub(crate) struct Switch {
     /// The way in which the switch matches ranges of ports
     #[arg(long, value_enum, default_value_t = Ranges::Fewest)]
     openflow_ranges: Ranges,
-    /// Let the switch drop the packets that the software would drop; the rules for packets without IP
-    /// options then apply to all packets
+    /// Let the switch drop the packets that the software would drop
+    ///
+    /// The rules for packets without IP options then apply to all packets.
     #[arg(long)]
     openflow_discard: bool,
 }

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Instant;
 
 use clap::ValueEnum;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use synthesizer::compose::walk::Limits;
 use synthesizer::compose::{Region, Synthesis, synthesize};
 use synthesizer::insert::insert;
@@ -18,18 +17,19 @@ use crate::analyze::can_write;
 use crate::check::print_or_write;
 use crate::load::{Input, Loaded};
 use crate::memory::{self, parse_diagrams};
-use crate::numbers::whole;
+use crate::numbers::{MOST_SECONDS, whole};
 use crate::proofs::Proofs;
-use crate::prove::{self, Allowed, Finding, MOST_SECONDS, Split, Unproven};
-use crate::reasoning::{Reasoned, Unread, of, read};
-use crate::{FAILURE, switch};
+use crate::prove::{self, Allowed, Finding, Split, Unproven};
+use crate::reasoning::{Reasoned, of, read};
+use crate::status::Status;
+use crate::switch;
 
 /// The arguments of `synthesize`.
 #[derive(clap::Args)]
 #[command(after_help = "\
 Each region is proven to do the same as its elements before a program replaces it; a region without a proof keeps its \
 elements and is reported. Then the whole chain is compared with the configuration, if time is left. Proofs are stored \
-in the folder that TIDEGATE_PROOFS names, by default tidegate/proofs in the cache folder. Exit status: 0 success, 1 \
+in the folder that TIDEGATE_PROOFS names, by default tidegate/proofs in the cache folder. Status status: 0 success, 1 \
 an error, or a difference, which is shown.")]
 pub(crate) struct Args {
     #[command(flatten)]
@@ -40,37 +40,44 @@ pub(crate) struct Args {
     /// The file to write, instead of standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The most classes of packets in one region; an element that would make more ends the region
+    /// The most classes of packets in one region
+    ///
+    /// An element that would make more classes ends the region.
     #[arg(
-        long, value_name = "N", default_value_t = 4096,
+        long, help_heading = "Regions", value_name = "N", default_value_t = 4096,
         value_parser = whole(0..=usize::MAX), allow_negative_numbers = true
     )]
     classes: usize,
-    /// Make programs of all regions of four elements or more, even if a program costs more than its
-    /// elements; all packets then take the programs
-    #[arg(long)]
+    /// Make programs of all regions of four elements or more
+    ///
+    /// A program is made even if it costs more than its elements, and all packets take the programs.
+    #[arg(long, help_heading = "Regions")]
     all: bool,
-    /// End regions at translators instead of leasing their flows; the result is slower, but easier to
-    /// prove
-    #[arg(long)]
+    /// End regions at translators instead of leasing their flows
+    ///
+    /// The result is slower, but easier to prove.
+    #[arg(long, help_heading = "Regions")]
     no_leases: bool,
-    /// With `--emit click`: use only elements that Click and FastClick have, too. Translators then handle
-    /// their flows themselves
-    #[arg(long, conflicts_with = "behind_switch")]
+    /// With `--emit click`: use only elements that Click and FastClick have, too
+    ///
+    /// Translators then handle their flows themselves.
+    #[arg(long, help_heading = "Regions", conflicts_with = "behind_switch")]
     standard: bool,
     /// Put in unproven regions, too
-    #[arg(long)]
+    #[arg(long, help_heading = "Proofs")]
     unproven: bool,
     /// Only search for proofs and keep them for later runs; write nothing else
-    #[arg(long, conflicts_with_all = ["emit", "output", "unproven", "standard"])]
+    #[arg(long, help_heading = "Proofs", conflicts_with_all = ["emit", "output", "unproven", "standard"])]
     prove: bool,
-    /// The most seconds for all proofs together; with 0, only proofs that were kept count [default: 120,
-    /// with --prove 3600]
-    #[arg(long, value_name = "N", value_parser = whole(0..=MOST_SECONDS), allow_negative_numbers = true)]
+    /// The most seconds for all proofs together [default: 120, with --prove 3600]
+    ///
+    /// With 0, only proofs that were kept count.
+    #[arg(long, help_heading = "Proofs", value_name = "N", value_parser = whole(0..=MOST_SECONDS), allow_negative_numbers = true)]
     seconds: Option<u64>,
-    /// The most memory for decision diagrams, such as 256M; they never use more than 900M. A size above the
-    /// available memory is refused [default: 1G, at most half of the available memory]
-    #[arg(long, value_name = "SIZE", value_parser = parse_diagrams, allow_hyphen_values = true)]
+    /// The most memory for decision diagrams, such as 256M [default: 1G, at most half of the available memory]
+    ///
+    /// Diagrams never use more than 900M. A size above the available memory is refused.
+    #[arg(long, value_name = "SIZE", help_heading = "Proofs", value_parser = parse_diagrams, allow_hyphen_values = true)]
     memory: Option<usize>,
     #[command(flatten)]
     switch: switch::Switch,
@@ -99,26 +106,50 @@ struct Json {
     report: Report,
     /// Regions that are not proven. They are part of the report only with `--unproven`.
     unproven: Vec<Unproven>,
-    /// The proof of the whole chain: `equivalent`, or the reason why it is undecided; `None` if only kept
+    /// The proof of the whole chain: `equivalent`, the reason why it is undecided, or null if only kept
     /// proofs count and there is none.
-    proof: Option<String>,
+    proof: Proof,
+}
+
+/// The result of comparing the synthesized chain with the configuration.
+#[derive(Debug, PartialEq, Eq)]
+enum Proof {
+    /// They do the same.
+    Equivalent,
+    /// No result, for this reason.
+    Undecided(String),
+    /// Only kept proofs count, and there is none.
+    NotKept,
+}
+
+impl Proof {
+    /// Returns the reason why the chain is not proven.
+    fn reason(&self) -> &str {
+        match self {
+            Proof::Equivalent => "",
+            Proof::Undecided(why) => why,
+            Proof::NotKept => "there is no proof yet",
+        }
+    }
+}
+
+impl Serialize for Proof {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Proof::Equivalent => serializer.serialize_str("equivalent"),
+            Proof::Undecided(why) => serializer.serialize_str(why),
+            Proof::NotKept => serializer.serialize_none(),
+        }
+    }
 }
 
 /// The default times for proofs, in seconds: without and with `--prove`.
 const SECONDS: u64 = 120;
 const SECONDS_TO_PROVE: u64 = 3600;
 
-pub(crate) fn main(args: &Args) -> ExitCode {
-    if !can_write(&args.output) {
-        return ExitCode::from(2);
-    }
-    let reasoned = match read(&args.input) {
-        Ok(reasoned) => reasoned,
-        Err(unread) => {
-            unread.show();
-            return ExitCode::from(FAILURE);
-        }
-    };
+pub(crate) fn run(args: &Args) -> Status {
+    can_write(&args.output)?;
+    let reasoned = read(&args.input)?;
     let name = &reasoned.loaded.name;
     let is_standard = args.standard && args.emit == Form::Click;
     let (classes, leases) = (args.classes, !args.no_leases && !is_standard);
@@ -133,11 +164,8 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     };
     let end = Instant::now() + allowed.time();
     let proofs = Proofs::of_user();
-    if args.prove
-        && let Err(why) = proofs.check()
-    {
-        crate::tell(format_args!("{why}"));
-        return ExitCode::from(FAILURE);
+    if args.prove {
+        proofs.check()?;
     }
     let split = prove::split(&reasoned, &synthesis, allowed, &proofs);
     let (proven, unproven) = (split.proven.clone(), split.unproven.clone());
@@ -159,55 +187,40 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     let left = end.saturating_duration_since(Instant::now());
     // Other engines do not report reasons for drops, so reasons are compared only without `--standard`.
     let proof = match prove::whole(&reasoned, &graph, !is_standard, (allowed, left), &proofs) {
-        Finding::Equivalent => Some(EQUIVALENT.to_string()),
-        Finding::Undecided(_) if allowed.seconds == 0 => None,
-        Finding::Undecided(why) => Some(why),
+        Finding::Equivalent => Proof::Equivalent,
+        Finding::Undecided(_) if allowed.seconds == 0 => Proof::NotKept,
+        Finding::Undecided(why) => Proof::Undecided(why),
         Finding::Different(text) => {
             split.refute(&proofs, name);
-            crate::tell(format_args!("{text}"));
-            return ExitCode::from(FAILURE);
+            return Err(text.into());
         }
     };
-    let is_whole = proof.as_ref().is_some_and(|proof| proof == EQUIVALENT);
     // Programs made of standard elements are proven only by the comparison of the whole chain.
-    if is_standard && !is_whole && !args.unproven {
-        let why = proof.as_deref().unwrap_or("there is no proof yet");
+    if is_standard && proof != Proof::Equivalent && !args.unproven {
+        let why = proof.reason();
         crate::tell(format_args!("{name}: nothing is put in: not proven: {why}; --unproven puts it in"));
         return print_or_write(&lang::flatten(&reasoned.loaded.graph), args.output.as_deref());
     }
     let report = || Report::new(&reasoned.chain, &synthesis);
     let text = match args.emit {
-        _ if args.prove => {
-            each(&reasoned, &synthesis) + &summary(&synthesis, &unproven, proof.as_deref(), false)
-        }
-        Form::Report => {
-            report().describe() + &summary(&synthesis, &unproven, proof.as_deref(), args.unproven)
-        }
+        _ if args.prove => each(&reasoned, &synthesis) + &summary(&synthesis, &unproven, &proof, false),
+        Form::Report => report().describe() + &summary(&synthesis, &unproven, &proof, args.unproven),
         Form::Click if args.switch.is_in_front() => {
             lang::flatten(&args.switch.behind(&reasoned.loaded.graph, &reasoned.chain, &synthesis))
         }
         Form::Click => lang::flatten(&graph),
-        Form::Openflow => match args.switch.flows(&reasoned.chain, &synthesis) {
-            Ok(text) => text,
-            Err(why) => {
-                crate::tell(format_args!("{name}: {why}"));
-                return ExitCode::from(FAILURE);
-            }
-        },
+        Form::Openflow => {
+            args.switch.flows(&reasoned.chain, &synthesis).map_err(|why| format!("{name}: {why}"))?
+        }
         Form::Dot => dot(&reasoned.chain, &synthesis, name),
         Form::Svg => svg(&reasoned.chain, &synthesis),
-        Form::Json => match serde_json::to_string_pretty(&Json { report: report(), unproven, proof }) {
-            Ok(text) => text + "\n",
-            Err(error) => {
-                crate::tell(format_args!("{error}"));
-                return ExitCode::from(FAILURE);
-            }
-        },
+        Form::Json => {
+            let json = Json { report: report(), unproven, proof };
+            serde_json::to_string_pretty(&json).map_err(|error| error.to_string())? + "\n"
+        }
     };
     print_or_write(&text, args.output.as_deref())
 }
-
-const EQUIVALENT: &str = "equivalent";
 
 /// Returns a line for each region that is put in.
 fn each(reasoned: &Reasoned, synthesis: &Synthesis) -> String {
@@ -220,18 +233,18 @@ fn each(reasoned: &Reasoned, synthesis: &Synthesis) -> String {
 
 /// Returns a sentence about the proofs of the regions that are put in. `all` is true if unproven regions
 /// are among them.
-fn summary(synthesis: &Synthesis, unproven: &[Unproven], whole: Option<&str>, all: bool) -> String {
+fn summary(synthesis: &Synthesis, unproven: &[Unproven], whole: &Proof, all: bool) -> String {
     let regions = synthesis.regions.len();
     let each = if regions == 1 { "The region is" } else { "Each region is" };
     match (unproven, whole) {
         ([], _) if regions == 0 => "Nothing is put in, so there is nothing to prove.\n".into(),
         _ if regions == 0 => "Nothing is put in.\n".into(),
-        (_, Some(EQUIVALENT)) => "Proven to do the same as the configuration.\n".into(),
+        (_, Proof::Equivalent) => "Proven to do the same as the configuration.\n".into(),
         ([_, ..], _) if all => "Not all of it is proven to do the same as the configuration.\n".into(),
-        (_, Some(why)) => {
+        (_, Proof::Undecided(why)) => {
             format!("{each} proven to do the same as its elements. The whole chain was not compared: {why}\n")
         }
-        (_, None) => format!("{each} proven to do the same as its elements.\n"),
+        (_, Proof::NotKept) => format!("{each} proven to do the same as its elements.\n"),
     }
 }
 
@@ -259,6 +272,7 @@ pub(crate) enum Which {
 }
 
 /// The outcome of putting programs into a configuration.
+#[derive(Default)]
 pub(crate) struct PutIn {
     /// A line about the programs that were put in; empty if none was tried.
     pub(crate) done: String,
@@ -266,17 +280,10 @@ pub(crate) struct PutIn {
     pub(crate) left: Vec<String>,
 }
 
-/// Puts proven programs into a configuration, before a run.
-///
-/// # Errors
-/// If the configuration cannot be read.
-pub(crate) fn insert_programs(loaded: &mut Loaded, which: Which) -> Result<PutIn, String> {
-    let reasoned = match of(loaded.copied()) {
-        Ok(reasoned) => reasoned,
-        // The run finds the same errors and shows them.
-        Err(Unread::Problems(_)) => return Ok(PutIn { done: String::new(), left: Vec::new() }),
-        Err(Unread::Input(text)) => return Err(text),
-    };
+/// Puts proven programs into a configuration, before a run. Nothing is put into a configuration with errors.
+pub(crate) fn insert_programs(loaded: &mut Loaded, which: Which) -> PutIn {
+    // The run finds the same errors and shows them.
+    let Ok(reasoned) = of(loaded.copied()) else { return PutIn::default() };
     let limits = Limits { least: (which == Which::All).then_some(LEAST), ..Limits::default() };
     let synthesis = compose(&reasoned, &limits);
     let proofs = Proofs::of_user();
@@ -305,5 +312,5 @@ pub(crate) fn insert_programs(loaded: &mut Loaded, which: Which) -> Result<PutIn
     if unproven.iter().any(|one| one.needs_more) {
         left.push("`tidegate synthesize --prove` takes more time for proofs, and keeps them for runs".into());
     }
-    Ok(PutIn { done, left })
+    PutIn { done, left }
 }

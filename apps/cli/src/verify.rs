@@ -4,7 +4,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
@@ -16,12 +15,12 @@ use verify::example::Example;
 use verify::model::diagrams::nodes_in;
 use verify::run::{Exit, exits};
 
-use crate::example::{Ran, run};
-use crate::load::{Input, check_values};
+use crate::example::{self, Ran};
+use crate::load::{Input, Loaded, check_values};
 use crate::memory::{self, parse_diagrams};
-use crate::numbers::whole;
-use crate::prove::MOST_SECONDS;
-use crate::reasoning::{Reasoned, Unread, of};
+use crate::numbers::{MOST_SECONDS, whole};
+use crate::reasoning::{Reasoned, of};
+use crate::status::{Failure, Status};
 use crate::{packets, print};
 
 /// The arguments of `verify`.
@@ -51,8 +50,9 @@ pub(crate) struct Args {
         value_parser = whole(0..=MOST_SECONDS), allow_negative_numbers = true
     )]
     seconds: u64,
-    /// The most memory for decision diagrams, such as 256M; they never use more than 900M. A size above the
-    /// available memory is refused [default: 1G, at most half of the available memory]
+    /// The most memory for decision diagrams, such as 256M [default: 1G, at most half of the available memory]
+    ///
+    /// Diagrams never use more than 900M. A size above the available memory is refused.
     #[arg(long, value_name = "SIZE", value_parser = parse_diagrams, allow_hyphen_values = true)]
     memory: Option<usize>,
 }
@@ -62,14 +62,8 @@ const ERROR: u8 = 2;
 /// The exit status if the comparison is undecided.
 const UNDECIDED: u8 = 3;
 
-pub(crate) fn main(args: &Args) -> ExitCode {
-    let (a, b) = match read_both(args) {
-        Ok(both) => both,
-        Err(unread) => {
-            unread.show();
-            return ExitCode::from(ERROR);
-        }
-    };
+pub(crate) fn run(args: &Args) -> Status {
+    let (a, b) = read_both(args).map_err(|failure| failure.with_status(ERROR))?;
     let pair = [&a, &b];
     let outcome = compare(
         pair,
@@ -90,12 +84,12 @@ pub(crate) fn main(args: &Args) -> ExitCode {
     for assumption in &outcome.assumptions {
         let _ = writeln!(text, "assumed: {assumption}");
     }
-    let printed = print(&text);
-    if status == 0 { printed } else { ExitCode::from(status) }
+    print(&text)?;
+    Ok(status)
 }
 
 /// Reads both configurations. Each value has to be for a parameter of at least one of them.
-fn read_both(args: &Args) -> Result<(Reasoned, Reasoned), Unread> {
+fn read_both(args: &Args) -> Result<(Reasoned, Reasoned), Failure> {
     let input = |file: &PathBuf| Input {
         file: Some(file.clone()),
         defines: args.defines.clone(),
@@ -103,13 +97,13 @@ fn read_both(args: &Args) -> Result<(Reasoned, Reasoned), Unread> {
     };
     let load = |file| {
         let input = input(file);
-        let loaded = input.load_with_any_values(false).map_err(Unread::Input)?;
-        Ok((loaded, input.values().map_err(Unread::Input)?))
+        Ok::<_, Failure>((input.load_with_any_values(false)?, input.values()?))
     };
     let ((mut a, values), (b, _)) = (load(&args.a)?, load(&args.b)?);
     let mut parameters = a.graph.parameters.clone();
     parameters.extend(&b.graph.parameters);
     check_values(&mut a, &values, &parameters, Severity::Error);
+    let of = |loaded| of(loaded).map_err(Loaded::into_failure);
     Ok((of(a)?, of(b)?))
 }
 
@@ -170,8 +164,8 @@ impl Companion for Watcher<'_> {
     fn differs(&mut self, entry: [usize; 2], example: &Example, reasons: bool) -> Option<bool> {
         self.progress.set_message("running an example".to_string());
         let exits = exits(self.pair.map(|reasoned| &reasoned.chain));
-        let a = run(self.pair[0], entry[0], example, &exits[0], self.end)?;
-        let b = run(self.pair[1], entry[1], example, &exits[1], self.end)?;
+        let a = example::run(self.pair[0], entry[0], example, &exits[0], self.end)?;
+        let b = example::run(self.pair[1], entry[1], example, &exits[1], self.end)?;
         Some(a.out != b.out || reasons && a.reasons() != b.reasons())
     }
 }
@@ -196,7 +190,7 @@ pub(crate) fn describe(text: &mut String, pair: [&Reasoned; 2], verdict: &Verdic
                 let _ = writeln!(text, "\n{}:", reasoned.loaded.name);
                 // A run takes a second at most, and is shown even if no time is left.
                 let end = Instant::now() + Duration::from_secs(60);
-                match run(reasoned, *entry, example, exits, end) {
+                match example::run(reasoned, *entry, example, exits, end) {
                     Some(ran) => show(text, &ran, &example.bytes, exits),
                     None => text.push_str("  cannot be run here\n"),
                 }

@@ -65,7 +65,7 @@ fn what_is_advised_runs_and_gives_what_was_promised() {
     let saved = std::fs::read_to_string(folder.path().join("advised.click")).unwrap();
     assert_eq!(Some(saved.as_str()), advice["configuration"].as_str());
     let output =
-        tidegate(folder.path(), &["run", "advised.click", "--clock", "trace", "-h", "reframer.slf_out"]);
+        tidegate(folder.path(), &["run", "advised.click", "--clock", "trace", "-H", "reframer.slf_out"]);
     assert!(output.status.success(), "{}", text(&output.stderr));
     let said = text(&output.stdout);
     assert!(said.contains("20000 packets written"), "{said}");
@@ -201,7 +201,7 @@ fn segments_in_order_are_promised_only_where_they_are() {
     assert!(configuration.contains("Reframer(DELAY 512us, REORDER true)"), "{configuration}");
     std::fs::write(folder.path().join("advised.click"), configuration).unwrap();
     let output =
-        tidegate(folder.path(), &["run", "advised.click", "--clock", "trace", "-h", "reframer.mended"]);
+        tidegate(folder.path(), &["run", "advised.click", "--clock", "trace", "-H", "reframer.mended"]);
     assert_eq!(text(&output.stdout).lines().last(), Some(mended.to_string().as_str()));
     // A segment that arrives a millisecond later is not waited for.
     let found = advice(trace(1_000_000).path(), &[]);
@@ -229,7 +229,7 @@ fn the_configuration_keeps_its_promise_where_acks_go() {
     std::fs::write(folder.path().join("advised.click"), configuration).unwrap();
     let output = tidegate(
         folder.path(),
-        &["run", "advised.click", "--clock", "trace", "-h", "reframer.slf_out", "-h", "reframer.coalesced"],
+        &["run", "advised.click", "--clock", "trace", "-H", "reframer.slf_out", "-H", "reframer.coalesced"],
     );
     let said = text(&output.stdout);
     let values: Vec<&str> = said.lines().filter_map(|line| line.split_whitespace().last()).collect();

@@ -43,7 +43,7 @@ fn a_run_prints_handlers_and_a_table_and_accounts_for_every_packet() {
     );
     let json_name = json.display().to_string();
     for clock in ["real", "trace"] {
-        let output = tidegate(&["run", "-e", &text, "--clock", clock, "-h", "n.count", "--json", &json_name]);
+        let output = tidegate(&["run", "-e", &text, "--clock", clock, "-H", "n.count", "--json", &json_name]);
         assert_eq!((status(&output), out(&output).as_str()), (0, "5\n"), "{}", err(&output));
         let table = err(&output);
         assert!(table.contains("no match 5") && table.contains("discard 5"), "{table}");
@@ -58,7 +58,7 @@ fn a_run_prints_handlers_and_a_table_and_accounts_for_every_packet() {
             assert_eq!(element["in"].as_u64(), Some(sum), "{element}");
         }
     }
-    let several = tidegate(&["run", "-q", "-e", &text, "-h", "n.count", "-h", "n.class"]);
+    let several = tidegate(&["run", "-q", "-e", &text, "-H", "n.count", "-H", "n.class"]);
     assert_eq!(out(&several), "n.count:\n5\n\nn.class:\nCounter\n\n");
     assert_eq!(err(&several), "");
 }
@@ -71,7 +71,7 @@ fn parameters_and_files() {
     std::fs::write(&file, "define($N 1); FromDump($IN, STOP true) -> Strip($N) -> n :: Counter -> Discard")
         .unwrap();
     let (file, define) = (file.display().to_string(), format!("IN={}", input.display()));
-    let output = tidegate(&["run", "-q", &file, &define, "N=10", "-h", "n.byte_count"]);
+    let output = tidegate(&["run", "-q", &file, &define, "N=10", "-H", "n.byte_count"]);
     assert_eq!((status(&output), out(&output).as_str()), (0, "200\n"), "{}", err(&output));
 }
 
@@ -81,7 +81,7 @@ fn exit_statuses() {
     assert_eq!(status(&tidegate(&["run", "-e", "Idle -> Dsicard"])), 1);
     assert_eq!(status(&tidegate(&["run", "/does/not/exist.click"])), 1);
     assert_eq!(status(&tidegate(&["run", "-e", "FromDump(/does/not/exist.pcap) -> Discard"])), 1);
-    assert_eq!(status(&tidegate(&["run", "-q", "-e", "Idle -> Discard", "-h", "x.y"])), 1);
+    assert_eq!(status(&tidegate(&["run", "-q", "-e", "Idle -> Discard", "-H", "x.y"])), 1);
     assert_eq!(status(&tidegate(&["run"])), 2);
     assert_eq!(status(&tidegate(&["nonsense"])), 2);
     assert_eq!(status(&tidegate(&["bench", "nonsense"])), 2);
@@ -146,7 +146,7 @@ fn time_jumps_over_long_gaps_of_a_capture() {
     );
     for (arguments, limit) in [(&[][..], 86_400), (&["--max-gap", "100s"][..], 100)] {
         let run =
-            tidegate(&[&["run", "--clock", "trace", "-q", "-h", "c.count", "-e", &text], arguments].concat());
+            tidegate(&[&["run", "--clock", "trace", "-q", "-H", "c.count", "-e", &text], arguments].concat());
         let count: u64 = out(&run).trim().parse().unwrap();
         assert!((50 + limit..50 + limit + 10).contains(&count), "{count}");
         let told = format!(
@@ -161,7 +161,7 @@ fn time_jumps_over_long_gaps_of_a_capture() {
 #[test]
 fn a_capture_larger_than_memory_streams() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
-        .args(["run", "-q", "--memory", "64M", "-h", "n.count", "-e"])
+        .args(["run", "-q", "--memory", "64M", "-H", "n.count", "-e"])
         .arg("FromDump(-, STOP true) -> Queue(10) -> Unqueue -> n :: Counter -> Discard")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -248,7 +248,7 @@ fn packets_of_a_flow_come_to_all_workers() {
         DSTIP 10.0.0.2, FLOWS 1, FLOWSIZE 3000) -> Strip(14) -> CheckIPHeader -> c :: Counter -> ELEMENT -> Discard";
     let run = |element: &str, options: &[&str]| {
         let text = chain.replace("ELEMENT", element);
-        let most = [&["run", "--threads", "2", "--clock", "trace", "-h", "c.count", "-e", &text], options];
+        let most = [&["run", "--threads", "2", "--clock", "trace", "-H", "c.count", "-e", &text], options];
         tidegate(&most.concat())
     };
     for options in

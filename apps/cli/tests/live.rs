@@ -46,7 +46,7 @@ fn what_the_machine_sends_comes_in_where_it_is_wanted() {
             .to_string()
             + &when("all.count", 50, "stop");
         let options =
-            ["run", "-q", "--threads", threads, "-e", &config, "-h", "others.count", "-h", "all.count"];
+            ["run", "-q", "--threads", threads, "-e", &config, "-H", "others.count", "-H", "all.count"];
         let output = line.between.command(TIDEGATE).args(options).output().unwrap();
         let said = String::from_utf8_lossy(&output.stdout);
         assert_eq!(value(&said, "others.count"), 0, "{threads}: {output:?}");
@@ -74,7 +74,7 @@ fn tags_are_put_back() {
     let Some(line) = Line::new() else { return };
     let count = "FromDevice(left, SNIFFER true) -> c :: Classifier(12/8100 14/0005 16/0800, 12/8100, -);
         c[0] -> tagged :: Counter -> Discard; c[1] -> Discard; c[2] -> Discard";
-    let handlers = ["-h", "tagged.count", "-h", "tagged.byte_count"];
+    let handlers = ["-H", "tagged.count", "-H", "tagged.byte_count"];
     let mut running = run_until(&line.between, count, "tagged.count", 3, &handlers);
     let data = "0200000000010200000000028100000508004500002e";
     let source = format!("InfiniteSource(DATA \\<{data}{}>, LIMIT 3)", "00".repeat(50));
@@ -131,7 +131,7 @@ fn a_full_send_queue() {
             "InfiniteSource(LENGTH 1000, LIMIT 200, STOP {}) -> {way} d :: ToDevice(left, QDISC_BYPASS false)",
             way.is_empty()
         );
-        run_until(&line.between, &config, "d.count", 200, &["-h", "d.count", "-h", "d.drops"])
+        run_until(&line.between, &config, "d.count", 200, &["-H", "d.count", "-H", "d.drops"])
     };
     // Pulled packets wait for space; pushed packets do not.
     narrow("add", "4mbit");
@@ -162,7 +162,7 @@ fn the_kernel_gets_nothing_unless_it_shall() {
     }
     for threads in ["1", "2"] {
         let config = "FromDevice(left, SNIFFER SEEN) -> c :: Counter -> Discard";
-        let options = ["--threads", threads, "-h", "c.count"];
+        let options = ["--threads", threads, "-H", "c.count"];
         let sniffing = run(&line.between, &config.replace("SEEN", "true"), &options);
         assert_eq!(ping(&line.left, own, 2), 2);
         assert!(sniffing.stop().0);
@@ -192,7 +192,7 @@ fn the_machine_talks_over_a_tap() {
     // Frames stay as they are, or become ordinary frames.
     for chain in ["Null", "Print(ACTIVE false)"] {
         let threads = if chain == "Null" { "2" } else { "1" };
-        let options = ["-h", "tap.dev_name", "--threads", threads];
+        let options = ["-H", "tap.dev_name", "--threads", threads];
         let running = run(&line.between, &TAP.replace("CHAIN", chain), &options);
         assert_eq!(ping(&line.between, LEFT, 3), 3);
         let own = Ipv4Addr::new(10, 77, 0, 3);
@@ -214,7 +214,7 @@ fn tags_are_beyond_the_mtu_of_a_tap() {
         FromDevice(left, PROMISC true, PROTOCOL 0x0800) -> VLANEncap(5) -> one :: Counter -> Queue -> tap;";
     // With the tag, the frame has 1518 bytes, or one byte more.
     for (length, is_dropped) in [(1514, false), (1515, true)] {
-        let mut running = run_until(&line.between, config, "one.count", 3, &["-h", "one.count"]);
+        let mut running = run_until(&line.between, config, "one.count", 3, &["-H", "one.count"]);
         for (space, interface) in [(&line.left, "eth0"), (&line.between, "left")] {
             space.ip(&format!("link set {interface} mtu 1600")).unwrap();
         }
@@ -293,7 +293,7 @@ fn host_interfaces_are_for_two_elements() {
         "FromHost(fake, 10.9.0.1/24, ETHER 2:0:0:0:0:1) -> c :: Classifier(12/0806 20/0001, 12/0800, -);
         c[0] -> ARPResponder(0.0.0.0/0 2:0:0:0:0:2) -> h :: ToHost(fake);
         c[1] -> CheckIPHeader(14) -> ICMPPingResponder -> EtherMirror -> h; c[2] -> Discard";
-    let mut running = run(&line.between, config, &["-h", "h.drops"]);
+    let mut running = run(&line.between, config, &["-H", "h.drops"]);
     assert_eq!(ping(&line.between, Ipv4Addr::new(10, 9, 0, 5), 3), 3);
     // When the interface is removed, both elements continue with the interface that replaces it.
     line.between.ip("link del fake").unwrap();
@@ -334,7 +334,7 @@ fn faults_say_what_to_do() {
 fn frames_pass_by_xdp_without_a_copy() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
     let options = ["left.mode", "left.count", "left.rx_invalid", "to_right.count", "to_right.copied"];
-    let options: Vec<&str> = options.iter().flat_map(|handler| ["-h", handler]).collect();
+    let options: Vec<&str> = options.iter().flat_map(|handler| ["-H", handler]).collect();
     let running = line.forward_by_xdp("", &options);
     line.check();
     let (good, [output, messages]) = running.stop();
@@ -356,7 +356,7 @@ fn the_kernel_runs_the_program_where_it_shall() {
     }
     // The kernel chooses the queue of a frame.
     assert!(line.between.command("ethtool").args("-L left rx 2 tx 2".split(' ')).status().unwrap().success());
-    let options = ["-h", "left.mode", "-h", "left.rx_dropped", "-h", "left.queues"];
+    let options = ["-H", "left.mode", "-H", "left.rx_dropped", "-H", "left.queues"];
     let running = line.forward_by_xdp(", MODE skb", &options);
     assert!(line.between.ip("link show dev left").unwrap().contains("xdpgeneric"));
     line.check();
@@ -376,7 +376,7 @@ fn xdp_without_the_driver_and_frames_that_are_too_long() {
     let refused = line.between.command(TIDEGATE).args(refused).output().unwrap();
     let said = String::from_utf8_lossy(&refused.stderr);
     assert!(said.contains("left: attach: ") && said.contains("use MODE skb"), "{said}");
-    let mut running = line.forward_by_xdp("", &["-h", "left.mode", "-h", "left.rx_dropped"]);
+    let mut running = line.forward_by_xdp("", &["-H", "left.mode", "-H", "left.rx_dropped"]);
     let port = SocketAddr::from((RIGHT, 7001));
     assert_eq!(exchange_datagrams(&line.left, &line.right, port, &[1000]), 1);
     assert!(gets_no_reply(&line.left, &line.right, port, 5000));
@@ -394,7 +394,7 @@ fn what_is_not_in_the_pool_is_copied_for_xdp() {
     let config = "from :: FromDevice(left, PROMISC true) -> ThreadSafeQueue -> out :: ToXDP(right);
          StaticThreadSched(from 0, out 1);
          in :: FromXDP(right, PROMISC true) -> Queue -> ToDevice(left); StaticThreadSched(in 1)";
-    let options = ["--threads", "2", "-h", "out.count", "-h", "out.copied", "-h", "in.count"];
+    let options = ["--threads", "2", "-H", "out.count", "-H", "out.copied", "-H", "in.count"];
     let running = run(&line.between, config, &options);
     line.check();
     let (good, [output, messages]) = running.stop();

@@ -35,7 +35,7 @@ fn good(output: &Output) -> String {
 
 /// Returns options that print handlers.
 fn handlers<'a>(names: &[&'a str]) -> Vec<&'a str> {
-    names.iter().flat_map(|name| ["-h", name]).collect()
+    names.iter().flat_map(|name| ["-H", name]).collect()
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn several_workers_have_packets_spread_by_a_secret_key() {
     for (threads, keyword, expected) in [("2", "", "secret"), ("2", ", RSS_KEY own", "own"), ("1", "", "own")]
     {
         let config = format!("in :: FromDPDKDevice(0{keyword}) -> Discard; Script(wait 1ms, stop)");
-        let output = run(&["--vdev=net_null0"], &config, &["--threads", threads, "-h", "in.rss_key"]);
+        let output = run(&["--vdev=net_null0"], &config, &["--threads", threads, "-H", "in.rss_key"]);
         assert_eq!(good(&output).trim(), expected, "{}", text(&output.stderr));
         assert!(!text(&output.stderr).contains("key"), "{}", text(&output.stderr));
     }
@@ -192,7 +192,7 @@ fn clicks_command_line_takes_its_arguments_too() {
         "--",
         "-e",
         &config,
-        "-h",
+        "-H",
         "c.count",
     ];
     let output = Command::new(TIDEGATE).args(arguments).output().unwrap();

@@ -489,7 +489,7 @@ fn a_disk_that_is_full() {
             "RatedSource(LENGTH 1000, RATE 100000, LIMIT 1000, STOP true) -> d :: ToDump({}, UNBUFFERED {unbuffered})",
             path.display()
         );
-        let (code, output, said) = tidegate(&["run", "-e", &config, "-h", "d.count"]);
+        let (code, output, said) = tidegate(&["run", "-e", &config, "-H", "d.count"]);
         assert!(code == Some(1) && said.contains("No space left on device"), "{said}");
         assert!(said.contains("packets that were taken are not in the file"), "{said}");
         let count = packets(&path);

@@ -144,7 +144,7 @@ fn a_start_under_load_loses_and_doubles_nothing() {
         let running = run(
             &line.between,
             "fl :: FromDevice(left, PROMISC true) -> Queue(100000) -> ToDevice(right)",
-            &["--threads", "2", "-h", "fl.kernel_drops"],
+            &["--threads", "2", "-H", "fl.kernel_drops"],
         );
         stream.wait_for(2000);
         // Sockets are added one after the other, and get each packet of their flows from then on.
@@ -211,7 +211,7 @@ fn groups_of_different_programs_are_different() {
         when("fl.count", 2000, "print \"enough\"")
     );
     let arguments =
-        ["-p", "-f", "--mount-proc", TIDEGATE, "run", "-e", &config, "--threads", "2", "-h", "fl.count"];
+        ["-p", "-f", "--mount-proc", TIDEGATE, "run", "-e", &config, "--threads", "2", "-H", "fl.count"];
     let programs = [(); 2].map(|()| line.between.start("unshare", &arguments).unwrap());
     send(&line.left, "eth0", "InfiniteSource(LENGTH 100, LIMIT 2000)", 2000);
     for mut running in programs {
@@ -231,7 +231,7 @@ fn every_queue_has_slots() {
     let Some(line) = Line::wide(8).filter(has_xdp) else { return };
     let running = line.forward_by_xdp(
         "",
-        &["-h", "left.queues", "-h", "left.fill_ring_empty", "-h", "right.fill_ring_empty"],
+        &["-H", "left.queues", "-H", "left.fill_ring_empty", "-H", "right.fill_ring_empty"],
     );
     assert_eq!(ping(&line.left, RIGHT, 5), 5);
     let (good, [output, messages]) = running.stop();
@@ -260,7 +260,7 @@ fn a_pause_of_a_fifth_of_a_second_loses_nothing() {
     let Some(line) = Line::new() else { return };
     line.know_each_other();
     let config = "fl :: FromDevice(left, PROMISC true) -> Discard";
-    let handlers = ["-h", "fl.kernel_drops", "-h", "fl.count"];
+    let handlers = ["-H", "fl.kernel_drops", "-H", "fl.count"];
     let mut running = run_until(&line.between, config, "fl.count", 200, &handlers);
     let socket = line.left.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))).unwrap();
     running.signal("STOP");
@@ -292,7 +292,7 @@ fn large_segments_that_are_cut_fit_into_a_queue() {
     for threads in ["1", "2"] {
         let handlers = ["c.count", "q.drops", "q.highwater_length", "d.count"];
         let mut options = vec!["--threads", threads];
-        options.extend(handlers.iter().flat_map(|handler| ["-h", handler]));
+        options.extend(handlers.iter().flat_map(|handler| ["-H", handler]));
         let mut running = run_until(&line.between, config, "c.count", SEGMENTS as u64, &options);
         running.signal("STOP");
         let large = format!("FromDump({}) -> Juggler(INSEQ_TIMEOUT 10s) -> Counter", file.display());
@@ -310,7 +310,7 @@ fn what_the_machine_sends_takes_no_room() {
     let Some(line) = Line::new() else { return };
     for threads in ["1", "2"] {
         let config = "fl :: FromDevice(left) -> Discard";
-        let running = run(&line.between, config, &["--threads", threads, "-h", "fl.kernel_drops"]);
+        let running = run(&line.between, config, &["--threads", threads, "-H", "fl.kernel_drops"]);
         running.signal("STOP");
         // The number of packets is higher than the capacity of the rings.
         let send =
@@ -389,7 +389,7 @@ fn a_cable_without_anybody_at_the_other_end() {
             continue;
         }
         let config = format!("RatedSource(LENGTH 100, RATE 2000, LIMIT -1) -> {way}");
-        let mut running = run_until(&line.between, &config, "d.drops", 500, &["-h", "d.drops"]);
+        let mut running = run_until(&line.between, &config, "d.drops", 500, &["-H", "d.drops"]);
         running.wait_until_said("right: has no carrier: the other end is not connected").unwrap();
         line.right.ip("link set eth0 up").unwrap();
         running.wait_for("right: sends again").unwrap();

@@ -215,7 +215,7 @@ fn what_a_kernel_sees() {
         -> IPClassifier(tcp and ip dscp 63) -> sliced :: Counter -> CheckTCPHeader(VERBOSE true)
         -> right :: Counter -> Discard";
     let handlers = ["sliced.count", "right.count", "right.byte_count"];
-    let options: Vec<&str> = handlers.iter().flat_map(|handler| ["-h", handler]).collect();
+    let options: Vec<&str> = handlers.iter().flat_map(|handler| ["-H", handler]).collect();
     let watcher = run(&detour.function, look, &options);
     let host = detour.run(SLICED, "Null", &[]);
     transfer(&detour.client, &detour.server, (SERVER, 7000).into(), LENGTH, || ()).unwrap();

@@ -73,7 +73,7 @@ fn host(detour: &Detour, slicing: &str) -> Running {
     );
     let mut handlers: Vec<String> = COUNTS.iter().map(|name| format!("t.{name}")).collect();
     handlers.extend(["parts.count", "refused.count", "told.count"].map(String::from));
-    let options: Vec<&str> = handlers.iter().flat_map(|handler| ["-h", handler]).collect();
+    let options: Vec<&str> = handlers.iter().flat_map(|handler| ["-H", handler]).collect();
     run(&detour.host, &config, &options)
 }
 

@@ -37,7 +37,7 @@ fn each_worker_has_its_queues() {
     let report = folder.path().join("report.json");
     let handlers = ["left.mode", "left.queues", "left.count", "to_right.count", "to_right.copied"];
     let mut options = vec!["--threads", "2", "--json", report.to_str().unwrap()];
-    options.extend(handlers.iter().flat_map(|handler| ["-h", handler]));
+    options.extend(handlers.iter().flat_map(|handler| ["-H", handler]));
     let running = line.forward_by_xdp("", &options);
     line.check();
     // With this number of flows, some arrive at each queue.
@@ -60,7 +60,7 @@ fn an_interface_that_takes_no_secret_key_is_named_and_served() {
         // Virtual cables have no key.
         let Some(line) = Line::wide(2).filter(has_xdp) else { return };
         let config = format!("left :: FromXDP(left{keyword}) -> Discard");
-        let options = ["--threads", "2", "-h", "left.count", "-h", "left.rss_key"];
+        let options = ["--threads", "2", "-H", "left.count", "-H", "left.rss_key"];
         let running = run(&line.between, &config, &options);
         let stream = Stream::start(&line.left, &line.right, PORT.into(), 64);
         // No packets pass.
@@ -90,7 +90,7 @@ fn workers_without_a_queue_to_send_by_have_those_of_others() {
          right :: FromXDP(right, PROMISC true) -> MarkIPHeader(14) -> FlowCounter -> to_left :: ToXDP(left)";
     let handlers = ["left.queues", "left.count", "to_right.count", "to_right.copied"];
     let mut options = vec!["--threads", "2", "--json", report.to_str().unwrap()];
-    options.extend(handlers.iter().flat_map(|handler| ["-h", handler]));
+    options.extend(handlers.iter().flat_map(|handler| ["-H", handler]));
     let running = run(&line.between, config, &options);
     line.check();
     let stream = Stream::start(&line.left, &line.right, PORT.into(), 64);
@@ -113,8 +113,8 @@ fn workers_without_a_queue_to_send_by_have_those_of_others() {
 fn start(line: &Line, workers: usize, config: &str, more: &[&str], report: &Path) -> Running {
     let workers = workers.to_string();
     let options =
-        ["--threads", &workers, "--json", report.to_str().unwrap(), "-h", "left.count", "-h", "left.queues"];
-    let options = [&options[..], &["-h", "left.kernel_drops", "-h", "left.mode"], more].concat();
+        ["--threads", &workers, "--json", report.to_str().unwrap(), "-H", "left.count", "-H", "left.queues"];
+    let options = [&options[..], &["-H", "left.kernel_drops", "-H", "left.mode"], more].concat();
     run(&line.between, config, &options)
 }
 
@@ -129,7 +129,7 @@ fn a_queue_of_all_workers_gives_flows_to_the_worker_that_they_belong_to() {
         let config = format!(
             "left :: FromXDP(left, PROMISC true, MODE {mode}) -> MarkIPHeader(14) -> FlowCounter -> to :: ToXDP(right)"
         );
-        let running = start(&line, workers, &config, &["-h", "to.count"], &report);
+        let running = start(&line, workers, &config, &["-H", "to.count"], &report);
         let stream = Stream::start(&line.left, &line.right, PORT.into(), 64);
         stream.wait_for(4000);
         let [arrived, missing, doubled] = stream.stop();
@@ -178,7 +178,7 @@ fn a_queue_of_all_workers_spreads_connections() {
         let report = folder.path().join("report.json");
         let more: Vec<_> = more.split_whitespace().collect();
         let options =
-            [&["--steering", "spray", "-h", "connections.count", "-h", "others.count"], &more[..]].concat();
+            [&["--steering", "spray", "-H", "connections.count", "-H", "others.count"], &more[..]].concat();
         let running = start(&line, workers, &config(mode), &options, &report);
         send(&line.left, "eth0", CONNECTIONS, 5000);
         let (good, [output, messages]) = running.stop();
@@ -219,7 +219,7 @@ fn slots_of_guests_come_home() {
     // The memory is as small as possible: about 28,000 slots for each worker. The interface gives the
     // second worker none.
     let config = "left :: FromXDP(left, PROMISC true, RING 512) -> MarkIPHeader(14) -> FlowCounter -> to :: ToXDP(right)";
-    let running = start(&line, 2, config, &["--memory", "136M", "-h", "to.count"], &report);
+    let running = start(&line, 2, config, &["--memory", "136M", "-H", "to.count"], &report);
     let flood = "FastUDPFlows(0, 200000, 100, 2:0:0:0:0:1, 10.77.0.1, 2:0:0:0:0:2, 10.77.0.2, 64, 1000)";
     send(&line.left, "eth0", flood, 200_000);
     // Packets of the flood that are still in rings may displace some packets of the stream.
@@ -242,7 +242,7 @@ fn an_owner_that_sleeps_is_woken_for_its_guest() {
     let flow = "RatedSource(LENGTH 50, RATE 10000, LIMIT 5000) -> UDPIPEncap(10.77.0.1, 1000, 10.77.0.2, 9)
          -> EtherEncap(0x0800, 2:0:0:0:0:1, 2:0:0:0:0:2)";
     let is_of_the_second = (0..30).any(|_| {
-        let running = start(&line, 2, config, &["-h", "c.count"], &report);
+        let running = start(&line, 2, config, &["-H", "c.count"], &report);
         send(&line.left, "eth0", flow, 5000);
         let (good, [output, messages]) = running.stop();
         let came = of_workers(&report, "in");
@@ -299,7 +299,7 @@ fn what_another_worker_makes_is_sent_too() {
              StaticThreadSched(s 1); {}",
             when("to.count", 500, "stop")
         );
-        let options = ["--threads", "2", "-h", "to.count", "-h", "to.copied"];
+        let options = ["--threads", "2", "-H", "to.count", "-H", "to.copied"];
         let (good, [output, messages]) = run(&line.between, &config, &options).end();
         assert!(good, "{messages}");
         let row = messages.lines().find(|line| line.starts_with("to :: ToXDP")).unwrap_or_default();
@@ -315,7 +315,7 @@ fn an_element_may_be_at_one_worker() {
     // All queues are at the second worker, and the first worker has to send through them.
     let config = "left :: FromXDP(left, PROMISC true) -> Null -> to_right :: ToXDP(right);
          right :: FromXDP(right, PROMISC true) -> Null -> to_left :: ToXDP(left); StaticThreadSched(left 1, right 1)";
-    let options = ["--threads", "2", "-h", "left.queues", "-h", "left.count", "-h", "to_right.count"];
+    let options = ["--threads", "2", "-H", "left.queues", "-H", "left.count", "-H", "to_right.count"];
     let running = run(&line.between, config, &options);
     line.check();
     let (good, [output, messages]) = running.stop();
@@ -332,7 +332,7 @@ fn queues_of_an_interface_may_have_elements_of_their_own() {
     for (threads, assigned) in
         [("1", ""), ("2", ""), ("2", "; StaticThreadSched(b 1)"), ("2", "; StaticThreadSched(a 1, b 0)")]
     {
-        let options = ["--threads", threads, "--steering", "spray", "-h", "a.queues", "-h", "b.queues"];
+        let options = ["--threads", threads, "--steering", "spray", "-H", "a.queues", "-H", "b.queues"];
         let running = run(&line.between, &format!("{config}{assigned}"), &options);
         line.check();
         let (good, [output, messages]) = running.stop();

@@ -27,6 +27,23 @@ fn expect(args: &[&str], status: i32, text: &str) {
     assert_eq!((output.status.code(), lines(&err(&output))), (Some(status), lines(text)), "{args:?}");
 }
 
+/// The commands with the usual options: all but `click`.
+const COMMANDS: [&str; 13] = [
+    "run",
+    "check",
+    "elements",
+    "flatten",
+    "dot",
+    "synthesize",
+    "verify",
+    "analyze",
+    "advise",
+    "generate",
+    "multiply",
+    "bench",
+    "evaluate",
+];
+
 /// The shipped configuration has the parameters that the text lists.
 const UNKNOWN: &str = "\
 Error: no `define` has a parameter OTU; did you mean OUT?
@@ -152,12 +169,9 @@ fn handlers_that_do_not_exist_are_told_before_the_run() {
         ("*x.count", "no element matching '*x'\n"),
         ("gw.click", "no element 'gw'\n"),
         (".count", "no element ''\n"),
-        (
-            "cuont",
-            "no 'cuont' handler; -h prints a handler: write ELEMENT.HANDLER (for help: tidegate run --help)\n",
-        ),
+        ("cuont", "no 'cuont' handler; -H prints a handler: write ELEMENT.HANDLER\n"),
     ] {
-        expect(&["run", "-e", &text, "-h", handler], 1, expected);
+        expect(&["run", "-e", &text, "-H", handler], 1, expected);
         assert!(!out_file.exists(), "{handler}: it has run");
     }
     // Click reads the handlers after the run.
@@ -170,8 +184,16 @@ fn handlers_that_do_not_exist_are_told_before_the_run() {
         );
         assert_eq!(said, "no 'out.cuont' handler; did you mean 'out.count'?\n");
     }
-    let help = tidegate(&["run", "-h"]);
-    assert!(help.status.success() && out(&help).contains("Usage: tidegate run"), "{}", err(&help));
+    // `-h` is the short help of every command but `click`, where Click's users print handlers with it.
+    let clicks = ["run", "-e", text, "-h", "out.count"];
+    expect(&clicks, 2, "-h shows the help; -H prints a handler: -H out.count\n");
+    for command in COMMANDS {
+        let [short, long] = ["-h", "--help"].map(|option| tidegate(&[command, option]));
+        assert!(out(&short).contains(&format!("Usage: tidegate {command}")), "{}", err(&short));
+        assert!(out(&long).len() >= out(&short).len(), "{command}");
+        let longest = out(&short).lines().map(str::len).max();
+        assert!(longest <= Some(120), "{command}: {longest:?} columns");
+    }
 }
 
 #[test]
@@ -593,7 +615,7 @@ fn no_color_is_heeded() {
 #[test]
 fn json_on_standard_output_stays_valid() {
     let text = "InfiniteSource(LIMIT 1) -> Print(seen) -> c :: Counter -> Discard; Script(print \"hello\")";
-    let output = tidegate(&["run", "-e", text, "--json", "-", "-h", "c.count"]);
+    let output = tidegate(&["run", "-e", text, "--json", "-", "-H", "c.count"]);
     assert!(output.status.success(), "{}", err(&output));
     serde_json::from_str::<serde_json::Value>(&out(&output)).unwrap();
     assert!(err(&output).contains("hello\n") && err(&output).contains("\n1\n"), "{}", err(&output));

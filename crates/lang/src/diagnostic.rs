@@ -42,6 +42,8 @@ pub struct Diagnostic {
     pub hint: Option<String>,
     /// Further places that explain the error, each with its own message.
     pub related: Vec<(Span, String)>,
+    /// True if the error is a class that does not exist. The graph is complete in spite of it.
+    pub is_unknown_class: bool,
 }
 
 impl Diagnostic {
@@ -54,6 +56,7 @@ impl Diagnostic {
             span,
             hint: None,
             related: Vec::new(),
+            is_unknown_class: false,
         }
     }
 

@@ -336,7 +336,7 @@ impl<'s> Resolver<'s, '_> {
                 hint: self.suggest(scope, name, false),
                 ..Diagnostic::error(span, text)
             });
-            self.error(error);
+            self.error(Diagnostic { is_unknown_class: true, ..error });
         }
         self.intern(name)
     }

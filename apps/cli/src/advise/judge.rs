@@ -4,7 +4,7 @@ use serde::Serialize;
 use trace::Report;
 
 use super::measure::Outcome;
-use super::text::percent;
+use crate::numbers::percent;
 
 /// The delays that are tried, in microseconds.
 pub(super) const DELAYS: [u32; 6] = [16, 32, 64, 128, 256, 512];

@@ -5,7 +5,6 @@ mod measure;
 mod text;
 
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -16,7 +15,8 @@ use self::measure::{Outcome, Trial};
 use crate::analyze::{self, is_stream};
 use crate::numbers::whole;
 use crate::origin;
-use crate::{FAILURE, print};
+use crate::print;
+use crate::status::{FAILURE, Failure, SUCCESS, Status};
 
 /// The arguments of `advise`.
 #[derive(clap::Args)]
@@ -28,14 +28,15 @@ pub(crate) struct Args {
     /// The capture: pcap or pcapng, plain, gzip or zstd
     #[arg(value_name = "TRACE", required_unless_present = "json")]
     trace: Option<PathBuf>,
-    /// Write all figures as JSON; without FILE, to standard output instead of the text
+    /// Write all figures as JSON; without FILE, to standard output
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
     json: Option<PathBuf>,
     /// Write the configuration to a file
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// The assumed cost of a flow switch in the downstream chain, in nanoseconds; a cache line from memory
-    /// takes about 100
+    /// The assumed cost of a flow switch in the downstream chain, in nanoseconds
+    ///
+    /// A cache line from memory takes about 100.
     #[arg(long, value_name = "NS", default_value_t = 300.0, value_parser = nanoseconds, allow_hyphen_values = true)]
     flow_cost: f64,
     /// The longest delay to advise, in microseconds
@@ -57,49 +58,32 @@ fn nanoseconds(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "give nanoseconds, from 0 to 1000000000".into())
 }
 
-pub(crate) fn main(mut args: Args) -> ExitCode {
+pub(crate) fn run(mut args: Args) -> Status {
     if args.trace.is_none() {
         args.trace = analyze::claim(&mut args.json);
     }
     let Some(trace) = args.trace.clone() else {
-        crate::tell(format_args!("there is no TRACE; `tidegate advise --help` shows the usage"));
-        return ExitCode::from(2);
+        return Err(Failure::usage("there is no TRACE; `tidegate advise --help` shows the usage"));
     };
     if trace.is_dir() {
-        crate::tell(format_args!("{}: this is a folder; name a capture", trace.display()));
-        return ExitCode::from(2);
+        return Err(Failure::usage(format!("{}: this is a folder; name a capture", trace.display())));
     }
     if is_stream(&trace) || (trace.exists() && !trace.is_file()) {
         let name = trace.display();
-        crate::tell(format_args!("{name}: a stream cannot be read several times; save it to a file first"));
-        return ExitCode::from(2);
+        let text = format!("{name}: a stream cannot be read several times; save it to a file first");
+        return Err(Failure::usage(text));
     }
-    if !analyze::can_write(args.json.iter().chain(&args.output)) {
-        return ExitCode::from(2);
-    }
+    analyze::can_write(args.json.iter().chain(&args.output))?;
     if let (Some(output), Some(json)) = (&args.output, &args.json)
         && is_same(output, json)
     {
         let name = output.display();
-        crate::tell(format_args!("{name}: -o and --json name the same file; name two files"));
-        return ExitCode::from(2);
+        return Err(Failure::usage(format!("{name}: -o and --json name the same file; name two files")));
     }
     let begun = origin::begin(None);
-    let advice = match advise(&trace, &args) {
-        Ok(advice) => advice,
-        Err(error) => {
-            crate::tell(format_args!("{}", error.trim_end()));
-            return ExitCode::from(FAILURE);
-        }
-    };
-    match write(&args, &advice, &begun.origin([trace.as_path()])) {
-        Ok(code) if advice.complete => code,
-        Ok(_) => ExitCode::from(FAILURE),
-        Err(error) => {
-            crate::tell(format_args!("{error}"));
-            ExitCode::from(FAILURE)
-        }
-    }
+    let advice = advise(&trace, &args)?;
+    write(&args, &advice, &begun.origin([trace.as_path()]))?;
+    Ok(if advice.complete { SUCCESS } else { FAILURE })
 }
 
 /// True if two names are names of one file, which need not exist.
@@ -199,19 +183,15 @@ fn advise(trace: &Path, args: &Args) -> Result<Advice, String> {
     Ok(advice)
 }
 
-fn write(args: &Args, advice: &Advice, origin: &Origin) -> Result<ExitCode, String> {
-    let mut shown = None;
+fn write(args: &Args, advice: &Advice, origin: &Origin) -> Status {
     if let Some(path) = &args.output {
-        match is_stream(path) {
-            true => shown = Some(advice.configuration.clone()),
-            false => analyze::save(path, &advice.configuration)?,
-        }
+        analyze::save(path, &advice.configuration)?;
     }
     if let Some(path) = &args.json {
-        match is_stream(path) {
-            true => shown = Some(origin::json(advice, origin)?),
-            false => analyze::save(path, &origin::json(advice, origin)?)?,
-        }
+        analyze::save(path, &origin::json(advice, origin)?)?;
     }
-    Ok(print(&shown.unwrap_or_else(|| advice.to_string())))
+    match args.output.iter().chain(&args.json).any(|path| is_stream(path)) {
+        true => Ok(SUCCESS),
+        false => print(&advice.to_string()),
+    }
 }

@@ -7,14 +7,10 @@ use lang::args::quote;
 use trace::text::{grouped, per_second, prefixed};
 
 use super::judge::{Advice, Judged, Row, Verdict};
+use crate::numbers::percent;
 
 /// The column at which sentences are wrapped.
 const WIDTH: usize = 100;
-
-/// Returns a share in percent, with one decimal, because the figures are not more exact.
-pub(super) fn percent(share: f64) -> String {
-    format!("{:.1} %", share * 100.0)
-}
 
 impl Display for Advice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -2,9 +2,8 @@
 
 mod options;
 
-use std::fmt::Write;
-use std::path::PathBuf;
-use std::process::ExitCode;
+use std::fmt::{Display, Write};
+use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::Arc;
 
@@ -13,9 +12,11 @@ use element::{Origin, Timestamp};
 use engine::{ClockKind, Options, Problem, Rebuild, Rebuilt, StandardStreams, Workers};
 use lang::{Severity, Sources};
 
+use crate::analyze::save;
 use crate::load::{Loaded, Texts, check_values, parse, read_text, start_dpdk};
+use crate::status::{FAILURE, Failure, SUCCESS, Status};
 use crate::successors::{Successor, Successors};
-use crate::{FAILURE, handlers, interrupt, memory, print};
+use crate::{handlers, interrupt, memory, print};
 use options::{Item, host_and_port};
 
 const HELP: &str = "\
@@ -122,16 +123,14 @@ const DRIVER: &str = "click";
 /// The start of simulated time in Click, in seconds.
 const SIMULATION_START: i64 = 1_000_000_000;
 
-pub(crate) fn main(args: Vec<String>) -> ExitCode {
+pub(crate) fn run(args: Vec<String>) -> Status {
     match read_args(args) {
         Ok(asked) => start(asked),
         Err(Early::Text(text)) => print(text),
         Err(Early::Usage(lines)) => {
-            lines.iter().for_each(|line| crate::tell(format_args!("{line}")));
-            crate::tell(format_args!(
-                "Usage: click [OPTION]... [ROUTERFILE]\nTry 'click --help' for more information."
-            ));
-            ExitCode::from(FAILURE)
+            let usage = "Usage: click [OPTION]... [ROUTERFILE]\nTry 'click --help' for more information.";
+            let lines = lines.iter().map(String::as_str).chain([usage]);
+            Err(lines.collect::<Vec<_>>().join("\n").into())
         }
     }
 }
@@ -235,17 +234,10 @@ fn configure(asked: &mut Asked, configuration: Configuration) -> Result<(), Earl
     }
 }
 
-fn start(mut asked: Asked) -> ExitCode {
+fn start(mut asked: Asked) -> Status {
     let configuration = asked.configuration.take().unwrap_or(Configuration::File("-".into()));
-    let successors = Successors::new(asked.config_folder.as_deref(), asked.takes_configs);
-    let (successors, (name, text, file)) =
-        match successors.and_then(|known| Ok((known, configuration.read()?))) {
-            Ok(both) => both,
-            Err(error) => {
-                crate::tell(format_args!("{error}"));
-                return ExitCode::from(FAILURE);
-            }
-        };
+    let successors = Successors::new(asked.config_folder.as_deref(), asked.takes_configs)?;
+    let (name, text, file) = configuration.read()?;
     let (file, folders) = (file.as_deref(), asked.folders.as_deref());
     let texts = Texts { name, text, file, folders, allows_circles: true };
     let mut loaded = parse(texts, &asked.defines, true);
@@ -260,7 +252,7 @@ fn start(mut asked: Asked) -> ExitCode {
         if parsed {
             crate::tell(format_args!("Router could not be initialized!"));
         }
-        return ExitCode::from(FAILURE);
+        return Err(Failure::shown());
     };
     let empty = plan.is_empty();
     let clock = match asked.simulated {
@@ -279,40 +271,27 @@ fn start(mut asked: Asked) -> ExitCode {
         rebuild: asked.reconfigures.then(|| rebuild(&asked, successors)),
         ..Options::default()
     };
-    let _dpdk = match start_dpdk(asked.dpdk.as_deref()) {
-        Ok(running) => running,
-        Err(text) => {
-            crate::tell(format_args!("{text}"));
-            return ExitCode::from(FAILURE);
-        }
-    };
+    let _dpdk = start_dpdk(asked.dpdk.as_deref())?;
+    let streams = Box::new(StandardStreams::default());
     let mut workers =
-        match Workers::new(&plan, vec![configured], Box::new(StandardStreams::default()), options) {
-            Ok(workers) => workers,
-            Err(error) => {
-                crate::tell(format_args!("{error}"));
-                return ExitCode::from(FAILURE);
-            }
-        };
+        Workers::new(&plan, vec![configured], streams, options).map_err(|error| error.to_string())?;
     let started = std::time::Instant::now();
     if let Err(problem) = workers.initialize() {
         workers.flush();
         crate::show(format_args!("{}", clicks_words(&[*problem], &loaded.sources)));
-        crate::tell(format_args!("Router could not be initialized!"));
-        return ExitCode::from(FAILURE);
+        return Err("Router could not be initialized!".into());
     }
     if !asked.quiet {
         tell_ports(&mut workers, &asked.ports);
     }
     let mut failed = false;
+    let mut told = |failure: &dyn Display| {
+        crate::tell(format_args!("{failure}"));
+        failed = true;
+    };
     if let Some(path) = &asked.output {
-        let text = lang::flatten(&plan.graph);
-        failed |= match path.as_str() {
-            "-" => print(&text) != ExitCode::SUCCESS,
-            path => std::fs::write(path, text)
-                .inspect_err(|error| crate::tell(format_args!("{path}: {error}")))
-                .is_err(),
-        };
+        let written = save(Path::new(path), &lang::flatten(&plan.graph));
+        written.err().iter().for_each(|failure| told(failure));
     }
     if !asked.quit {
         if empty {
@@ -328,23 +307,15 @@ fn start(mut asked: Asked) -> ExitCode {
     }
     workers.flush();
     if asked.time {
-        print(&time_line(started.elapsed()));
+        print(&time_line(started.elapsed()))?;
     }
     let (values, errors) = handlers::read_all(&mut workers, &asked.handlers);
     workers.flush();
-    print(&values);
-    errors.iter().for_each(|error| crate::tell(format_args!("{error}")));
-    failed |= !errors.is_empty();
+    print(&values).err().iter().for_each(|failure| told(failure));
+    errors.iter().for_each(|error| told(error));
     let status = asked.exit_handler.map(|handler| exit_status(&mut workers, &handler));
-    for error in workers.finish().err().unwrap_or_default() {
-        crate::tell(format_args!("{error}"));
-        failed = true;
-    }
-    match status {
-        Some(status) => ExitCode::from(status),
-        None if failed => ExitCode::from(FAILURE),
-        None => ExitCode::SUCCESS,
-    }
+    workers.finish().err().iter().flatten().for_each(|error| told(error));
+    Ok(status.unwrap_or(if failed { FAILURE } else { SUCCESS }))
 }
 
 /// Returns the arguments of the control sockets that the driver adds to each configuration.

@@ -85,7 +85,7 @@ impl Detour {
         let handlers: Vec<String> = COUNTS.iter().map(|name| format!("t.{name}")).collect();
         let mut all = options.to_vec();
         if way != Way::Whole {
-            all.extend(handlers.iter().flat_map(|handler| ["-h", handler]));
+            all.extend(handlers.iter().flat_map(|handler| ["-H", handler]));
         }
         run(&self.host, &config, &all)
     }

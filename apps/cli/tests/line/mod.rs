@@ -152,7 +152,7 @@ pub(crate) fn value(output: &str, name: &str) -> u64 {
     value.parse().unwrap()
 }
 
-pub(crate) const COUNTS: [&str; 4] = ["-h", "left.count", "-h", "right.count"];
+pub(crate) const COUNTS: [&str; 4] = ["-H", "left.count", "-H", "right.count"];
 
 /// A client of a ControlSocket.
 pub(crate) struct Control(BufReader<UnixStream>);

@@ -354,7 +354,8 @@ fn circles_end() {
     let found = findings(&chain);
     assert!(!found.exhausted && !found.round.is_empty(), "{found:?}");
     assert!(!names(&chain, &found.unreached).contains(&"late".to_string()), "{found:?}");
-    let arp = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/click/arp.click"));
+    let arp =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../configs/click/arp.click"));
     let arp = read(&arp.unwrap());
     let found = findings(&arp);
     assert!(!found.exhausted && found.unreached.is_empty() && found.idle.is_empty(), "{found:?}");

@@ -1,0 +1,69 @@
+//! The end of a command: its exit status, and the message of a failure.
+
+use std::fmt;
+use std::process::ExitCode;
+
+/// The exit status of success.
+pub(crate) const SUCCESS: u8 = 0;
+/// The exit status for errors of configurations and runs.
+pub(crate) const FAILURE: u8 = 1;
+/// The exit status for usage errors, as clap defines.
+pub(crate) const USAGE: u8 = 2;
+
+/// The exit status of a command that has done its work, or the reason why it has not.
+pub(crate) type Status = Result<u8, Failure>;
+
+/// The reason why a command cannot go on.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    status: u8,
+    /// The message for the user; `None` if messages have been shown.
+    text: Option<String>,
+}
+
+impl Failure {
+    /// Returns the failure of a command that was used in a wrong way.
+    pub(crate) fn usage(text: impl Into<String>) -> Failure {
+        Failure { status: USAGE, text: Some(text.into()) }
+    }
+
+    /// Returns a failure whose messages have been shown.
+    pub(crate) fn shown() -> Failure {
+        Failure { status: FAILURE, text: None }
+    }
+
+    /// Returns the failure with another exit status.
+    pub(crate) fn with_status(self, status: u8) -> Failure {
+        Failure { status, ..self }
+    }
+}
+
+/// Formats the message.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.text.as_deref().unwrap_or_default())
+    }
+}
+
+impl From<String> for Failure {
+    fn from(text: String) -> Failure {
+        Failure { status: FAILURE, text: Some(text) }
+    }
+}
+
+impl From<&str> for Failure {
+    fn from(text: &str) -> Failure {
+        text.to_string().into()
+    }
+}
+
+/// Prints the message of a failure, and returns the exit status of the process.
+pub(crate) fn report(exit: Status) -> ExitCode {
+    match exit {
+        Ok(status) => ExitCode::from(status),
+        Err(Failure { status, text }) => {
+            text.iter().for_each(|text| crate::tell(format_args!("{}", text.trim_end())));
+            ExitCode::from(status)
+        }
+    }
+}
