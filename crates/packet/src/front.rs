@@ -11,7 +11,6 @@ impl Pool {
     /// fewer. Metadata and annotations are copied. The data starts at the same offset in the new slot, and
     /// stripped bytes before the data are copied, too. Returns `None` if the pool is empty.
     ///
-    ///
     /// ```
     /// use packet::Pool;
     ///

@@ -19,11 +19,12 @@ use zerocopy::IntoBytes;
 use crate::checksum::{self, PseudoHeader};
 use crate::{MacAddr, U16, U32, ether_type, ethernet, icmp, ip_protocol, ipv4, ipv6, tcp, udp, vlan};
 
-/// A builder of packets. The packet starts at the IP header unless [`Builder::ethernet`] is called.
+/// A builder of packets with one set of headers, for any number of payloads. The packet starts at the IP
+/// header unless [`Builder::ethernet`] is called.
 #[derive(Debug, Clone)]
 pub struct Builder {
     ethernet: Option<(MacAddr, MacAddr)>,
-    /// Tag control information, outermost first.
+    /// The tag control information of each VLAN tag, outermost first.
     vlans: Vec<u16>,
     source: IpAddr,
     destination: IpAddr,
@@ -53,12 +54,12 @@ pub enum BuildError {
         /// Destination address.
         destination: IpAddr,
     },
-    /// The IP packet would be longer than its length field can hold.
+    /// The packet does not fit into a length field of IP or UDP (16 bits).
     TooLong {
-        /// The value that would have to fit into the length field, in bytes.
+        /// The length in bytes that the field would have to hold.
         length: usize,
     },
-    /// TCP options are longer than 40 bytes or not a multiple of 4 bytes.
+    /// The TCP options are longer than 40 bytes, or not a multiple of 4 bytes.
     TcpOptions {
         /// The length of the options in bytes.
         length: usize,
@@ -92,7 +93,7 @@ impl fmt::Display for BuildError {
 impl std::error::Error for BuildError {}
 
 impl Builder {
-    /// Starts a UDP datagram.
+    /// Starts a UDP datagram from `source` to `destination`.
     pub fn udp(source: SocketAddr, destination: SocketAddr) -> Self {
         let transport = Transport::Udp { source: source.port(), destination: destination.port() };
         Self::new(source.ip(), destination.ip(), transport)
@@ -123,7 +124,8 @@ impl Builder {
         Self::new(source, destination, Transport::Icmp(header))
     }
 
-    /// Starts an IP packet of another protocol; the payload follows the IP header.
+    /// Starts an IP packet of another protocol; the payload of [`build`](Self::build) follows the IP header
+    /// directly, with its own transport header, if any.
     pub fn ip(source: IpAddr, destination: IpAddr, protocol: u8) -> Self {
         Self::new(source, destination, Transport::Raw(protocol))
     }
@@ -142,15 +144,15 @@ impl Builder {
         }
     }
 
-    /// Adds an Ethernet header.
+    /// Adds an Ethernet header before the IP header; its EtherType follows from the IP version.
     #[must_use]
     pub fn ethernet(mut self, source: MacAddr, destination: MacAddr) -> Self {
         self.ethernet = Some((source, destination));
         self
     }
 
-    /// Adds a VLAN tag with this control information (a plain identifier, or with priority) after the tags
-    /// added before. All tags but the last have EtherType 0x88a8.
+    /// Adds a VLAN tag with this control information (the VLAN identifier alone, or with priority bits),
+    /// inside the tags added before. All tags but the innermost have EtherType 0x88a8.
     #[must_use]
     pub fn vlan(mut self, control: u16) -> Self {
         self.vlans.push(control);
@@ -205,7 +207,8 @@ impl Builder {
         self
     }
 
-    /// Sets the TCP option bytes, padded to a multiple of 4; no effect on other protocols.
+    /// Sets the TCP options. The caller pads them to a multiple of 4 bytes; [`build`](Self::build) refuses
+    /// other lengths. No effect on other protocols.
     #[must_use]
     pub fn options(mut self, bytes: &[u8]) -> Self {
         if let Transport::Tcp { options, .. } = &mut self.transport {
@@ -214,9 +217,10 @@ impl Builder {
         self
     }
 
-    /// Returns the packet with this payload.
+    /// Returns the bytes of the packet with this payload, with all lengths and checksums set.
     ///
     /// # Errors
+    ///
     /// See [`BuildError`].
     pub fn build(&self, payload: &[u8]) -> Result<Vec<u8>, BuildError> {
         let mut frame = Vec::with_capacity(128 + payload.len());
@@ -293,7 +297,7 @@ impl Builder {
         }
     }
 
-    /// Returns transport header and payload.
+    /// Returns the transport header with its checksum, followed by the payload.
     fn segment(&self, payload: &[u8]) -> Result<Vec<u8>, BuildError> {
         let pseudo = match (self.source, self.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => PseudoHeader::V4 { source, destination },
@@ -339,7 +343,8 @@ impl Builder {
                 Ok(())
             }
         };
-        // Filling in fails only if the header is truncated, and the header was written just above.
+        // A checksum cannot be filled in only if the header is truncated, but the whole header was written
+        // just above.
         let _ = filled;
         Ok(bytes)
     }
@@ -370,7 +375,7 @@ mod tests {
             let own = Builder::udp(source, destination).ethernet(MacAddr(macs.0), MacAddr(macs.1)).ttl(ttl);
             let oracle = PacketBuilder::ethernet2(macs.0, macs.1).ipv4(a, b, ttl).udp(ports.0, ports.1);
             let mut oracle = bytes(|out| oracle.write(out, &payload).unwrap());
-            // etherparse sets "don't fragment".
+            // etherparse sets the flag "don't fragment" by default, this builder does not.
             oracle[20] = 0;
             checksum::fill_ipv4(&mut oracle[14..34]).unwrap();
             prop_assert_eq!(own.build(&payload).unwrap(), oracle);

@@ -1,10 +1,10 @@
-//! ICMPv6 (RFC 4443) and the types of neighbour discovery (RFC 4861).
+//! ICMPv6 header (RFC 4443) and the message types of errors, echo and neighbour discovery (RFC 4861).
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::U16;
 
-/// Values of [`Header::kind`].
+/// Message types: values of [`Header::kind`].
 pub mod kind {
     /// Destination unreachable.
     pub const UNREACHABLE: u8 = 1;
@@ -30,19 +30,21 @@ pub mod kind {
     pub const REDIRECT: u8 = 137;
 }
 
-/// The first 8 bytes of the usual messages.
+/// The first 8 bytes of most ICMPv6 messages: type, code, checksum, and four bytes that depend on the type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {
     /// The message's type, see [`kind`].
     pub kind: u8,
-    /// Refines the type.
+    /// The code, which refines the type.
     pub code: u8,
     /// Checksum over pseudo header and message.
     pub checksum: U16,
-    /// Echo: identifier. Otherwise the upper half of the type's own field (MTU, pointer, flags).
+    /// In echo messages, the identifier. In other messages, the upper 16 of the 32 bits that depend on the
+    /// type: MTU, pointer or flags.
     pub identifier: U16,
-    /// Echo: sequence number. Otherwise the lower half of that field.
+    /// In echo messages, the sequence number. In other messages, the lower 16 of the 32 bits that depend on
+    /// the type.
     pub sequence: U16,
 }
 
@@ -50,13 +52,14 @@ impl Header {
     /// The length of the header in bytes.
     pub const LEN: usize = size_of::<Header>();
 
-    /// True if the message reports an error and quotes the packet that caused it: types below 128.
+    /// True for types below 128: the message reports an error and contains the start of the packet that
+    /// caused it.
     #[inline]
     pub fn is_error(&self) -> bool {
         self.kind < 128
     }
 
-    /// True for echo request and reply.
+    /// True for echo requests and replies, whose [`Header::identifier`] tells which query they belong to.
     #[inline]
     pub fn is_query(&self) -> bool {
         matches!(self.kind, kind::ECHO | kind::ECHO_REPLY)

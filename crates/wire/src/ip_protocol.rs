@@ -1,4 +1,4 @@
-//! IP protocol numbers (IANA), as in IPv4's protocol and IPv6's next header field.
+//! IP protocol numbers (IANA): values of the IPv4 protocol field and the IPv6 next header field.
 
 /// IPv6 hop-by-hop options.
 pub const HOP_BY_HOP: u8 = 0;
@@ -28,7 +28,7 @@ pub const ESP: u8 = 50;
 pub const AH: u8 = 51;
 /// ICMPv6.
 pub const ICMPV6: u8 = 58;
-/// IPv6: nothing follows.
+/// No next header (IPv6): nothing follows.
 pub const NO_NEXT: u8 = 59;
 /// IPv6 destination options.
 pub const DESTINATION: u8 = 60;
@@ -39,13 +39,14 @@ pub const MOBILITY: u8 = 135;
 /// UDP-Lite.
 pub const UDP_LITE: u8 = 136;
 
-/// True if the protocol's header starts with a source and a destination port of 16 bits each.
+/// True if the protocol's header starts with source and destination port, 16 bits each: TCP, UDP, DCCP,
+/// SCTP and UDP-Lite.
 #[inline]
 pub fn has_ports(protocol: u8) -> bool {
     matches!(protocol, TCP | UDP | DCCP | SCTP | UDP_LITE)
 }
 
-/// Returns the usual lower-case name of a protocol; `None` for protocols that are not listed here.
+/// Returns the usual lower-case name of a protocol; `None` for protocols without a constant in this module.
 pub fn name(protocol: u8) -> Option<&'static str> {
     Some(match protocol {
         HOP_BY_HOP => "hopopt",

@@ -81,13 +81,14 @@ impl Header {
         self.tos = self.tos & !3 | ecn & 3;
     }
 
-    /// Returns the offset of this payload in the whole datagram, in bytes.
+    /// Returns the offset in bytes of this packet's payload in the payload of the whole datagram; 0 for a
+    /// packet that is not a fragment.
     #[inline]
     pub fn fragment_offset(&self) -> usize {
         usize::from(self.fragment.get() & FRAGMENT_OFFSET) * 8
     }
 
-    /// True if this is not the last fragment.
+    /// True if the packet is a fragment, but not the last one of its datagram.
     #[inline]
     pub fn more_fragments(&self) -> bool {
         self.fragment.get() & MORE_FRAGMENTS != 0
@@ -99,7 +100,7 @@ impl Header {
         self.fragment.get() & DONT_FRAGMENT != 0
     }
 
-    /// True if the packet is a fragment of a datagram: it has an offset, or more fragments follow.
+    /// True if the packet is a fragment: its offset is not zero, or more fragments follow.
     #[inline]
     pub fn is_fragment(&self) -> bool {
         self.fragment.get() & (MORE_FRAGMENTS | FRAGMENT_OFFSET) != 0
@@ -118,7 +119,7 @@ impl Header {
     }
 }
 
-/// A datagram whose lengths have been checked.
+/// An IPv4 packet whose header length and total length have been checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet<'a> {
     /// The fixed header.
@@ -129,11 +130,12 @@ pub struct Packet<'a> {
     pub payload: &'a [u8],
 }
 
-/// Parses the datagram at the start of `bytes`.
+/// Parses the packet at the start of `bytes`; link padding after it may follow.
 ///
 /// # Errors
+///
 /// `Truncated` if `bytes` end before the header or the total length do, `Format` if the version is not 4,
-/// `Length` if IHL or total length are below the header's size.
+/// `Length` if the IHL is below 5 or the total length is less than the header's.
 #[inline]
 pub fn parse(bytes: &[u8]) -> Result<Packet<'_>, Error> {
     let truncated = |need| Error::Truncated { layer: Layer::Ipv4, need, have: bytes.len() };
@@ -155,9 +157,9 @@ pub fn parse(bytes: &[u8]) -> Result<Packet<'_>, Error> {
     Ok(Packet { header, options, payload })
 }
 
-/// Kinds of [`Opt`] (IANA IPv4 option numbers).
+/// Values of [`Opt::kind`] (IANA IPv4 option numbers).
 pub mod option {
-    /// End of the list.
+    /// End of the list of options.
     pub const END: u8 = 0;
     /// Padding of one byte.
     pub const NOP: u8 = 1;
@@ -173,17 +175,18 @@ pub mod option {
     pub const ROUTER_ALERT: u8 = 148;
 }
 
-/// An option.
+/// An option of an IPv4 header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opt<'a> {
-    /// Kind, see [`option`]; if the top bit is set, fragments carry a copy of the option.
+    /// The kind, see [`option`]. If the top bit is set, each fragment carries a copy of the option;
+    /// otherwise only the first.
     pub kind: u8,
     /// The bytes after kind and length; empty for [`option::NOP`].
     pub data: &'a [u8],
 }
 
-/// Iterates over option bytes up to the end-of-list option. The first malformed option yields an error and
-/// ends the iteration.
+/// Returns an iterator over option bytes, up to the end-of-list option. The first malformed option yields
+/// an error and ends the iteration.
 pub fn options(bytes: &[u8]) -> Options<'_> {
     Options(RawOptions::new(bytes, Layer::Ipv4))
 }
@@ -255,7 +258,8 @@ mod tests {
             if let Ok(packet) = own {
                 let _ = options(packet.options).count();
             }
-            // etherparse's header slice ignores the total length, which `parse` checks last.
+            // etherparse's header slice does not check the total length. `parse` checks it last, so that an
+            // error of this check alone is no disagreement.
             let total_length = bytes.get(2..4).map(|field| u16::from_be_bytes([field[0], field[1]]).into());
             let only_total_length_wrong = match own {
                 Err(Error::Truncated { need, .. }) => Some(need) == total_length && bytes.len() >= Header::LEN,

@@ -1,9 +1,9 @@
-//! Link types: the kind of header at the start of a captured or received frame
+//! Link types: the kind of header with which a captured or received frame starts
 //! (<https://www.tcpdump.org/linktypes.html>).
 
 use std::fmt;
 
-/// The kind of header at the start of a frame.
+/// The kind of header with which a frame starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LinkType {
     /// BSD loopback: a 4-byte address family in the byte order of the capturing machine.
@@ -23,8 +23,9 @@ pub enum LinkType {
 }
 
 impl LinkType {
-    /// Returns the type with a number of capture files. Raw IP has several numbers: 101 everywhere, 12 and
-    /// 14 as DLT values of old systems, 228 and 229 for a single IP version.
+    /// Returns the link type with this number in capture files (LINKTYPE or DLT). Raw IP has several
+    /// numbers: 101 everywhere, 12 and 14 as DLT values of old systems, 228 and 229 for a single IP
+    /// version.
     pub fn from_number(number: u16) -> Self {
         match number {
             0 => LinkType::Null,
@@ -37,7 +38,7 @@ impl LinkType {
         }
     }
 
-    /// Returns the number to write into a capture file.
+    /// Returns the number of this link type in capture files; for raw IP, 101.
     pub fn number(self) -> u16 {
         match self {
             LinkType::Null => 0,
@@ -51,7 +52,7 @@ impl LinkType {
     }
 }
 
-/// Writes a name for messages, e.g. `Ethernet` or `link type 147`.
+/// Writes the name of the link type for messages, for example `Ethernet` or `link type 147`.
 impl fmt::Display for LinkType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
