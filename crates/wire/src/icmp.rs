@@ -6,31 +6,31 @@ use crate::U16;
 
 /// Message types: values of [`Header::kind`].
 pub mod kind {
-    /// Echo reply.
+    /// Type of an ICMP message: echo reply.
     pub const ECHO_REPLY: u8 = 0;
-    /// Destination unreachable.
+    /// Type of an ICMP message: destination unreachable.
     pub const UNREACHABLE: u8 = 3;
-    /// Source quench (obsolete).
+    /// Type of an ICMP message: source quench (obsolete).
     pub const SOURCE_QUENCH: u8 = 4;
-    /// Redirect.
+    /// Type of an ICMP message: redirect.
     pub const REDIRECT: u8 = 5;
-    /// Echo request.
+    /// Type of an ICMP message: echo request.
     pub const ECHO: u8 = 8;
-    /// Time exceeded.
+    /// Type of an ICMP message: time exceeded.
     pub const TIME_EXCEEDED: u8 = 11;
-    /// Parameter problem.
+    /// Type of an ICMP message: parameter problem.
     pub const PARAMETER_PROBLEM: u8 = 12;
-    /// Time stamp request.
+    /// Type of an ICMP message: time stamp request.
     pub const TIME_STAMP: u8 = 13;
-    /// Time stamp reply.
+    /// Type of an ICMP message: time stamp reply.
     pub const TIME_STAMP_REPLY: u8 = 14;
-    /// Information request (obsolete).
+    /// Type of an ICMP message: information request (obsolete).
     pub const INFORMATION: u8 = 15;
-    /// Information reply (obsolete).
+    /// Type of an ICMP message: information reply (obsolete).
     pub const INFORMATION_REPLY: u8 = 16;
-    /// Address mask request (RFC 950).
+    /// Type of an ICMP message: address mask request (RFC 950).
     pub const ADDRESS_MASK: u8 = 17;
-    /// Address mask reply (RFC 950).
+    /// Type of an ICMP message: address mask reply (RFC 950).
     pub const ADDRESS_MASK_REPLY: u8 = 18;
 }
 

@@ -6,27 +6,27 @@ use crate::U16;
 
 /// Message types: values of [`Header::kind`].
 pub mod kind {
-    /// Destination unreachable.
+    /// Type of an ICMPv6 message: destination unreachable.
     pub const UNREACHABLE: u8 = 1;
-    /// Packet too big.
+    /// Type of an ICMPv6 message: packet too big.
     pub const PACKET_TOO_BIG: u8 = 2;
-    /// Time exceeded.
+    /// Type of an ICMPv6 message: time exceeded.
     pub const TIME_EXCEEDED: u8 = 3;
-    /// Parameter problem.
+    /// Type of an ICMPv6 message: parameter problem.
     pub const PARAMETER_PROBLEM: u8 = 4;
-    /// Echo request.
+    /// Type of an ICMPv6 message: echo request.
     pub const ECHO: u8 = 128;
-    /// Echo reply.
+    /// Type of an ICMPv6 message: echo reply.
     pub const ECHO_REPLY: u8 = 129;
-    /// Router solicitation.
+    /// Type of an ICMPv6 message: router solicitation.
     pub const ROUTER_SOLICITATION: u8 = 133;
-    /// Router advertisement.
+    /// Type of an ICMPv6 message: router advertisement.
     pub const ROUTER_ADVERTISEMENT: u8 = 134;
-    /// Neighbour solicitation.
+    /// Type of an ICMPv6 message: neighbour solicitation.
     pub const NEIGHBOR_SOLICITATION: u8 = 135;
-    /// Neighbour advertisement.
+    /// Type of an ICMPv6 message: neighbour advertisement.
     pub const NEIGHBOR_ADVERTISEMENT: u8 = 136;
-    /// Redirect.
+    /// Type of an ICMPv6 message: redirect.
     pub const REDIRECT: u8 = 137;
 }
 

@@ -159,19 +159,19 @@ pub fn parse(bytes: &[u8]) -> Result<Packet<'_>, Error> {
 
 /// Values of [`Opt::kind`] (IANA IPv4 option numbers).
 pub mod option {
-    /// End of the list of options.
+    /// Kind of the option that ends the list.
     pub const END: u8 = 0;
-    /// Padding of one byte.
+    /// Kind of the option that is one byte of padding.
     pub const NOP: u8 = 1;
-    /// Record route.
+    /// Kind of the option "record route".
     pub const RECORD_ROUTE: u8 = 7;
-    /// Internet time stamp.
+    /// Kind of the option "Internet time stamp".
     pub const TIME_STAMP: u8 = 68;
-    /// Loose source route.
+    /// Kind of the option "loose source route".
     pub const LOOSE_SOURCE_ROUTE: u8 = 131;
-    /// Strict source route.
+    /// Kind of the option "strict source route".
     pub const STRICT_SOURCE_ROUTE: u8 = 137;
-    /// Router alert (RFC 2113).
+    /// Kind of the option "router alert" (RFC 2113).
     pub const ROUTER_ALERT: u8 = 148;
 }
 
