@@ -36,7 +36,7 @@ impl Error {
         self.offset
     }
 
-    /// Returns the kind of the error.
+    /// Returns the kind of the error, with its details.
     pub fn kind(&self) -> &ErrorKind {
         &self.kind
     }
@@ -79,7 +79,7 @@ impl std::error::Error for Error {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The file cannot be opened.
+    /// The file cannot be opened, for the reason that the operating system gives.
     Open(io::Error),
     /// The file is a folder; a capture was expected.
     Folder,
@@ -101,9 +101,9 @@ pub enum ErrorKind {
     },
     /// The file has a version of its format that does not exist.
     Version {
-        /// The major version.
+        /// The major version in the file header.
         major: u16,
-        /// The minor version.
+        /// The minor version in the file header.
         minor: u16,
     },
     /// The file ends in the middle of a header, record or block.
@@ -113,7 +113,7 @@ pub enum ErrorKind {
         /// The number of bytes that are there, from its start to the end of the file.
         have: u64,
     },
-    /// A record claims more than [`MAX_CAPTURED`] bytes.
+    /// A pcap record or pcapng packet claims more captured bytes than the limit, [`MAX_CAPTURED`].
     TooLong {
         /// The number of captured bytes that the record claims.
         captured: u32,

@@ -44,9 +44,9 @@ pub struct Record<'a> {
     /// earlier than that of the packet before. 0 if the packet has no time stamp (simple packet blocks of
     /// pcapng).
     pub time: i64,
-    /// The captured bytes, at most [`crate::MAX_CAPTURED`].
+    /// The captured bytes: the start of the packet, at most [`crate::MAX_CAPTURED`] bytes.
     pub data: &'a [u8],
-    /// The number of bytes that the packet had on the wire, at least the number of captured bytes.
+    /// The number of bytes that the packet had on the wire; never less than the number of captured bytes.
     pub wire_len: u32,
     /// The type of the header with which the data start.
     pub link: LinkType,

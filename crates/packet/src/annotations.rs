@@ -17,7 +17,8 @@ pub struct Annotations {
     pub parked: u32,
 }
 
-/// `struct virtio_net_hdr` without `num_buffers` (virtio 1.2, section 5.1.6).
+/// The header that describes offloads of a packet: `struct virtio_net_hdr` without `num_buffers` (virtio
+/// 1.2, section 5.1.6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct VirtioNet {
@@ -30,7 +31,7 @@ pub struct VirtioNet {
     pub gso_type: u8,
     /// The length of all headers (link, network and transport) in bytes.
     pub header_length: u16,
-    /// The number of payload bytes per segment.
+    /// The number of payload bytes in each segment but the last.
     pub gso_size: u16,
     /// The offset in bytes, from the start of the frame, of the first byte that the checksum covers.
     pub checksum_start: u16,
@@ -68,19 +69,20 @@ impl Annotations {
     pub const ICMP_PARAM: usize = 17;
     /// Nonzero if FixIPSrc is to replace the source address of the packet, 1 byte.
     pub const FIX_IP_SRC: usize = 19;
-    /// The VLAN tag control information, 2 bytes in network order.
+    /// The VLAN tag control information, 2 bytes in network order. It shares its bytes with the aggregate
+    /// number.
     pub const VLAN_TCI: usize = 20;
     /// The aggregate number, 4 bytes: the number of the flow, prefix or other group to which an element has
     /// assigned the packet.
     pub const AGGREGATE: usize = 20;
-    /// The number of packets that this packet represents, minus one, 4 bytes.
+    /// The number of other packets that this packet represents, 4 bytes: 0 for an ordinary packet.
     pub const EXTRA_PACKETS: usize = 24;
     /// The number of bytes that were on the wire but are not in the packet, 4 bytes.
     pub const EXTRA_LENGTH: usize = 28;
     /// The time stamp of the first packet of an aggregate, 8 bytes of nanoseconds.
     pub const FIRST_TIMESTAMP: usize = 32;
 
-    /// Annotations that are all zero.
+    /// The annotations of a packet to which no element has written: all zero.
     pub const CLEAR: Annotations = Annotations {
         bytes: [0; Annotations::SIZE],
         virtio: VirtioNet {
@@ -99,7 +101,7 @@ impl Annotations {
         &self.bytes
     }
 
-    /// Returns the bytes, writable.
+    /// Returns the annotation area, for elements that write ranges of it.
     pub fn bytes_mut(&mut self) -> &mut [u8; Annotations::SIZE] {
         &mut self.bytes
     }

@@ -149,9 +149,9 @@ impl Pool {
             return Err(packet);
         }
         let span = Span { slot, start: meta.values.start, length: meta.values.head };
-        // Release: as in `mark`.
+        // Release: the pool's accesses to the packet happen before the device gives the slot back.
         meta.owner.store(device.0, Ordering::Release);
-        // The device owns the slot now, and the handle no longer exists.
+        // The device owns the slot now: the handle must not return it to the pool.
         let _ = ManuallyDrop::new(packet);
         Ok(span)
     }
@@ -193,7 +193,7 @@ impl Pool {
     fn mark(&self, slot: u32, mark: u8) {
         // SAFETY: the caller has the slot, whose metadata is initialised; the owner's mark is an atomic.
         let owner = unsafe { &(*self.home.meta(slot)).owner };
-        // Release: all accesses to the slot here happen before another thread takes it back.
+        // Release: accesses to the slot before this line happen before another thread takes the slot back.
         owner.store(mark, Ordering::Release);
     }
 }

@@ -105,7 +105,7 @@ impl Chain {
         self.last = last;
         self.packets += packets;
         self.slots += slots;
-        // The slots now belong to this chain.
+        // The slots belong to this chain now: the handle must not return them.
         let _ = ManuallyDrop::new(first);
         Ok(())
     }
@@ -241,7 +241,7 @@ pub(crate) unsafe fn give_back_list(
         if meta.owner.load(Ordering::Relaxed) != owner::POOL {
             // The slot leaves the list, because its store lends it again as a packet of one slot.
             meta.end();
-            // Release: all accesses to the packet happen before the slot is lent again.
+            // Release: all accesses to the packet happen before its store lends the slot again.
             meta.owner.store(owner::STORE_HOME, Ordering::Release);
             continue;
         }

@@ -181,7 +181,7 @@ impl Home {
         loop {
             // SAFETY: the caller owns the slots of the list, and may write their `next_free`.
             unsafe { (*self.meta(last)).next_free = head };
-            // Release: writes into the slots happen before their next use.
+            // Release: writes into the returned slots happen before their pool takes them for new packets.
             match self.returned.compare_exchange_weak(head, first, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,

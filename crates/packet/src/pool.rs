@@ -56,7 +56,7 @@ impl std::error::Error for PoolError {}
 /// The fill level of a pool, in slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolStats {
-    /// The largest number of slots that can be in use.
+    /// The largest number of slots that the pool can have, for which address space is reserved.
     pub limit: usize,
     /// The number of slots taken into use so far, in use or free.
     pub grown: usize,
@@ -111,7 +111,7 @@ impl Pool {
         self.annotations = used;
     }
 
-    /// True if new packets have cleared annotations.
+    /// True if elements use annotations, so that the annotations of new packets are cleared.
     pub fn uses_annotations(&self) -> bool {
         self.annotations
     }
@@ -336,7 +336,7 @@ impl Pool {
             return self.free_large(packet);
         }
         if meta.owner.load(Ordering::Relaxed) != owner::POOL {
-            // Release: all accesses to the packet happen before the store lends it again.
+            // Release: all accesses to the packet happen before its store lends the slot again.
             meta.owner.store(owner::STORE_HOME, Ordering::Release);
         } else if self.owns(&packet) {
             self.free.push(meta.values.index);

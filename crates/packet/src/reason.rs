@@ -25,15 +25,15 @@ macro_rules! reasons {
 reasons! {
     /// The packet reached an element whose purpose is to end packets (Discard, Idle, TimedSink).
     Discard = "discard",
-    /// No rule or pattern of a classifier matched.
+    /// No rule or pattern of a classifier matched the packet.
     NoMatch = "no match",
     /// A rule or setting of a filter or switch denied the packet.
     Denied = "denied",
     /// The element chose an output that does not exist or is not connected.
     NoOutput = "no output",
-    /// A routing table has no route for the address.
+    /// A routing table has no route for the packet's destination address.
     NoRoute = "no route",
-    /// A queue was full.
+    /// A queue had its largest allowed number of packets.
     QueueFull = "queue full",
     /// The worker that owns the packet's flow was too busy: the ring to this worker was full.
     WorkerBusy = "worker busy",
@@ -41,21 +41,22 @@ reasons! {
     Reset = "reset",
     /// The pool had no free slot for a copy or a new packet.
     NoBuffer = "no buffer",
-    /// The IP time to live reached zero.
+    /// The IP time to live or hop limit does not allow another hop.
     TtlExpired = "TTL expired",
-    /// The packet is shorter than the header that the element works on.
+    /// The packet ends before the end of the header that the element needs.
     TooShort = "too short",
-    /// The packet is longer than a packet may be.
+    /// The packet is longer than allowed: than a packet can be, or than an MTU if it must not be
+    /// fragmented.
     TooLong = "too long",
     /// The IP header is not valid: wrong version, header length or total length.
     BadIpHeader = "bad IP header",
-    /// The IP header checksum is wrong.
+    /// The checksum of the IP header is wrong.
     BadIpChecksum = "bad IP checksum",
     /// The IP source address is on the element's list of bad addresses.
     BadSource = "bad source address",
     /// A network header other than IPv4, such as ARP, is not valid.
     BadNetworkHeader = "bad network header",
-    /// A transport header is not valid.
+    /// The transport header is not valid.
     BadTransportHeader = "bad transport header",
     /// The element answered the packet with a reply, or the packet was the reply for which the element was
     /// waiting.
@@ -65,7 +66,7 @@ reasons! {
     /// The headers or options of the packet do not allow the operation of the element, for example because
     /// the packet has the wrong protocol.
     Unsuitable = "unsuitable packet",
-    /// A transport checksum is wrong.
+    /// The checksum of the transport protocol is wrong.
     BadTransportChecksum = "bad transport checksum",
     /// The packet has no network or transport header annotation, which the element needs.
     NoHeader = "no header",
@@ -79,12 +80,12 @@ reasons! {
     OutOfTime = "out of time",
     /// An element that samples dropped the packet, at random or by counting packets.
     Sampled = "sampled",
-    /// The packet exceeded a configured rate.
+    /// The packet exceeded the rate that the element enforces.
     OverRate = "over rate",
     /// An active queue management element dropped the packet, because its queue was about to become too
     /// long or packets waited too long in it.
     EarlyDrop = "early drop",
-    /// A file or interface did not take the packet.
+    /// Writing the packet to a file, socket or interface failed.
     WriteError = "write error",
     /// The packet has another link type than the capture to which it was to be written.
     OtherLinkType = "another link type",

@@ -286,13 +286,13 @@ impl Packet {
         unsafe { &*(&raw const (*self.0.as_ptr()).home).read() }
     }
 
-    /// Returns the number of bytes of the whole packet.
+    /// Returns the number of bytes of the whole packet, in all its slots.
     #[inline]
     pub fn len(&self) -> usize {
         self.meta().length as usize
     }
 
-    /// True if the packet has no bytes.
+    /// True if the packet has no bytes at all.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.meta().length == 0
@@ -320,7 +320,7 @@ impl Packet {
         }
     }
 
-    /// Returns the bytes in the first slot, writable.
+    /// Returns the packet's bytes in its first slot, writable; see [`data`](Self::data).
     #[inline]
     pub fn data_mut(&mut self) -> &mut [u8] {
         let meta = self.meta();
@@ -345,7 +345,8 @@ impl Packet {
         Some(unsafe { &*self.meta().base.as_ptr().add(at).cast() })
     }
 
-    /// Like [`slot_bytes`](Self::slot_bytes), writable. Bytes after the packet's end must not be changed.
+    /// Returns the bytes that [`slot_bytes`](Self::slot_bytes) returns, writable. Bytes after the packet's
+    /// end must not be changed.
     #[inline(always)]
     pub fn slot_bytes_mut<const N: usize>(&mut self, place: usize) -> Option<&mut [u8; N]> {
         let at = self.slot_place::<N>(place)?;
@@ -363,7 +364,8 @@ impl Packet {
             .then(|| unsafe { slice::from_raw_parts(self.meta().base.as_ptr().add(start), length) })
     }
 
-    /// Like [`slot_window`](Self::slot_window), writable. Bytes after the packet's end must not be changed.
+    /// Returns the bytes that [`slot_window`](Self::slot_window) returns, writable. Bytes after the
+    /// packet's end must not be changed.
     #[inline]
     pub fn slot_window_mut(&mut self, length: usize) -> Option<&mut [u8]> {
         let start = self.meta().values.start as usize;
@@ -402,7 +404,7 @@ impl Packet {
         }
     }
 
-    /// Like [`own_bytes`](Self::own_bytes), writable.
+    /// Returns the stripped bytes and the data after them, writable; see [`own_bytes`](Self::own_bytes).
     #[inline]
     pub(crate) fn own_bytes_mut(&mut self) -> &mut [u8] {
         let meta = self.meta();
@@ -618,12 +620,12 @@ impl Packet {
         self.meta_mut().values.link = link;
     }
 
-    /// Returns Click's packet type annotation.
+    /// Returns Click's packet type annotation: the kind of destination or origin on the link layer.
     pub fn kind(&self) -> PacketKind {
         self.meta().values.kind
     }
 
-    /// Sets the packet type annotation.
+    /// Sets Click's packet type annotation.
     pub fn set_kind(&mut self, kind: PacketKind) {
         self.meta_mut().values.kind = kind;
     }
@@ -717,7 +719,7 @@ impl Packet {
         Some(unsafe { slice::from_raw_parts(self.meta().base.as_ptr().add(start), end - start) })
     }
 
-    /// Like [`header`](Self::header), writable.
+    /// Returns the bytes that [`header`](Self::header) returns, writable.
     #[inline]
     pub fn header_mut(&mut self, base: Base) -> Option<&mut [u8]> {
         let (start, end) = self.header_range(base)?;

@@ -61,7 +61,7 @@ const PIECE: usize = 32;
 /// copies are needed, all bytes of the packets are saved instead.
 const HEADERS: usize = 128;
 
-/// The number of bytes of a cache line.
+/// The size of a cache line in bytes.
 const LINE: usize = 64;
 
 /// The number of packets between the packet that is lent and the packet whose data is prefetched meanwhile;

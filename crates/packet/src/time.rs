@@ -13,7 +13,7 @@ pub struct Timestamp(pub i64);
 impl Timestamp {
     /// Zero, the time stamp of a packet whose time is not set.
     pub const ZERO: Timestamp = Timestamp(0);
-    /// The latest time stamp.
+    /// The latest time stamp, in the year 2262.
     pub const MAX: Timestamp = Timestamp(i64::MAX);
 
     /// Converts whole seconds. A value out of range becomes the earliest or latest time stamp.
@@ -32,7 +32,8 @@ impl Timestamp {
         self.0 as f64 / 1e9
     }
 
-    /// Returns the whole seconds, rounded towards minus infinity, and the remaining nanoseconds.
+    /// Returns the time as whole seconds, rounded towards minus infinity, and the remaining 0 to
+    /// 999,999,999 nanoseconds.
     pub const fn parts(self) -> (i64, u32) {
         (self.0.div_euclid(1_000_000_000), self.0.rem_euclid(1_000_000_000) as u32)
     }

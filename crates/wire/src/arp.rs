@@ -4,27 +4,27 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::{Error, Layer, MacAddr, U16, U32, ether_type};
 
-/// [`Header::operation`] of a request.
+/// The [`Header::operation`] of a request for a hardware address.
 pub const REQUEST: u16 = 1;
-/// [`Header::operation`] of a reply.
+/// The [`Header::operation`] of a reply with a hardware address.
 pub const REPLY: u16 = 2;
 
-/// The hardware type of Ethernet.
+/// The hardware type of Ethernet: a value of [`Header::hardware_type`].
 pub const ETHERNET: u16 = 1;
 
 /// The first 8 bytes of any ARP packet, whatever kinds of addresses follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Lengths {
-    /// Hardware type; 1 is Ethernet.
+    /// The kind of hardware addresses; 1 is Ethernet.
     pub hardware_type: U16,
-    /// Protocol type, an EtherType.
+    /// The kind of protocol addresses, as an EtherType.
     pub protocol_type: U16,
     /// The length of a hardware address in bytes.
     pub hardware_length: u8,
     /// The length of a protocol address in bytes.
     pub protocol_length: u8,
-    /// [`REQUEST`], [`REPLY`] or another operation.
+    /// The operation: [`REQUEST`], [`REPLY`] or another number.
     pub operation: U16,
 }
 
@@ -32,7 +32,7 @@ impl Lengths {
     /// The length of these fields in bytes.
     pub const LEN: usize = size_of::<Lengths>();
 
-    /// Returns the first 8 bytes of the ARP header at the start of `bytes`; `None` if `bytes` is shorter.
+    /// Returns the first 8 bytes of the ARP packet at the start of `bytes`; `None` if `bytes` is shorter.
     pub fn of(bytes: &[u8]) -> Option<&Lengths> {
         Lengths::ref_from_prefix(bytes).ok().map(|(lengths, _)| lengths)
     }
@@ -48,15 +48,15 @@ impl Lengths {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {
-    /// Hardware type; 1 is Ethernet.
+    /// The kind of hardware addresses; 1 is Ethernet.
     pub hardware_type: U16,
-    /// Protocol type; 0x0800 is IPv4.
+    /// The kind of protocol addresses, as an EtherType; 0x0800 is IPv4.
     pub protocol_type: U16,
-    /// The length of a hardware address in bytes; 6.
+    /// The length of a hardware address in bytes; 6 for Ethernet.
     pub hardware_length: u8,
-    /// The length of a protocol address in bytes; 4.
+    /// The length of a protocol address in bytes; 4 for IPv4.
     pub protocol_length: u8,
-    /// [`REQUEST`], [`REPLY`] or another operation.
+    /// The operation: [`REQUEST`], [`REPLY`] or another number.
     pub operation: U16,
     /// Hardware address of the sender.
     pub sender_mac: MacAddr,

@@ -49,9 +49,9 @@ enum Transport {
 pub enum BuildError {
     /// The source and destination addresses differ in IP version.
     MixedVersions {
-        /// Source address.
+        /// The source address of the packet.
         source: IpAddr,
-        /// Destination address.
+        /// The destination address of the packet.
         destination: IpAddr,
     },
     /// The packet does not fit into a length field of IP or UDP (16 bits).
@@ -99,8 +99,8 @@ impl Builder {
         Self::new(source.ip(), destination.ip(), transport)
     }
 
-    /// Starts a TCP segment with these control bits (see [`tcp::flags`]); the sequence numbers are 0, the
-    /// window is 65,535.
+    /// Starts a TCP segment with these control bits (see [`tcp::flags`]). Unless they are set, the sequence
+    /// and acknowledgment numbers are 0 and the window is 65,535.
     pub fn tcp(source: SocketAddr, destination: SocketAddr, flags: u8) -> Self {
         let header = tcp::Header {
             source: U16::new(source.port()),
@@ -116,8 +116,8 @@ impl Builder {
         Self::new(source.ip(), destination.ip(), Transport::Tcp { header, options: Vec::new() })
     }
 
-    /// Starts an ICMP or ICMPv6 message; `words` are the two 16-bit words that follow the checksum (echo:
-    /// identifier, sequence number).
+    /// Starts an ICMP message, or an ICMPv6 message if the addresses are IPv6. `kind` is its type; `words`
+    /// are the two 16-bit words that follow the checksum (for echo: identifier, sequence number).
     pub fn icmp(source: IpAddr, destination: IpAddr, kind: u8, code: u8, words: [u16; 2]) -> Self {
         let [identifier, sequence] = words.map(U16::new);
         let header = icmp::Header { kind, code, checksum: U16::new(0), identifier, sequence };
@@ -159,29 +159,29 @@ impl Builder {
         self
     }
 
-    /// Sets the type of service or traffic class (default 0).
+    /// Sets the type of service of IPv4 or the traffic class of IPv6 (default 0).
     #[must_use]
     pub fn tos(mut self, tos: u8) -> Self {
         self.tos = tos;
         self
     }
 
-    /// Sets the time to live or hop limit (default 64).
+    /// Sets the time to live of IPv4 or the hop limit of IPv6 (default 64).
     #[must_use]
     pub fn ttl(mut self, ttl: u8) -> Self {
         self.ttl = ttl;
         self
     }
 
-    /// Sets the IPv4 identification (default 0); IPv6 has none.
+    /// Sets the IPv4 identification (default 0); no effect on IPv6.
     #[must_use]
     pub fn id(mut self, id: u16) -> Self {
         self.id = id;
         self
     }
 
-    /// Sets the IPv4 word of flags and fragment offset (default 0), see [`ipv4::Header::fragment`]; IPv6
-    /// has none.
+    /// Sets the IPv4 word of flags and fragment offset (default 0), see [`ipv4::Header::fragment`]; no
+    /// effect on IPv6.
     #[must_use]
     pub fn fragment(mut self, word: u16) -> Self {
         self.fragment = word;
@@ -198,7 +198,7 @@ impl Builder {
         self
     }
 
-    /// Sets the TCP window; no effect on other protocols.
+    /// Sets the TCP window field, without scaling; no effect on other protocols.
     #[must_use]
     pub fn window(mut self, window: u16) -> Self {
         if let Transport::Tcp { header, .. } = &mut self.transport {
@@ -323,7 +323,7 @@ impl Builder {
                 if length > 40 || length % 4 != 0 {
                     return Err(BuildError::TcpOptions { length });
                 }
-                // The header has at most 60 bytes, so 15 words.
+                // The header has at most 60 bytes, so that its length in 32-bit words fits into 4 bits.
                 let data_offset = ((tcp::Header::LEN + length) as u8 / 4) << 4;
                 bytes.extend_from_slice(tcp::Header { data_offset, ..*header }.as_bytes());
                 bytes.extend_from_slice(options);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// The part of a packet in which an [`Error`] lies.
+/// The header in which an [`Error`] lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Layer {
@@ -14,7 +14,7 @@ pub enum Layer {
     Mpls,
     /// The PPPoE session header and PPP's protocol field.
     Pppoe,
-    /// ARP for Ethernet and IPv4.
+    /// The ARP packet, for Ethernet and IPv4.
     Arp,
     /// The IPv4 header.
     Ipv4,
@@ -51,7 +51,8 @@ impl fmt::Display for Layer {
     }
 }
 
-/// A fault in a header. Small and `Copy`, so that it can be made for each packet without cost.
+/// A fault in a header. The type is small and `Copy`, so that making an error for a packet costs next to
+/// nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Error {

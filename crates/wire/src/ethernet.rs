@@ -11,9 +11,9 @@ use crate::U16;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {
-    /// Destination address.
+    /// Destination MAC address.
     pub destination: MacAddr,
-    /// Source address.
+    /// Source MAC address.
     pub source: MacAddr,
     /// The EtherType of the payload, see [`crate::ether_type`]; a value below 0x600 is the length of an
     /// 802.3 frame.
@@ -25,7 +25,7 @@ impl Header {
     pub const LEN: usize = size_of::<Header>();
 }
 
-/// A 48-bit MAC address, in wire order.
+/// A 48-bit MAC address. The bytes have the order in which they are on the wire.
 #[derive(
     Debug,
     Clone,
@@ -49,14 +49,14 @@ impl MacAddr {
     /// The broadcast address ff:ff:ff:ff:ff:ff.
     pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
 
-    /// Returns the address as a 48-bit number; the first byte is the most significant.
+    /// Returns the address as a 48-bit number, in which the first byte on the wire is the most significant.
     #[inline]
     pub const fn to_bits(self) -> u64 {
         let [a, b, c, d, e, f] = self.0;
         u64::from_be_bytes([0, 0, a, b, c, d, e, f])
     }
 
-    /// True if all bits are ones.
+    /// True if all bits are ones: the frame is for all hosts.
     #[inline]
     pub fn is_broadcast(&self) -> bool {
         *self == Self::BROADCAST
@@ -85,7 +85,7 @@ impl fmt::Display for MacAddr {
     }
 }
 
-/// The error for text that is not a MAC address.
+/// The error of parsing a text that is not a MAC address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseMacAddrError {
     text: String,

@@ -64,13 +64,13 @@ impl FiveTuple {
         }
     }
 
-    /// Source address.
+    /// Returns the source address.
     #[inline]
     pub fn source(&self) -> IpAddr {
         self.address(&self.source)
     }
 
-    /// Destination address.
+    /// Returns the destination address.
     #[inline]
     pub fn destination(&self) -> IpAddr {
         self.address(&self.destination)
@@ -88,7 +88,7 @@ impl FiveTuple {
         self.destination_port.get()
     }
 
-    /// IP protocol number.
+    /// Returns the IP protocol number.
     #[inline]
     pub fn protocol(&self) -> u8 {
         self.protocol

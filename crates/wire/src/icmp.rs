@@ -42,7 +42,7 @@ pub struct Header {
     pub kind: u8,
     /// The code, which refines the type.
     pub code: u8,
-    /// Checksum over the whole message.
+    /// Checksum over the ICMP header and everything after it.
     pub checksum: U16,
     /// In echo and time stamp messages, the identifier. In a redirect, the upper half of the gateway's
     /// address; in a parameter problem, the pointer in its upper byte; in other errors, unused.

@@ -38,7 +38,7 @@ pub struct Header {
     pub kind: u8,
     /// The code, which refines the type.
     pub code: u8,
-    /// Checksum over pseudo header and message.
+    /// Checksum over the pseudo-header, the ICMPv6 header and everything after it.
     pub checksum: U16,
     /// In echo messages, the identifier. In other messages, the upper 16 of the 32 bits that depend on the
     /// type: MTU, pointer or flags.

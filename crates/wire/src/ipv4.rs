@@ -18,17 +18,17 @@ pub const FRAGMENT_OFFSET: u16 = 0x1fff;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {
-    /// Version (upper 4 bits) and header length in 32-bit words.
+    /// The version, 4, in the upper 4 bits, and the header length in 32-bit words (IHL) in the lower 4.
     pub version_ihl: u8,
-    /// Type of service: DSCP (upper 6 bits) and ECN.
+    /// Type of service: DSCP in the upper 6 bits, ECN in the lower 2.
     pub tos: u8,
-    /// The length of header and payload in bytes.
+    /// The length of the whole packet, header and payload, in bytes.
     pub total_length: U16,
-    /// Identification.
+    /// Identification, which all fragments of a datagram share.
     pub id: U16,
     /// Flags and fragment offset, see [`DONT_FRAGMENT`], [`MORE_FRAGMENTS`], [`FRAGMENT_OFFSET`].
     pub fragment: U16,
-    /// Time to live.
+    /// Time to live: the number of hops that the packet may still make.
     pub ttl: u8,
     /// The protocol of the payload, see [`crate::ip_protocol`].
     pub protocol: u8,
@@ -57,7 +57,7 @@ impl Header {
         usize::from(self.version_ihl & 0x0f) * 4
     }
 
-    /// Returns the differentiated services code point, 0-63.
+    /// Returns the differentiated services code point (DSCP), 0-63.
     #[inline]
     pub fn dscp(&self) -> u8 {
         self.tos >> 2
@@ -69,7 +69,7 @@ impl Header {
         self.tos = dscp << 2 | self.tos & 3;
     }
 
-    /// Returns the explicit congestion notification bits, 0-3.
+    /// Returns the explicit congestion notification bits (ECN), 0-3.
     #[inline]
     pub fn ecn(&self) -> u8 {
         self.tos & 3
@@ -94,7 +94,7 @@ impl Header {
         self.fragment.get() & MORE_FRAGMENTS != 0
     }
 
-    /// True if routers must not fragment.
+    /// True if the "don't fragment" bit is set: routers drop the packet if it is too long for a link.
     #[inline]
     pub fn dont_fragment(&self) -> bool {
         self.fragment.get() & DONT_FRAGMENT != 0
@@ -106,13 +106,13 @@ impl Header {
         self.fragment.get() & (MORE_FRAGMENTS | FRAGMENT_OFFSET) != 0
     }
 
-    /// Source address.
+    /// Returns the source address.
     #[inline]
     pub fn source_addr(&self) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.source.get())
     }
 
-    /// Destination address.
+    /// Returns the destination address.
     #[inline]
     pub fn destination_addr(&self) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.destination.get())
@@ -122,7 +122,7 @@ impl Header {
 /// An IPv4 packet whose header length and total length have been checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// The fixed header.
+    /// The header without its options.
     pub header: &'a Header,
     /// Option bytes, a multiple of 4; read them with [`options`].
     pub options: &'a [u8],
@@ -181,7 +181,7 @@ pub struct Opt<'a> {
     /// The kind, see [`option`]. If the top bit is set, each fragment carries a copy of the option;
     /// otherwise only the first.
     pub kind: u8,
-    /// The bytes after kind and length; empty for [`option::NOP`].
+    /// The bytes after the kind and length bytes; empty for [`option::NOP`], which has only a kind.
     pub data: &'a [u8],
 }
 

@@ -30,13 +30,14 @@ const HOME_ADDRESS: u8 = 0xc9;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {
-    /// Version (upper 4 bits), traffic class (8), flow label (20).
+    /// The version, 6, in the upper 4 bits, then the traffic class (8 bits) and the flow label (20 bits).
     pub version_class_flow: U32,
     /// The number of bytes after this header, extension headers included; 0 in a jumbogram.
     pub payload_length: U16,
-    /// The protocol of the next header, see [`crate::ip_protocol`].
+    /// The protocol of the header after this one, see [`crate::ip_protocol`]; it may be an extension
+    /// header.
     pub next_header: u8,
-    /// Hop limit.
+    /// Hop limit: the number of hops that the packet may still make.
     pub hop_limit: u8,
     /// Source address.
     pub source: [u8; 16],
@@ -54,20 +55,20 @@ impl Header {
         (self.version_class_flow.get() >> 28) as u8
     }
 
-    /// Returns the traffic class: DSCP (upper 6 bits) and ECN.
+    /// Returns the traffic class: DSCP in the upper 6 bits, ECN in the lower 2.
     #[inline]
     pub fn traffic_class(&self) -> u8 {
         (self.version_class_flow.get() >> 20) as u8
     }
 
-    /// Sets the traffic class.
+    /// Sets the traffic class; the version and the flow label stay as they are.
     #[inline]
     pub fn set_traffic_class(&mut self, class: u8) {
         let others = self.version_class_flow.get() & 0xf00f_ffff;
         self.version_class_flow.set(others | u32::from(class) << 20);
     }
 
-    /// Returns the flow label, 20 bits.
+    /// Returns the flow label, by which a source marks the packets of a flow; 20 bits.
     #[inline]
     pub fn flow_label(&self) -> u32 {
         self.version_class_flow.get() & 0x000f_ffff
@@ -80,13 +81,13 @@ impl Header {
         self.version_class_flow.set(others | label & 0x000f_ffff);
     }
 
-    /// Source address.
+    /// Returns the source address.
     #[inline]
     pub fn source_addr(&self) -> Ipv6Addr {
         Ipv6Addr::from_octets(self.source)
     }
 
-    /// Destination address.
+    /// Returns the destination address.
     #[inline]
     pub fn destination_addr(&self) -> Ipv6Addr {
         Ipv6Addr::from_octets(self.destination)
@@ -96,7 +97,7 @@ impl Header {
 /// An IPv6 packet whose payload length has been checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// The fixed header.
+    /// The fixed header of 40 bytes.
     pub header: &'a Header,
     /// The extension headers and everything after them, up to the payload length; link padding is left out.
     pub payload: &'a [u8],
@@ -138,7 +139,7 @@ pub fn jumbo_length(next_header: u8, rest: &[u8]) -> Option<usize> {
 /// One extension header of a packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extension<'a> {
-    /// The kind of this header: an IP protocol number.
+    /// The kind of this extension header: an IP protocol number.
     pub kind: u8,
     /// The protocol of the header after this extension header.
     pub next_header: u8,
@@ -162,7 +163,7 @@ impl<'a> Extension<'a> {
         )
     }
 
-    /// Returns the fragment header; `None` if the extension is of another kind.
+    /// Returns this extension as a fragment header; `None` if it is of another kind.
     #[inline]
     pub fn fragment(&self) -> Option<&'a FragmentHeader> {
         match self.kind {
@@ -177,7 +178,7 @@ impl<'a> Extension<'a> {
         let mut options = self.bytes.get(2..)?;
         loop {
             options = match options {
-                // Pad1 is the only option without a length.
+                // The option Pad1 is a single zero byte; all other options have a length.
                 [0, rest @ ..] => rest,
                 [found, length, rest @ ..] => {
                     let (data, rest) = rest.split_at_checked((*length).into())?;
@@ -240,7 +241,7 @@ pub struct FragmentHeader {
     pub reserved: u8,
     /// The fragment's offset in units of 8 bytes (upper 13 bits), and "more fragments" (lowest bit).
     pub offset_more: U16,
-    /// Identification.
+    /// Identification, which all fragments of a packet share.
     pub id: U32,
 }
 
@@ -254,7 +255,7 @@ impl FragmentHeader {
         usize::from(self.offset_more.get() & 0xfff8)
     }
 
-    /// True if this is not the last fragment.
+    /// True if another fragment of the packet follows this one.
     #[inline]
     pub fn more_fragments(&self) -> bool {
         self.offset_more.get() & 1 != 0
@@ -363,8 +364,8 @@ pub struct UpperLayer<'a> {
     pub protocol: u8,
     /// The offset of the header of `protocol`, in bytes from the end of the fixed header.
     pub offset: usize,
-    /// The fragment header, if the packet is a fragment; `None` if the fragment holds the whole packet
-    /// ([`FragmentHeader::is_atomic`]).
+    /// The fragment header, if the packet is a fragment. `None` if there is no such header, or if it holds
+    /// the whole packet ([`FragmentHeader::is_atomic`]).
     pub fragment: Option<&'a FragmentHeader>,
     /// The fault that ended the iteration over extension headers early; `None` if all could be read.
     pub fault: Option<Error>,

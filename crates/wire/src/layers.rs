@@ -40,7 +40,7 @@ pub struct Layers {
     /// The number of MPLS labels of the frame. Labels do not say what follows: the bytes after the last
     /// label are taken for IP if the first 4 bits are a version of IP.
     pub mpls_labels: u8,
-    /// The protocol at `l3`.
+    /// The protocol of the network header at offset `l3`.
     pub network: Network,
     /// The offset of the network header, after the link header, VLAN tags, MPLS labels or PPPoE header;
     /// `None` if these are truncated, or the link type is unknown.
@@ -68,7 +68,7 @@ pub struct Layers {
     pub fault: Option<Error>,
 }
 
-/// The protocol of the network layer.
+/// The network protocol of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Network {
     /// IPv4.
@@ -198,7 +198,8 @@ impl Layers {
 
     /// Reads VLAN tags from `offset` on. `ether_type` is the EtherType before them. Returns the offset
     /// after the last tag, and the EtherType in it.
-    // Not inlined, like the other rare ways to IP; that halves the code of each `locate`.
+    // Not inlined, like the functions for MPLS, PPPoE and frames without EtherType: most frames need none
+    // of them, and this halves the code of each `locate`.
     #[inline(never)]
     fn tags(&mut self, frame: &[u8], mut offset: usize, mut ether_type: u16) -> Result<(usize, u16), Error> {
         while vlan::is_tag(ether_type) {
@@ -466,7 +467,7 @@ mod tests {
             return Ok(());
         };
         let tags: Vec<u16> = oracle.vlan_ids().iter().map(|id| id.value()).collect();
-        // etherparse reads at most three tags.
+        // etherparse reads at most three VLAN tags.
         prop_assert_eq!(own.vlan_tags.min(3) as usize, tags.len());
         prop_assert_eq!(own.outer_vlan.map(|control| control & 0xfff), tags.first().copied());
         if own.vlan_tags > 3 {

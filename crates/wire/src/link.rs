@@ -6,19 +6,20 @@ use std::fmt;
 /// The kind of header with which a frame starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LinkType {
-    /// BSD loopback: a 4-byte address family in the byte order of the capturing machine.
+    /// BSD loopback: a header of 4 bytes with the address family, in the byte order of the capturing
+    /// machine.
     Null,
     /// Ethernet II or 802.3.
     Ethernet,
     /// No link header: IPv4 or IPv6, distinguished by the version field.
     RawIp,
-    /// OpenBSD loopback: like [`LinkType::Null`], but in network byte order.
+    /// OpenBSD loopback: like [`LinkType::Null`], but with the address family in network byte order.
     Loop,
-    /// Linux cooked capture, version 1: 16 bytes.
+    /// Linux cooked capture, version 1: a header of 16 bytes in place of the link header.
     LinuxCooked,
-    /// Linux cooked capture, version 2: 20 bytes.
+    /// Linux cooked capture, version 2: a header of 20 bytes in place of the link header.
     LinuxCookedV2,
-    /// Any other type, by its number.
+    /// Any other link type, by its number in capture files.
     Other(u16),
 }
 

@@ -11,19 +11,19 @@ use crate::{MacAddr, U16, U32, ip_protocol, ipv6};
 
 /// Bits of [`Header::flags`] in advertisements.
 pub mod flag {
-    /// The sender is a router.
+    /// Flag of an advertisement: the sender is a router.
     pub const ROUTER: u32 = 1 << 31;
-    /// The message answers a solicitation.
+    /// Flag of an advertisement: the message answers a solicitation.
     pub const SOLICITED: u32 = 1 << 30;
-    /// The receiver shall replace a link-layer address that it already knows.
+    /// Flag of an advertisement: the receiver shall replace a link-layer address that it already knows.
     pub const OVERRIDE: u32 = 1 << 29;
 }
 
 /// The types of options that contain a link-layer address.
 pub mod option {
-    /// The link-layer address of the sender.
+    /// Type of the option with the link-layer address of the sender, in solicitations.
     pub const SOURCE: u8 = 1;
-    /// The link-layer address of the target.
+    /// Type of the option with the link-layer address of the target, in advertisements.
     pub const TARGET: u8 = 2;
 }
 
@@ -35,7 +35,7 @@ pub struct Header {
     pub kind: u8,
     /// The code, zero in both messages.
     pub code: u8,
-    /// Checksum over pseudo header and message.
+    /// Checksum over the pseudo-header, this header and the options.
     pub checksum: U16,
     /// Flags, see [`flag`]; zero in solicitations.
     pub flags: U32,
@@ -57,7 +57,7 @@ pub const LEN: usize = ipv6::Header::LEN + Header::LEN + 8;
 pub struct Message<'a> {
     /// The IPv6 header of the packet.
     pub ip: &'a ipv6::Header,
-    /// The header of the message.
+    /// The fixed part of the message.
     pub header: &'a Header,
     options: &'a [u8],
 }

@@ -150,12 +150,13 @@ impl Segments {
         (self.end - self.start).div_ceil(self.size).max(1)
     }
 
-    /// Returns the length in bytes of the headers at the start of each frame.
+    /// Returns the length in bytes of the headers that each frame gets; less than that of the large frame
+    /// if this has a jumbogram header.
     pub fn header_length(&self) -> usize {
         self.start - self.jumbo
     }
 
-    /// Returns the length in bytes of the longest frame.
+    /// Returns the length in bytes of the longest of the frames.
     pub fn longest(&self) -> usize {
         self.header_length() + self.size.min(self.end - self.start)
     }

@@ -15,7 +15,7 @@ pub mod flags {
     pub const RST: u8 = 0x04;
     /// The receiver shall pass the data to the application at once.
     pub const PSH: u8 = 0x08;
-    /// The acknowledgment number is valid.
+    /// The acknowledgment number is valid, as in nearly all segments.
     pub const ACK: u8 = 0x10;
     /// The urgent pointer is valid.
     pub const URG: u8 = 0x20;
@@ -35,15 +35,15 @@ pub struct Header {
     pub destination: U16,
     /// The sequence number of the first payload byte; with SYN, of the SYN itself.
     pub sequence: U32,
-    /// The next sequence number that the sender expects.
+    /// The next sequence number that the sender of the segment expects from its peer.
     pub acknowledgment: U32,
-    /// Data offset in 32-bit words (upper 4 bits), reserved bits.
+    /// The data offset (header length) in 32-bit words, in the upper 4 bits; the lower 4 are reserved.
     pub data_offset: u8,
     /// Control bits, see [`flags`].
     pub flags: u8,
     /// The receive window, in units of 2 to the power of the window scale.
     pub window: U16,
-    /// Checksum over pseudo header, header and payload.
+    /// Checksum over the pseudo-header, the TCP header and the payload.
     pub checksum: U16,
     /// The offset from `sequence` of the end of urgent data; only valid with URG.
     pub urgent: U16,
@@ -67,10 +67,10 @@ impl Header {
     }
 }
 
-/// A segment whose header length has been checked.
+/// A TCP segment whose header length has been checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment<'a> {
-    /// The fixed header.
+    /// The header without its options.
     pub header: &'a Header,
     /// Option bytes, a multiple of 4; read them with [`options`].
     pub options: &'a [u8],
@@ -104,11 +104,11 @@ pub enum Opt<'a> {
     MaxSegmentSize(u16),
     /// Kind 3: the exponent of the window's unit, which is 2 to this power in bytes.
     WindowScale(u8),
-    /// Kind 4: selective acknowledgments are allowed.
+    /// Kind 4: the sender allows selective acknowledgments.
     SackPermitted,
     /// Kind 5: ranges of data that were received out of order.
     Sack(SackBlocks<'a>),
-    /// Kind 8: time stamps.
+    /// Kind 8: time stamps of sender and peer.
     TimeStamps {
         /// The sender's clock when it sent the segment.
         value: u32,
@@ -119,12 +119,12 @@ pub enum Opt<'a> {
     Other {
         /// The kind of the option.
         kind: u8,
-        /// The bytes after kind and length.
+        /// The bytes after the kind and length bytes.
         data: &'a [u8],
     },
 }
 
-/// The blocks of a SACK option: the first sequence number of each range and the number after its last.
+/// The blocks of a SACK option: ranges of sequence numbers that have been received out of order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SackBlocks<'a> {
     blocks: &'a [[U32; 2]],

@@ -24,12 +24,12 @@ impl Header {
     pub const LEN: usize = size_of::<Header>();
 }
 
-/// A datagram whose length has been checked.
+/// A UDP datagram whose length has been checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Datagram<'a> {
-    /// The header.
+    /// The header of the datagram.
     pub header: &'a Header,
-    /// The data.
+    /// The data after the header.
     pub payload: &'a [u8],
 }
 

@@ -13,9 +13,9 @@ use crate::{U16, ether_type};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Tag {
-    /// Tag control information: priority (3 bits), drop eligible (1), VLAN identifier (12).
+    /// Tag control information: priority (upper 3 bits), drop eligible (1 bit), VLAN identifier (12 bits).
     pub control: U16,
-    /// The EtherType of the tag's payload.
+    /// The EtherType of the tag's payload, which may be another tag.
     pub ether_type: U16,
 }
 
@@ -47,7 +47,7 @@ impl Tag {
         self.control.set(self.control.get() & 0x1fff | u16::from(priority & 7) << 13);
     }
 
-    /// True if the drop eligible indicator is set.
+    /// True if the drop eligible indicator is set: the frame is dropped before others in congestion.
     #[inline]
     pub fn drop_eligible(&self) -> bool {
         self.control.get() & 0x1000 != 0

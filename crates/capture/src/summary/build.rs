@@ -9,7 +9,7 @@ use super::{Beside, Field, Flow};
 /// missing bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// The bytes of the packet.
+    /// The bytes of the packet, from its Ethernet header or else its IP header on.
     pub bytes: Vec<u8>,
     /// The offset of the Ethernet header in `bytes`; `None` if the packet has none.
     pub mac: Option<usize>,

@@ -34,12 +34,12 @@ pub use parse::{Flow, Parsed, Parser};
 /// Values that accompany a packet but are not part of its bytes; in Click they are annotations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Beside {
-    /// The time stamp, in nanoseconds since 1970.
+    /// The time stamp of the packet, in nanoseconds since 1970.
     pub time: i64,
     /// The time stamp, in nanoseconds since 1970, of the first of the packets that this packet represents.
     /// Zero if it is not known.
     pub first_time: i64,
-    /// The number of packets that this packet represents, minus one.
+    /// The number of other packets that this packet represents, so that 0 means an ordinary packet.
     pub extra_packets: u32,
     /// The number of bytes that were on the wire but are not in the packet's bytes.
     pub extra_length: u32,

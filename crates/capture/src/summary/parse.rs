@@ -10,11 +10,11 @@ use super::{Field, Record, VERSION, field_names, fields};
 /// Addresses and ports that packets get unless fields of their line have others (directive `!flowid`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
-    /// The IPv4 source address.
+    /// The IPv4 source address as a number; 0 if it is not given.
     pub source: u32,
-    /// The IPv4 destination address.
+    /// The IPv4 destination address as a number; 0 if it is not given.
     pub destination: u32,
-    /// The source and destination port.
+    /// The source port and the destination port; 0 if a port is not given.
     pub ports: [u16; 2],
 }
 

@@ -12,7 +12,7 @@ use std::io::{Cursor, Read, Write};
 
 use capture::{Error, LinkType, Reader, Record};
 
-/// A record that owns its data.
+/// A packet like [`Record`], which owns its data so that it can be kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Packet {
     time: i64,

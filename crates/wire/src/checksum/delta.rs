@@ -1,4 +1,5 @@
-//! Incremental update of a checksum (RFC 1624, equation 3).
+//! Incremental update of a checksum when fields change, without reading the other data (RFC 1624, equation
+//! 3).
 
 use std::ops::Add;
 

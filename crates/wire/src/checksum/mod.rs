@@ -29,12 +29,12 @@ pub struct Sum {
     /// 1071, 2 (B)). A carry out of the 64 bits is added at the bottom again, so that no number of words
     /// overflows.
     words: u64,
-    /// True if an odd number of bytes has been added: the next byte is the lower half of a word.
+    /// True if an odd number of bytes has been added: the next byte is the second byte of a 16-bit word.
     odd: bool,
 }
 
 impl Sum {
-    /// Returns the sum of no bytes.
+    /// Returns the sum of no bytes, to which data are added.
     #[inline]
     pub fn new() -> Self {
         Self::default()
@@ -76,7 +76,7 @@ impl Sum {
     #[inline]
     fn add(mut self, words: u64) -> Self {
         let (sum, carry) = self.words.overflowing_add(words);
-        // After an overflow, adding the carry cannot overflow again.
+        // The sum after an overflow is at most 2^64 - 2, so that adding the carry cannot overflow again.
         self.words = sum + u64::from(carry);
         self
     }

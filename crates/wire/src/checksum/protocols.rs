@@ -7,22 +7,23 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use super::Sum;
 use crate::{Error, FromBytes, IntoBytes, Layer, icmp, icmpv6, ip_protocol, ipv4, ipv6, tcp, udp};
 
-/// The addresses that the checksums of TCP, UDP and ICMPv6 include (RFC 9293 3.1, RFC 8200 8.1).
+/// The source and destination address that the checksums of TCP, UDP and ICMPv6 include (RFC 9293 3.1, RFC
+/// 8200 8.1).
 ///
-/// The destination is the *final* one. If an IPv6 routing header has segments left, the final destination
-/// differs from the address in the IPv6 header.
+/// The destination is the *final* one. It differs from the address in the IP header as long as an IPv6
+/// routing header has segments left, or an IPv4 source route has addresses left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PseudoHeader {
     /// The addresses of an IPv4 packet.
     V4 {
-        /// Source address.
+        /// Source address of the packet.
         source: Ipv4Addr,
-        /// Destination address.
+        /// Final destination address, after all addresses of a source route.
         destination: Ipv4Addr,
     },
     /// The addresses of an IPv6 packet.
     V6 {
-        /// Source address.
+        /// Source address of the packet.
         source: Ipv6Addr,
         /// Final destination address, after all segments of a routing header.
         destination: Ipv6Addr,
@@ -73,7 +74,7 @@ impl PseudoHeader {
     /// route has addresses left, its last address is the destination (RFC 791, section 3.1).
     #[inline]
     pub fn routed(header: &ipv4::Header, options: &[u8]) -> PseudoHeader {
-        // Nearly all packets have no options.
+        // Nearly all packets have no options, so that the function for options is not inlined.
         if options.is_empty() { header.into() } else { PseudoHeader::by_options(header, options) }
     }
 
@@ -135,16 +136,18 @@ pub fn decrement_ttl(ip: &mut ipv4::Header) {
     ip.ttl = ip.ttl.wrapping_sub(1);
 }
 
-/// Writes the checksum of an IPv4 header. `header` is the header with its options and nothing else.
+/// Writes the checksum of an IPv4 header into its field. `header` is the header with its options and
+/// nothing else.
 ///
 /// # Errors
+///
 /// `Truncated` below 20 bytes.
 #[inline]
 pub fn fill_ipv4(header: &mut [u8]) -> Result<(), Error> {
     Field::IPV4.fill(header, ipv4_sum)
 }
 
-/// Writes the checksum of an IPv4 header without options; its version and length must be set.
+/// Writes the checksum of an IPv4 header without options into its field; the version and IHL must be set.
 #[inline]
 pub fn fill_ipv4_plain(header: &mut ipv4::Header) {
     let bytes: &[u8; 20] = zerocopy::transmute_ref!(&*header);
@@ -154,7 +157,7 @@ pub fn fill_ipv4_plain(header: &mut ipv4::Header) {
     header.checksum.set(sum.checksum());
 }
 
-/// True if the checksum of a TCP segment (header and payload) is right.
+/// True if the checksum of a TCP segment is right. `segment` is the TCP header and all of the payload.
 #[inline]
 pub fn tcp_valid(pseudo: &PseudoHeader, segment: &[u8]) -> bool {
     pseudo.sum(ip_protocol::TCP, segment.len()).bytes(segment).folded() == 0xffff
@@ -173,9 +176,10 @@ pub fn tcp_packet_valid(ip: &[u8], l4: usize) -> bool {
     pseudo.zip(segment).is_some_and(|(pseudo, segment)| tcp_valid(&pseudo, segment))
 }
 
-/// Writes the checksum of a TCP segment (header and payload).
+/// Writes the checksum of a TCP segment into its field. `segment` is the TCP header and all of the payload.
 ///
 /// # Errors
+///
 /// `Truncated` below 20 bytes.
 #[inline]
 pub fn fill_tcp(pseudo: &PseudoHeader, segment: &mut [u8]) -> Result<(), Error> {
@@ -213,30 +217,35 @@ pub fn fill_udp(pseudo: &PseudoHeader, bytes: &mut [u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// True if the checksum of an ICMP message is right.
+/// True if the checksum of an ICMP message is right. `message` is the ICMP header and everything after it.
 #[inline]
 pub fn icmp_valid(message: &[u8]) -> bool {
     Sum::new().bytes(message).folded() == 0xffff
 }
 
-/// Writes the checksum of an ICMP message.
+/// Writes the checksum of an ICMP message into its field. `message` is the ICMP header and everything after
+/// it.
 ///
 /// # Errors
+///
 /// `Truncated` below 8 bytes.
 #[inline]
 pub fn fill_icmp(message: &mut [u8]) -> Result<(), Error> {
     Field::ICMP.fill(message, |bytes| Sum::new().bytes(bytes))
 }
 
-/// True if the checksum of an ICMPv6 message is right.
+/// True if the checksum of an ICMPv6 message is right. `message` is the ICMPv6 header and everything after
+/// it.
 #[inline]
 pub fn icmpv6_valid(pseudo: &PseudoHeader, message: &[u8]) -> bool {
     pseudo.sum(ip_protocol::ICMPV6, message.len()).bytes(message).folded() == 0xffff
 }
 
-/// Writes the checksum of an ICMPv6 message.
+/// Writes the checksum of an ICMPv6 message into its field. `message` is the ICMPv6 header and everything
+/// after it.
 ///
 /// # Errors
+///
 /// `Truncated` below 8 bytes.
 #[inline]
 pub fn fill_icmpv6(pseudo: &PseudoHeader, message: &mut [u8]) -> Result<(), Error> {
