@@ -51,9 +51,9 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// Both packets, unchanged, if the first slot of `front` has fewer than `taken` bytes, if the first
-    /// slot of `rest` has fewer than `left_out` bytes, or if the slot of `rest` has too little room before
-    /// the data.
+    /// Both packets, unchanged, in three cases: the first slot of `front` has fewer than `taken` bytes; the
+    /// first slot of `rest` has fewer than `left_out` bytes; or the slot of `rest` has too little room
+    /// before the data.
     #[inline]
     pub fn join(
         &mut self,

@@ -162,9 +162,8 @@ fn last_of(packet: &Packet) -> (NonNull<Meta>, u32) {
     (last, slots)
 }
 
-/// Returns the last slot of the packet that starts at slot `first`, the slot after it (the first slot of
-/// the next packet in the chain), and the number of the packet's slots. The packet's length tells where it
-/// ends.
+/// Finds the end of the packet that starts at slot `first`, by the packet's length. Returns its last slot,
+/// the slot after it (the first of the next packet in the chain), and the number of its slots.
 #[inline]
 fn end_of(first: NonNull<Meta>) -> (NonNull<Meta>, Option<NonNull<Meta>>, u32) {
     // SAFETY: the caller owns the slots of the list.

@@ -134,8 +134,8 @@ impl Pool {
         limit - used.min(limit) < limit / 8
     }
 
-    /// Returns the start and the length in bytes of the array of all slots, [`SLOT_STRIDE`] bytes apart, to
-    /// register it with a device (AF_XDP's UMEM, DPDK's external memory).
+    /// Returns the start and the length in bytes of the array of all slots, which are [`SLOT_STRIDE`] bytes
+    /// apart. The array can be registered with a device (AF_XDP's UMEM, DPDK's external memory).
     pub fn slot_area(&self) -> (*mut u8, usize) {
         self.home.slot_area()
     }

@@ -2,6 +2,9 @@
 //!
 //! A store keeps its packets in their slots and lends the slots, without copying the packets. Before a
 //! packet is lent again, only the bytes and annotations that elements can have written are restored.
+//!
+//! The *own bytes* of a packet are its stripped bytes and its data, in its first slot. They are saved and
+//! restored in *pieces* of 32 bytes, or as a whole if elements can write far into packets or hold them.
 
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -96,9 +99,10 @@ pub struct Store {
     packets: Vec<Packet>,
     images: Vec<Image>,
     restore: Restore,
-    /// The number of own bytes that must be restored in the packet that needs most.
+    /// The number of own bytes (stripped bytes and data) that must be restored in the packet that needs
+    /// most.
     farthest: usize,
-    /// The number of own bytes of the longest packet.
+    /// The number of own bytes (stripped bytes and data) of the longest packet.
     longest: usize,
     /// The saved pieces of all packets after the piece in `front`; each packet has the same number of
     /// pieces, [`pieces_behind`](Self::pieces_behind).

@@ -134,8 +134,8 @@ pub struct Packet<'a> {
 ///
 /// # Errors
 ///
-/// `Truncated` if `bytes` end before the header or the total length do, `Format` if the version is not 4,
-/// `Length` if the IHL is below 5 or the total length is less than the header's.
+/// `Truncated` if `bytes` end before the header or the total length do; `Format` if the version is not 4;
+/// `Length` if the IHL is below 5, or the total length is less than the header length.
 #[inline]
 pub fn parse(bytes: &[u8]) -> Result<Packet<'_>, Error> {
     let truncated = |need| Error::Truncated { layer: Layer::Ipv4, need, have: bytes.len() };

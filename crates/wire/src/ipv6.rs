@@ -136,7 +136,7 @@ pub fn jumbo_length(next_header: u8, rest: &[u8]) -> Option<usize> {
     (length > u16::MAX.into()).then_some(length as usize)
 }
 
-/// One extension header of a packet.
+/// An extension header of a packet, with its kind and its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extension<'a> {
     /// The kind of this extension header: an IP protocol number.
@@ -195,10 +195,12 @@ impl<'a> Extension<'a> {
     }
 
     /// Returns the final destination that a routing header with segments left gives. `destination` is the
-    /// one in the IPv6 header. The result is the last address of types 0 and 2 (RFC 8200, RFC 6275) and of
-    /// type 3 (RFC 6554, which omits the prefix that addresses share with `destination`), or the first
-    /// entry of the segment list of type 4 (RFC 8754). `None` for other types, and if the header is too
-    /// short.
+    /// one in the IPv6 header.
+    ///
+    /// For types 0 and 2 (RFC 8200, RFC 6275) and type 3 (RFC 6554), the result is the last address in the
+    /// header. Type 3 omits the prefix that addresses share with `destination`, which is added. For type 4
+    /// (RFC 8754), the result is the first entry of the segment list. `None` for other types, and if the
+    /// header is too short.
     fn last_stop(&self, destination: [u8; 16]) -> Option<[u8; 16]> {
         const ADDRESSES: usize = 8;
         let addresses = self.bytes.get(ADDRESSES..)?;

@@ -218,8 +218,8 @@ impl Layers {
         Ok((offset, ether_type))
     }
 
-    /// Reads MPLS labels of 4 bytes from `offset` on, and returns the offset after the last one, which has
-    /// the lowest bit of its third byte set (RFC 3032).
+    /// Reads MPLS labels of 4 bytes from `offset` on, and returns the offset after the last one. The last
+    /// label has the lowest bit of its third byte set (RFC 3032).
     #[inline(never)]
     fn mpls(&mut self, frame: &[u8], mut offset: usize) -> Result<usize, Error> {
         loop {

@@ -109,9 +109,9 @@ struct Behind {
     is_plain: bool,
 }
 
-/// Reads IPv6 extension headers. Returns `None` if one of them is unreadable, is of a kind after which the
-/// transport header cannot be found or checked (a fragment, AH), or changes the destination in the checksum
-/// (a routing header with segments left).
+/// Reads IPv6 extension headers. Returns `None` if one of them is unreadable, or if the transport header
+/// after it cannot be found or checked (a fragment, AH). Also returns `None` for a routing header with
+/// segments left, because it changes the destination in the checksum.
 fn behind_options(next_header: u8, bytes: &[u8]) -> Option<Behind> {
     let mut behind = Behind { protocol: next_header, length: 0, is_plain: true };
     for extension in ipv6::extensions(next_header, bytes) {
@@ -176,8 +176,9 @@ impl Ip {
         Some(Ip { network: Network::Ipv4, l3, l4: l3 + own, end, is_plain, id: header.id.get() })
     }
 
-    /// Returns the segment with this IP and TCP header. `head` is the number of bytes of the packet that
-    /// are available, `length` that of the whole packet.
+    /// Returns the segment with this IP and TCP header, in a packet of `length` bytes, of which the first
+    /// `head` are available. `None` if the headers are not available, or the payload does not end inside
+    /// the packet.
     #[inline(always)]
     fn tcp(mut self, header: &tcp::Header, head: usize, length: usize) -> Option<Segment> {
         let own = header.header_len();
@@ -189,8 +190,9 @@ impl Ip {
         Some(Segment { is_tcp: true, sequence: header.sequence.get(), flags: header.flags, ..segment })
     }
 
-    /// Returns the datagram with this IP and UDP header. `head` is the number of bytes of the packet that
-    /// are available, `length` that of the whole packet.
+    /// Returns the datagram with this IP and UDP header, in a packet of `length` bytes, of which the first
+    /// `head` are available. `None` if the headers are not available, or the payload does not end inside
+    /// the packet.
     #[inline(always)]
     fn udp(mut self, header: &udp::Header, head: usize, length: usize) -> Option<Segment> {
         let is_whole = self.l4 + usize::from(header.length.get()) == self.end;

@@ -105,8 +105,8 @@ impl Segments {
     ///
     /// # Errors
     ///
-    /// If the frame is neither TCP nor UDP over IP, is a fragment, has headers that are not all in `head`,
-    /// has a final destination that is unknown ([`PseudoHeader::of`]), or if `size` is 0.
+    /// If the frame is neither TCP nor UDP over IP, is a fragment, or has headers that are not all in
+    /// `head`. Also if its final destination is unknown ([`PseudoHeader::of`]), or if `size` is 0.
     pub fn of(head: &[u8], link: LinkType, length: usize, size: usize) -> Result<Segments, Error> {
         let layers = Layers::locate(head, link);
         let fault = |found| Error::Format { layer: Layer::Link, found };
@@ -133,8 +133,9 @@ impl Segments {
         Ok(Segments { network: layers.network, l3, l4, start, end, size, is_tcp, jumbo, constant_id: false })
     }
 
-    /// If `constant` is true, gives all frames the identification of the large frame. The IPv4
-    /// identification has no meaning if DF is set (RFC 6864), and some senders do not increment it.
+    /// Sets whether all frames get the identification of the large frame (`constant` is true), or numbers
+    /// that count up from it (false, the default). The IPv4 identification has no meaning if DF is set (RFC
+    /// 6864), and some senders do not increment it.
     pub fn constant_id(self, constant: bool) -> Segments {
         Segments { constant_id: constant, ..self }
     }
@@ -164,8 +165,8 @@ impl Segments {
     /// Appends frame `number`, counted from 0, to `to`. `large` is the whole large frame.
     pub fn write(&self, large: &[u8], number: usize, to: &mut Vec<u8>) {
         let at = to.len();
-        // The first `fixed` bytes are copied. If there is a jumbogram header, it is left out, and the
-        // headers after it are copied.
+        // The number of bytes before the jumbogram header, which is left out, or of all headers if there is
+        // no such header.
         let fixed = if self.jumbo > 0 { self.l3 + ipv6::Header::LEN } else { self.start };
         to.extend_from_slice(&large[..fixed]);
         to.extend_from_slice(&large[fixed + self.jumbo..self.start]);
@@ -233,7 +234,7 @@ impl Segments {
 const NEXT_HEADER: usize = 6;
 
 /// Returns the length in bytes (8) of a hop-by-hop header that contains only the length of a jumbogram (RFC
-/// 2675), as Linux writes it into segments of more than 64 KiB; 0 if the packet has no such header.
+/// 2675); 0 if the packet has no such header. Linux writes it into segments of more than 64 KiB.
 pub(crate) fn jumbo(ip: &[u8]) -> usize {
     let first = ip.get(NEXT_HEADER).copied() == Some(ip_protocol::HOP_BY_HOP);
     match ip.get(ipv6::Header::LEN..) {
@@ -260,9 +261,9 @@ fn finish_ipv6(ip: &mut [u8], length: usize) -> Option<PseudoHeader> {
     PseudoHeader::of(ip)
 }
 
-/// Writes the sum of the pseudo-header into the checksum field of a TCP or UDP frame of `length` bytes, as
-/// a sender does that leaves the other part of the checksum to a device. Returns the offset of the
-/// transport header, and the offset of the checksum field in that header.
+/// Writes the sum of the pseudo-header into the checksum field of a TCP or UDP frame of `length` bytes; a
+/// device has to complete the checksum. Returns the offset of the transport header, and the offset of the
+/// checksum field in that header.
 ///
 /// # Errors
 ///

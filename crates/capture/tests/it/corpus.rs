@@ -42,7 +42,8 @@ impl Census {
             census.wire_bytes += u64::from(record.wire_len);
             let layers = Layers::locate(record.data, record.link);
             let has_ports = layers.l4.is_some_and(|l4| l4 + 4 <= layers.end);
-            // The index also counts the ports of first fragments, which `five_tuple` does not return.
+            // The index of the captures counts the ports of first fragments, too, but `five_tuple` returns
+            // ports of 0 for all fragments.
             let unfragmented = Layers { fragment: None, ..layers };
             if let (Some(tuple), true) = (unfragmented.five_tuple(record.data), has_ports) {
                 match tuple.protocol() {
