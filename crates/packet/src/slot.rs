@@ -496,9 +496,9 @@ impl Packet {
         true
     }
 
-    /// Adds the `n` bytes that lie before the data in the slot to the packet, with their present values:
-    /// stripped bytes become part of the packet again. Returns false, and does nothing, if there are fewer
-    /// than `n` bytes before the data.
+    /// Adds the `n` bytes that lie before the data in the slot to the packet, with their present values.
+    /// Stripped bytes become part of the packet again; bytes before them are meaningless. Returns false,
+    /// and does nothing, if there are fewer than `n` bytes before the data.
     #[inline]
     #[must_use]
     pub fn unstrip(&mut self, n: usize) -> bool {
