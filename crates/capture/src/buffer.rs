@@ -1,27 +1,27 @@
-//! The buffer that records are slices of. It reads in large pieces, and copies only the rest that is left
-//! at the end of the buffer before a read.
+//! The read buffer of a capture file; records are slices of it. It is filled in large reads. Before a read,
+//! the few bytes that are left at its end are moved to its start.
 
 use std::io::{self, Read};
 
 use crate::error::ErrorKind;
 use crate::input::{Compression, Input};
 
-/// The size of the buffer in bytes, and so of the largest record or block. Many records fit into it, and it
-/// fits into a second-level cache.
+/// The size of the buffer in bytes, which is also the size of the largest record or block that is parsed.
+/// Many records fit into the buffer, and the buffer fits into a second-level cache.
 pub(crate) const CAPACITY: usize = 1024 * 1024;
 
-/// A window on the stream that moves forward.
+/// A part of the input stream in memory, which moves forward through the stream.
 pub(crate) struct Buffer {
     input: Input,
     compression: Option<Compression>,
     bytes: Box<[u8]>,
-    /// The bytes `bytes[start..end]` have been read and not consumed; `start <= end <= CAPACITY`.
+    /// The bytes `bytes[start..end]` have been read, but not consumed; `start <= end <= CAPACITY`.
     start: usize,
     end: usize,
-    /// The offset of `start` in the stream.
+    /// The offset in the (decompressed) stream of the byte at `start`.
     offset: u64,
-    /// The end of the input, or the error with which it failed, which is reported when more bytes are
-    /// needed.
+    /// `Ok` after the end of the input, or the error with which it failed; `None` while it can be read. The
+    /// error is returned only when more bytes are needed than were read before it.
     ended: Option<Result<(), ErrorKind>>,
 }
 
@@ -38,12 +38,12 @@ impl Buffer {
         }
     }
 
-    /// Returns the offset in the stream of the first byte that has not been consumed.
+    /// Returns the offset in the (decompressed) stream of the first byte that has not been consumed.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// True if the input has ended before other bytes, which are ignored.
+    /// True if compressed data ended and other bytes followed, which are ignored.
     pub(crate) fn ignores_rest(&self) -> bool {
         self.input.ignores_rest()
     }
@@ -52,10 +52,13 @@ impl Buffer {
         self.compression
     }
 
-    /// Returns the next `length` bytes, or fewer if the stream ends before.
+    /// Returns the next `length` bytes (at most [`CAPACITY`]) without consuming them, or fewer if the
+    /// stream ends before.
     ///
     /// # Errors
-    /// If the input fails before `length` bytes have been read. The bytes that were read are then lost.
+    ///
+    /// If the input fails before `length` bytes have been read. The error is returned once; after it, the
+    /// stream counts as ended.
     #[inline]
     pub(crate) fn peek(&mut self, length: usize) -> Result<&[u8], ErrorKind> {
         if self.end - self.start < length {
@@ -65,7 +68,8 @@ impl Buffer {
         Ok(self.bytes.get(self.start..end).unwrap_or_default())
     }
 
-    /// Consumes up to `length` bytes that have been peeked at, and returns them.
+    /// Consumes the next `length` bytes, which must have been returned by [`peek`](Self::peek), and returns
+    /// them; fewer if the buffer has fewer.
     #[inline]
     pub(crate) fn take(&mut self, length: usize) -> &[u8] {
         let start = self.start;
@@ -74,12 +78,13 @@ impl Buffer {
         self.bytes.get(start..self.start).unwrap_or_default()
     }
 
-    /// Consumes `length` bytes, which may be more than the capacity. Returns the number of bytes consumed.
-    /// If there were fewer than `length`, the offset stays, because it is reported as the place of the
-    /// error.
+    /// Consumes `length` bytes, which may be more than the capacity, and returns the number of bytes
+    /// consumed. If the stream ends before, fewer are consumed, and [`offset`](Self::offset) stays at the
+    /// first of them, because errors name the start of the block that is cut.
     ///
     /// # Errors
-    /// If the input fails before.
+    ///
+    /// If the input fails before `length` bytes have been read.
     pub(crate) fn skip(&mut self, length: u64) -> Result<u64, ErrorKind> {
         let position = self.offset;
         let mut skipped = 0;
@@ -95,7 +100,8 @@ impl Buffer {
         Ok(skipped)
     }
 
-    /// Reads until there are `length` bytes (at most the capacity) or the input ends.
+    /// Reads until the buffer has `length` bytes (at most the capacity) or the input ends. Fails if the
+    /// input fails before.
     #[cold]
     fn fill(&mut self, length: usize) -> Result<(), ErrorKind> {
         self.bytes.copy_within(self.start..self.end, 0);

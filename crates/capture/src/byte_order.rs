@@ -1,6 +1,6 @@
-//! The byte order of a capture file, which is the byte order of the machine that wrote it.
+//! The byte order of a capture file, which is that of the machine that wrote the file.
 
-/// The byte order of the 32-bit words of a file. All headers of both formats consist of such words.
+/// The byte order of the 32-bit words of a file, of which all headers of pcap and pcapng consist.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ByteOrder {
     Little,
@@ -15,7 +15,7 @@ impl ByteOrder {
         }
     }
 
-    /// Returns the first N words of `bytes`. `None` if there are fewer.
+    /// Returns the first `N` words of `bytes` as numbers; `None` if `bytes` has fewer.
     #[inline]
     pub(crate) fn words<const N: usize>(self, bytes: &[u8]) -> Option<[u32; N]> {
         let words: &[[u8; 4]; N] = bytes.as_chunks().0.first_chunk()?;
@@ -25,7 +25,7 @@ impl ByteOrder {
         }))
     }
 
-    /// Returns the two 16-bit fields of a word, the field at the lower address first.
+    /// Returns the two 16-bit fields of a word: first the field that comes first in the file.
     #[inline]
     pub(crate) fn halves(self, word: u32) -> (u16, u16) {
         let (upper, lower) = ((word >> 16) as u16, word as u16);
@@ -35,7 +35,7 @@ impl ByteOrder {
         }
     }
 
-    /// Returns the 64-bit number at the start of `bytes`.
+    /// Returns the 64-bit number in the first 8 bytes of `bytes`; `None` if there are fewer.
     pub(crate) fn long(self, bytes: &[u8]) -> Option<u64> {
         let [first, second] = self.words(bytes)?.map(u64::from);
         Some(match self {

@@ -1,5 +1,5 @@
-//! The classic pcap format (draft-ietf-opsawg-pcap): a header of 24 bytes, then records of 16 bytes and
-//! data.
+//! The classic pcap format (draft-ietf-opsawg-pcap): a file header of 24 bytes, then for each packet a
+//! record header of 16 bytes and the captured data.
 
 use wire::LinkType;
 
@@ -9,19 +9,19 @@ use crate::byte_order::ByteOrder;
 use crate::error::ErrorKind;
 use crate::reader::Found;
 
-/// The magic number of files with microseconds.
+/// The magic number of files with time stamps in microseconds.
 pub(crate) const MICROSECONDS: u32 = 0xa1b2_c3d4;
-/// The magic number of files with nanoseconds.
+/// The magic number of files with time stamps in nanoseconds.
 pub(crate) const NANOSECONDS: u32 = 0xa1b2_3c4d;
-/// The magic number of A. Kuznetzov's patched libpcap: microseconds, and 8 more bytes in each record
-/// header.
+/// The magic number of files from A. Kuznetzov's patched libpcap, which have microseconds and 8 more bytes
+/// in each record header.
 const MODIFIED: u32 = 0xa1b2_cd34;
 
 const FILE_HEADER: usize = 24;
 const RECORD_HEADER: usize = 16;
 const MODIFIED_RECORD_HEADER: usize = 24;
 
-/// The values of the file header.
+/// The values of the file header that reading records needs.
 #[derive(Debug)]
 pub(crate) struct Classic {
     order: ByteOrder,
@@ -32,7 +32,8 @@ pub(crate) struct Classic {
 }
 
 impl Classic {
-    /// Reads the file header. Returns `None` if the magic number is of another format.
+    /// Reads the file header. Returns `None`, and consumes nothing, if the magic number is of another
+    /// format.
     pub(crate) fn open(input: &mut Buffer) -> Result<Option<Self>, ErrorKind> {
         let header = input.peek(FILE_HEADER)?;
         let Some((order, magic)) = [ByteOrder::Little, ByteOrder::Big].into_iter().find_map(|order| {
@@ -54,12 +55,12 @@ impl Classic {
             record_header: if magic == MODIFIED { MODIFIED_RECORD_HEADER } else { RECORD_HEADER },
             nanoseconds: magic == NANOSECONDS,
             snap_length,
-            // The upper half describes frame check sequences.
+            // The upper 16 bits describe the frame check sequences in the data.
             link: LinkType::from_number(link as u16),
         }))
     }
 
-    /// Finds the next record. Returns `None` at the end of the file.
+    /// Finds the next record, which stays in the buffer. Returns `None` at the end of the file.
     #[inline]
     pub(crate) fn find(&self, input: &mut Buffer) -> Result<Option<Found>, ErrorKind> {
         let header = input.peek(self.record_header)?;

@@ -1,28 +1,31 @@
-//! Detects the content of a file by its first bytes.
+//! Detection of what a file contains, from its first bytes.
 
 use crate::input::Compression;
 
-/// The content of a file, as its first bytes show.
+/// The content of a file, according to its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
     /// A pcap or pcapng file.
     Capture,
-    /// A compressed file in a format in which captures can be read, by its name.
+    /// A compressed file from which captures can be read; the value is the name of the compression, `gzip`
+    /// or `zstd`.
     Compressed(&'static str),
-    /// A compressed file in another format.
+    /// A compressed file that cannot be read before it is unpacked.
     Unread {
-        /// The name of the format.
+        /// The name of the compression, for example `xz`.
         format: &'static str,
-        /// The command that unpacks such a file.
+        /// The command that unpacks the file, for example `xz -d`.
         command: &'static str,
     },
 }
 
-/// Returns the content of a file that begins with these bytes. `None` for text, and for any unknown format.
+/// Returns the content of a file that begins with these bytes; four bytes are enough. `None` for text and
+/// unknown formats.
 pub fn content(start: &[u8]) -> Option<Content> {
     let unread = |format, command| Some(Content::Unread { format, command });
     match start {
-        // Micro- and nanoseconds, and longer record headers, in either byte order; pcapng.
+        // pcap with microseconds, with nanoseconds and with longer record headers, each in both byte
+        // orders; pcapng.
         [0xa1, 0xb2, 0xc3, 0xd4, ..]
         | [0xd4, 0xc3, 0xb2, 0xa1, ..]
         | [0xa1, 0xb2, 0x3c, 0x4d, ..]

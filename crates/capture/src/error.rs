@@ -1,4 +1,4 @@
-//! Errors of capture files, with their place and what to do.
+//! Errors of capture files: the file, the packet and byte offset, the fault, and what the user can do.
 
 use std::fmt;
 use std::io;
@@ -7,11 +7,11 @@ use crate::MAX_CAPTURED;
 use crate::content::{Content, content};
 use crate::input::Compression;
 
-/// An error in a capture file, with its place.
+/// An error in a capture file: the file, the packet, the offset, and the kind of error.
 #[derive(Debug)]
 pub struct Error {
     pub(crate) name: String,
-    /// The number of the packet. 0 while the file header is read.
+    /// The number of the packet that could not be read, counted from 1; 0 while the file header is read.
     pub(crate) packet: u64,
     pub(crate) offset: u64,
     pub(crate) compression: Option<Compression>,
@@ -19,7 +19,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// Returns the name of the file.
+    /// Returns the name of the file, as it was given to the reader.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -30,13 +30,13 @@ impl Error {
         (self.packet > 0).then_some(self.packet)
     }
 
-    /// Returns the offset of that packet in bytes from the start of the file, after decompression if the
-    /// file is compressed.
+    /// Returns the offset of the packet or file header that could not be read, in bytes from the start of
+    /// the file. In a compressed file, it counts decompressed bytes.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Returns the kind of the error.
+    /// Returns the kind of the error, with its details.
     pub fn kind(&self) -> &ErrorKind {
         &self.kind
     }
@@ -45,7 +45,7 @@ impl Error {
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.name)?;
-        // These errors are about the whole file, and use Click's words.
+        // These errors concern the whole file, so that no packet is named. They use Click's words.
         if matches!(
             self.kind,
             ErrorKind::Open(_) | ErrorKind::Folder | ErrorKind::Empty | ErrorKind::UnknownFormat { .. }
@@ -75,13 +75,13 @@ impl std::error::Error for Error {
     }
 }
 
-/// The kind of an error in a capture file.
+/// The kind of an error in a capture file. Its text says what is wrong and what the user can do.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The file cannot be opened.
+    /// The file cannot be opened, for the reason that the operating system gives.
     Open(io::Error),
-    /// The file is a folder.
+    /// The file is a folder; a capture was expected.
     Folder,
     /// The operating system reports an error while reading.
     Read(io::Error),
@@ -89,49 +89,49 @@ pub enum ErrorKind {
     Decompress {
         /// The compression: `gzip` or `zstd`.
         format: &'static str,
-        /// The error of the decompressor.
+        /// The error of the decompressor, or of reading its input.
         error: io::Error,
     },
     /// The file is empty.
     Empty,
-    /// The file starts with an unknown magic number.
+    /// The file starts with a magic number of no known format.
     UnknownFormat {
-        /// The first bytes.
+        /// The first four bytes of the file.
         magic: [u8; 4],
     },
-    /// A version of the format that does not exist.
+    /// The file has a version of its format that does not exist.
     Version {
-        /// The major version.
+        /// The major version in the file header.
         major: u16,
-        /// The minor version.
+        /// The minor version in the file header.
         minor: u16,
     },
     /// The file ends in the middle of a header, record or block.
     Truncated {
-        /// The number of bytes needed.
+        /// The number of bytes that the header, record or block needs.
         need: u64,
-        /// The number of bytes that are there.
+        /// The number of bytes that are there, from its start to the end of the file.
         have: u64,
     },
-    /// A record claims more than [`MAX_CAPTURED`] bytes.
+    /// A pcap record or pcapng packet claims more captured bytes than the limit, [`MAX_CAPTURED`].
     TooLong {
-        /// The number of bytes that the record claims.
+        /// The number of captured bytes that the record claims.
         captured: u32,
     },
-    /// The lengths of a pcapng block contradict each other, or are larger than any real block.
+    /// The lengths in a pcapng block contradict each other, or are larger than in any real block.
     Block {
-        /// The type of the block.
+        /// The type number of the block.
         kind: u32,
-        /// The total length in the block's header.
+        /// The total length in bytes, from the block's header.
         length: u32,
-        /// The reason why the block is wrong.
+        /// The fault, as a phrase in English.
         what: &'static str,
     },
-    /// A pcapng packet of an interface that has not been described.
+    /// A pcapng packet refers to an interface that the section has not described.
     Interface {
-        /// The interface of the packet.
+        /// The number of the interface to which the packet refers, counted from 0.
         id: u32,
-        /// The number of interfaces that have been described.
+        /// The number of interfaces that the section has described so far.
         known: usize,
     },
 }
@@ -140,7 +140,8 @@ impl fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             ErrorKind::Open(error) => {
-                // The well-known message of the system, without the number that Rust adds.
+                // The message of the operating system, as other programs print it: without the number that
+                // Rust adds.
                 let text = error.to_string();
                 f.write_str(text.split(" (os error").next().unwrap_or_default())
             }

@@ -1,5 +1,6 @@
-//! Reads and writes gzip files: any number of members (RFC 1952), whose checksums are verified, and the
-//! bytes after the last member.
+//! Gzip files, read and written. A file has any number of members (RFC 1952), whose checksums are verified.
+//! Zeros after a member are skipped; other bytes after the last member are ignored, and reported
+//! ([`Stream::ignores_rest`]).
 
 use std::io::{self, BufRead, Chain, Cursor, Read, Write};
 
@@ -11,12 +12,13 @@ use crate::input::{Stream, behind_end};
 
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
 
-/// The input of a member: the bytes by which the member was detected, followed by the source.
+/// A decoder of one member. Its input is the bytes by which the member was detected, which have been read
+/// already, followed by the source.
 type Member<R> = GzDecoder<Chain<Cursor<Vec<u8>>, R>>;
 
-/// Decompresses all members of a source.
+/// A reader that decompresses all members of a source, one after the other.
 pub(crate) struct GzipReader<R> {
-    /// The current member. `None` after the last member.
+    /// The member that is being decompressed; `None` after the last one.
     member: Option<Member<R>>,
     ignores_rest: bool,
 }
@@ -62,11 +64,11 @@ impl<R: BufRead + Send> Stream for GzipReader<R> {
     }
 }
 
-/// Compresses the bytes that are written to it. Each flush ends a member, so that the file is complete, and
-/// returns errors.
+/// A writer that compresses bytes. Each flush ends a gzip member, so that the file can be unpacked
+/// completely, and returns the errors of ending it.
 pub(crate) struct GzipWriter<W: Write> {
     target: W,
-    /// The current member. `None` after a flush, until more bytes are written.
+    /// The member that is being written. `None` after a flush, until more bytes are written.
     member: Option<GzEncoder<Vec<u8>>>,
 }
 
@@ -99,7 +101,7 @@ impl<W: Write> Write for GzipWriter<W> {
 
 impl<W: Write> Drop for GzipWriter<W> {
     fn drop(&mut self) {
-        // Errors are ignored here. A caller that needs them calls `flush`.
+        // The error of the last member is ignored here; a caller that needs it calls `flush` before.
         let _ = self.flush();
     }
 }
@@ -108,7 +110,7 @@ impl<W: Write> Drop for GzipWriter<W> {
 mod tests {
     use super::*;
 
-    /// A disk with room for a limited number of bytes.
+    /// A disk with room for `room` bytes, which fails when it is full.
     struct Disk<'d> {
         bytes: &'d mut Vec<u8>,
         room: usize,
@@ -142,7 +144,7 @@ mod tests {
                 writer.write_all(part)?;
                 writer.flush()
             });
-            // The writer must not write anything when it is dropped.
+            // Without its drop the writer writes nothing more: only the result of `flush` counts.
             std::mem::forget(writer);
             (file, result)
         };

@@ -1,4 +1,4 @@
-//! Opens the byte stream of a capture: plain, gzip or zstd, detected by the first bytes.
+//! The byte stream of a capture: plain, gzip or zstd, which is detected by the first bytes.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -6,10 +6,10 @@ use crate::error::ErrorKind;
 use crate::gzip::GzipReader;
 use crate::zstd::ZstdReader;
 
-/// The number of compressed bytes that are read at once.
+/// The number of compressed bytes that are read from the file at once.
 const COMPRESSED_READ: usize = 256 * 1024;
 
-/// The compression of a file.
+/// The compression of a file; plain files have none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Compression {
     Gzip,
@@ -27,17 +27,17 @@ impl Compression {
     pub(crate) fn detect(start: &[u8]) -> Option<Self> {
         match start {
             [0x1f, 0x8b, ..] => Some(Compression::Gzip),
-            // A frame, or a skippable frame before it (RFC 8878, 3.1).
+            // A zstd frame, or a skippable frame, which can come before it (RFC 8878, 3.1).
             [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Some(Compression::Zstd),
             _ => None,
         }
     }
 }
 
-/// The bytes of a file after decompression.
+/// The bytes of a file, after decompression if it is compressed.
 pub(crate) trait Stream: Read + Send {
-    /// True if the compressed data are followed by bytes that are neither zeros nor compressed data. These
-    /// bytes are not read.
+    /// True if the compressed data are followed by bytes that are neither zeros nor compressed data. The
+    /// stream ends before them.
     fn ignores_rest(&self) -> bool {
         false
     }
@@ -48,7 +48,7 @@ impl Stream for io::Chain<io::Cursor<Vec<u8>>, Box<dyn Read + Send>> {}
 
 pub(crate) type Input = Box<dyn Stream>;
 
-/// Returns the warning about bytes that are ignored.
+/// Returns the warning that the file `name` has bytes after its compressed data, which are ignored.
 pub(crate) fn warning(name: &str, compression: Compression) -> String {
     let format = compression.name();
     format!(
@@ -57,8 +57,8 @@ pub(crate) fn warning(name: &str, compression: Compression) -> String {
     )
 }
 
-/// Skips the zeros after compressed data, which tapes and disks leave there. Returns the bytes that follow,
-/// at most `most`. Empty at the end of the file.
+/// Skips the zeros that follow compressed data, because tapes and disks pad files with zeros. Returns up to
+/// `most` of the bytes after them, and consumes these; none at the end of the file.
 pub(crate) fn behind_end(source: &mut impl BufRead, most: usize) -> io::Result<Vec<u8>> {
     loop {
         let bytes = match source.fill_buf() {
@@ -78,7 +78,8 @@ pub(crate) fn behind_end(source: &mut impl BufRead, most: usize) -> io::Result<V
     }
 }
 
-/// Reads the first bytes, and adds a decompressor if needed.
+/// Detects the compression by the first four bytes, and returns the stream of decompressed bytes. Fails if
+/// the file is empty, is a folder or cannot be read.
 pub(crate) fn decompressed(mut raw: Box<dyn Read + Send>) -> Result<(Input, Option<Compression>), ErrorKind> {
     let mut start = Vec::with_capacity(4);
     raw.by_ref().take(4).read_to_end(&mut start).map_err(|error| match error.kind() {

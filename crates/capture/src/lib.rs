@@ -48,5 +48,5 @@ pub use reader::{Reader, Record};
 pub use wire::LinkType;
 pub use writer::{Writer, WriterOptions, buffer as writer_buffer, create};
 
-/// The largest number of captured bytes of one packet, 256 KiB, as in libpcap.
+/// The largest number of captured bytes of one packet: 256 KiB, the limit of libpcap.
 pub const MAX_CAPTURED: usize = 262_144;

@@ -1,5 +1,6 @@
-//! The pcapng format (draft-ietf-opsawg-pcapng): a sequence of blocks. Sections set the byte order, and
-//! interfaces the link type and the unit of time. Packets refer to interfaces. Blocks of other types are
+//! The pcapng format (draft-ietf-opsawg-pcapng): a file is a sequence of blocks. A section header block
+//! sets the byte order and starts a new list of interfaces. An interface description block sets a link type
+//! and a unit of time. A packet block has a packet of one of these interfaces. Blocks of other types are
 //! skipped.
 
 use wire::LinkType;
@@ -12,62 +13,64 @@ use crate::reader::Found;
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;
-/// The type of the obsolete packet block.
+/// The type number of the obsolete packet block, which old files have.
 const PACKET: u32 = 2;
 const SIMPLE_PACKET: u32 = 3;
 const ENHANCED_PACKET: u32 = 6;
 
 const BYTE_ORDER_MAGIC: u32 = 0x1a2b_3c4d;
 
-/// The size in bytes of the type, the length, and the length again at the end.
+/// The size in bytes of an empty block: type, length, and the length again at its end.
 const MIN_BLOCK: usize = 12;
-/// The size in bytes of the type and the length.
+/// The size in bytes of a block's type and length, before its body.
 const BLOCK_HEADER: usize = 8;
 
-/// The largest number of interfaces, more than in any real file. Limits the memory for a malformed file.
+/// The largest number of interfaces in a section, more than in any real file. It limits the memory that a
+/// malformed file takes.
 const MAX_INTERFACES: usize = 65_536;
 
-/// The state of reading: the contents of the current section so far.
+/// The state of reading a file: the byte order and the interfaces of the current section.
 #[derive(Debug)]
 pub(crate) struct Pcapng {
     order: ByteOrder,
     interfaces: Vec<Interface>,
-    /// The first interface of the file.
+    /// The first interface in the file; `None` if it has none. It gives the link type, the unit of time and
+    /// the snap length that the reader reports for the whole file.
     pub(crate) first: Option<Interface>,
 }
 
-/// An interface on which packets were captured.
+/// An interface on which packets were captured, from its interface description block.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Interface {
     pub(crate) link: LinkType,
-    /// The snap length in bytes. 0 means no limit.
+    /// The largest number of bytes captured of a packet (snap length); 0 means no limit.
     pub(crate) snap_length: u32,
     unit: TimeUnit,
-    /// The seconds to add to all time stamps.
+    /// The number of seconds that are added to all time stamps of the interface (option if_tsoffset).
     time_offset: i64,
 }
 
-/// The unit of a time stamp.
+/// The unit in which an interface counts time (option if_tsresol).
 #[derive(Debug, Clone, Copy)]
 enum TimeUnit {
-    /// The given number of nanoseconds.
+    /// A tick is this number of nanoseconds.
     Nanoseconds(u64),
-    /// A second divided by a power of ten above 10^9.
+    /// A second has this number of ticks, a power of ten above 10^9.
     Fraction(u128),
-    /// A second divided by a power of two, by its exponent.
+    /// A second has 2 to this power of ticks.
     PowerOfTwo(u32),
 }
 
-/// The start of a block.
+/// The first fields of a block: type and length, and the byte order in which the block is written.
 #[derive(Debug, Clone, Copy)]
 struct Header {
     order: ByteOrder,
     kind: u32,
-    /// The size of the whole block in bytes: at least [`MIN_BLOCK`], a multiple of 4.
+    /// The size of the whole block in bytes: at least [`MIN_BLOCK`], and a multiple of 4.
     length: u32,
 }
 
-/// The contents of a block.
+/// The result of reading one block.
 enum Block {
     Packet(Found),
     Other,
@@ -75,7 +78,8 @@ enum Block {
 }
 
 impl Pcapng {
-    /// Reads up to the first interface. Returns `None` if the file does not start with a section header.
+    /// Reads blocks up to the first interface description or packet, so that the link type is known.
+    /// Returns `None`, and consumes nothing, if the file does not start with a section header.
     pub(crate) fn open(input: &mut Buffer) -> Result<Option<Self>, ErrorKind> {
         if ByteOrder::Little.words(input.peek(4)?) != Some([SECTION_HEADER]) {
             return Ok(None);
@@ -90,7 +94,7 @@ impl Pcapng {
         Ok(Some(pcapng))
     }
 
-    /// Finds the next packet. Returns `None` at the end of the file.
+    /// Finds the next packet, whose block stays in the buffer. Returns `None` at the end of the file.
     #[inline]
     pub(crate) fn find(&mut self, input: &mut Buffer) -> Result<Option<Found>, ErrorKind> {
         loop {
@@ -102,7 +106,7 @@ impl Pcapng {
         }
     }
 
-    /// True if the first interface's time stamps are finer than microseconds.
+    /// True if the time stamps of the file's first interface are finer than microseconds.
     pub(crate) fn nanoseconds(&self) -> bool {
         self.first.is_some_and(|interface| match interface.unit {
             TimeUnit::Nanoseconds(per_tick) => per_tick < 1_000,
@@ -111,7 +115,7 @@ impl Pcapng {
         })
     }
 
-    /// Reads the next block. Packets stay in the buffer, all other blocks are consumed.
+    /// Reads the next block. The block of a packet stays in the buffer; all other blocks are consumed.
     fn block(&mut self, input: &mut Buffer) -> Result<Block, ErrorKind> {
         let Some(header) = Header::read(self.order, input.peek(MIN_BLOCK)?)? else { return Ok(Block::End) };
         self.order = header.order;
@@ -175,13 +179,16 @@ impl Pcapng {
             interface = self.interface(0)?;
             time = 0;
             data_offset = 4;
-            // No field has the captured length. A body is not longer than the buffer, so its length fits.
+            // A simple packet block has no captured length: it follows from the length on the wire, the
+            // snap length and the size of the block. The block is not larger than the buffer, so that the
+            // cast cannot overflow.
             let limit = if interface.snap_length == 0 { u32::MAX } else { interface.snap_length };
             captured = wire_len.min(limit).min((body.len() - data_offset) as u32);
         } else {
             let (id, high, low);
             [id, high, low, captured, wire_len] = header.words(body)?;
-            // In the obsolete block, the second half is a drop counter.
+            // In the obsolete packet block, only the first 16 bits are the interface; the others count
+            // dropped packets.
             let id = if header.kind == PACKET { header.order.halves(id).0.into() } else { id };
             interface = self.interface(id)?;
             time = interface.time(u64::from(high) << 32 | u64::from(low));
@@ -210,7 +217,8 @@ impl Pcapng {
 }
 
 impl Header {
-    /// Reads the first 12 bytes of a block. Returns `None` if there are none.
+    /// Parses the first 12 bytes of a block, which are read in byte order `order`. A section header sets
+    /// its own byte order. Returns `None` if `bytes` is empty.
     #[inline]
     fn read(order: ByteOrder, bytes: &[u8]) -> Result<Option<Header>, ErrorKind> {
         if bytes.is_empty() {
@@ -220,8 +228,8 @@ impl Header {
             return Err(ErrorKind::Truncated { need: MIN_BLOCK as u64, have: bytes.len() as u64 });
         };
         let mut header = Header { order, kind, length };
-        // The type of a section header is the same in both byte orders. The magic number after it shows the
-        // order.
+        // The type number of a section header is a palindrome, the same in both byte orders. The magic
+        // number after it shows the order.
         if kind == SECTION_HEADER && magic != BYTE_ORDER_MAGIC {
             if magic.swap_bytes() != BYTE_ORDER_MAGIC {
                 return Err(header.fault("its byte-order magic is none"));
@@ -238,13 +246,13 @@ impl Header {
         Ok(Some(header))
     }
 
-    /// True if blocks of this type are used here.
+    /// True if the reader uses blocks of this type; others are skipped.
     #[inline]
     fn is_known(&self) -> bool {
         matches!(self.kind, SECTION_HEADER | INTERFACE_DESCRIPTION | PACKET | SIMPLE_PACKET | ENHANCED_PACKET)
     }
 
-    /// Returns the first words of the block's body.
+    /// Returns the first `N` words of the block's body; fails if the body is shorter.
     #[inline]
     fn words<const N: usize>(&self, body: &[u8]) -> Result<[u32; N], ErrorKind> {
         self.order.words(body).ok_or_else(|| self.fault("too short for its type"))
@@ -257,7 +265,7 @@ impl Header {
 }
 
 impl Interface {
-    /// Parses the body of an interface description block. Malformed options are ignored.
+    /// Parses the body of an interface description block. Options that are malformed are ignored.
     fn parse(header: &Header, body: &[u8]) -> Result<Self, ErrorKind> {
         let order = header.order;
         let [link_reserved, snap_length] = header.words(body)?;
@@ -274,9 +282,9 @@ impl Interface {
             let value = options.get(4..).unwrap_or_default();
             match (code, value.get(..length.into())) {
                 (0, _) | (_, None) => break,
-                // if_tsresol
+                // Option if_tsresol: the unit of time.
                 (9, Some(&[resolution, ..])) => interface.unit = TimeUnit::from_resolution(resolution),
-                // if_tsoffset
+                // Option if_tsoffset: the seconds to add to time stamps.
                 (14, Some(seconds)) => interface.time_offset = order.long(seconds).unwrap_or(0) as i64,
                 _ => {}
             }
@@ -285,8 +293,8 @@ impl Interface {
         Ok(interface)
     }
 
-    /// Converts ticks to nanoseconds since the epoch. Values out of range become the nearest value in
-    /// range.
+    /// Converts a time stamp in ticks to nanoseconds since 1970. A value that 64 bits cannot hold becomes
+    /// the nearest that they can.
     #[inline]
     fn time(&self, ticks: u64) -> i64 {
         let since_offset = match self.unit {
@@ -294,18 +302,21 @@ impl Interface {
             TimeUnit::Fraction(per_second) => u128::from(ticks) * 1_000_000_000 / per_second,
             TimeUnit::PowerOfTwo(bits) => (u128::from(ticks) * 1_000_000_000) >> bits,
         };
-        // Below 2^64 * 10^9, and the offset adds less than 2^63 * 10^9.
+        // `since_offset` is below 2^64 * 10^9, and the offset adds less than 2^63 * 10^9, so that the sum
+        // fits into 128 bits.
         let time = since_offset as i128 + i128::from(self.time_offset) * 1_000_000_000;
         time.clamp(i64::MIN.into(), i64::MAX.into()) as i64
     }
 }
 
 impl TimeUnit {
-    /// Parses the option `if_tsresol`: a power of two if the top bit is set, otherwise a power of ten.
+    /// Parses the option if_tsresol. With the top bit set, a second has 2 to the power of the other 7 bits
+    /// of ticks; otherwise 10 to the power of the value.
     fn from_resolution(resolution: u8) -> Self {
         match resolution {
             0..=9 => TimeUnit::Nanoseconds(10u64.pow(9 - u32::from(resolution))),
-            // Ticks finer than 10^-38 s cannot be counted in 128 bits. All such times are zero.
+            // From 10^39 ticks per second on, the number does not fit into 128 bits; `u128::MAX` in its
+            // place makes all such times zero.
             10..=127 => TimeUnit::Fraction(10u128.checked_pow(resolution.into()).unwrap_or(u128::MAX)),
             128.. => TimeUnit::PowerOfTwo(u32::from(resolution & 0x7f)),
         }

@@ -1,4 +1,4 @@
-//! A reader for all formats.
+//! The reader of captures in all supported formats.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,20 +12,21 @@ use crate::error::{Error, ErrorKind};
 use crate::input;
 use crate::pcapng::Pcapng;
 
-/// Reads the packets of a capture one after the other.
+/// A reader that returns the packets of a capture one after the other.
 ///
-/// Supports pcap (micro- or nanoseconds, either byte order, also with the longer record headers of magic
-/// 0xa1b2cd34) and pcapng (several sections and interfaces), plain, gzip or zstd. The format is detected by
-/// the contents of the file.
+/// It supports pcap and pcapng, plain or compressed with gzip or zstd, and detects the format by the first
+/// bytes. Pcap can have microseconds or nanoseconds, either byte order, and the longer record headers of
+/// magic 0xa1b2cd34. Pcapng can have several sections and interfaces.
 ///
-/// Memory is constant: about 1 MiB, and the memory for decompression (zstd: the window, up to 100 MiB).
+/// The memory is constant: about 1 MiB, and the memory for decompression (for zstd the window, up to 100
+/// MiB).
 pub struct Reader {
     name: String,
     input: Buffer,
     format: Format,
-    /// The number of packets that have been returned.
+    /// The number of packets that have been returned so far.
     packets: u64,
-    /// True after the end or an error.
+    /// True after the end of the file or an error: `next` then returns `None`.
     done: bool,
 }
 
@@ -34,40 +35,42 @@ enum Format {
     Pcapng(Pcapng),
 }
 
-/// A packet of a capture.
+/// A packet of a capture, with its data borrowed from the reader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Record<'a> {
     /// The number of the packet in the file, counted from 1.
     pub number: u64,
-    /// The time stamp in nanoseconds since 1970-01-01 00:00 UTC, as in the file. It may go back from one
-    /// packet to the next. 0 if the packet has no time stamp (pcapng simple packets).
+    /// The time stamp in nanoseconds since 1970-01-01 00:00 UTC. It is as in the file, so that it may be
+    /// earlier than that of the packet before. 0 if the packet has no time stamp (simple packet blocks of
+    /// pcapng).
     pub time: i64,
-    /// The captured bytes, at most [`crate::MAX_CAPTURED`].
+    /// The captured bytes: the start of the packet, at most [`crate::MAX_CAPTURED`] bytes.
     pub data: &'a [u8],
-    /// The number of bytes that the packet had on the wire, at least the number of captured bytes.
+    /// The number of bytes that the packet had on the wire; never less than the number of captured bytes.
     pub wire_len: u32,
-    /// The type of the header that the data start with.
+    /// The type of the header with which the data start.
     pub link: LinkType,
 }
 
-/// A record that a format has found in the buffer.
+/// A record that a format has found at the start of the buffer, with its header parsed.
 pub(crate) struct Found {
     pub(crate) time: i64,
     pub(crate) wire_len: u32,
     pub(crate) link: LinkType,
-    /// The number of bytes before the data.
+    /// The number of bytes from the start of the record to the data.
     pub(crate) data_offset: usize,
-    /// The number of bytes of data; `data_offset + captured <= total`.
+    /// The number of captured bytes; `data_offset + captured <= total`.
     pub(crate) captured: usize,
-    /// The number of bytes to the next record, all of which are in the buffer.
+    /// The size of the record or block in bytes, up to the next one. All of it is in the buffer.
     pub(crate) total: usize,
 }
 
 impl Reader {
-    /// Opens a capture file.
+    /// Opens a capture file, and reads its header.
     ///
     /// # Errors
-    /// If the file cannot be read, is empty, of an unknown format, or ends within its header. See
+    ///
+    /// If the file cannot be read, is empty, has an unknown format, or ends inside its header. See
     /// [`ErrorKind`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         let path = path.as_ref();
@@ -80,9 +83,10 @@ impl Reader {
         }
     }
 
-    /// Reads a capture from any stream. `name` is used in errors.
+    /// Reads a capture from any stream, whose errors and warnings call it `name`.
     ///
     /// # Errors
+    ///
     /// As for [`Reader::open`].
     pub fn from_read(stream: impl Read + Send + 'static, name: impl Into<String>) -> Result<Self, Error> {
         Self::from_input(Box::new(stream), name.into())
@@ -100,10 +104,12 @@ impl Reader {
         }
     }
 
-    /// Returns the next packet, or `None` at the end. Its data are valid until the next call.
+    /// Returns the next packet, or `None` at the end of the file. The packet's data are valid until the
+    /// next call.
     ///
     /// # Errors
-    /// At the first error in the file, after all packets before it have been returned. Later calls return
+    ///
+    /// At the first fault in the file, after all packets before it have been returned. Later calls return
     /// `None`.
     #[inline]
     #[expect(clippy::should_implement_trait, reason = "an iterator cannot lend its items")]
@@ -125,7 +131,8 @@ impl Reader {
                     number: self.packets,
                     time: found.time,
                     data,
-                    // MAX_CAPTURED fits into 32 bits.
+                    // The cast is safe: `MAX_CAPTURED` fits into 32 bits. Some captures claim a wire length
+                    // below the captured length.
                     wire_len: found.wire_len.max(data.len() as u32),
                     link: found.link,
                 }))
@@ -138,15 +145,15 @@ impl Reader {
         }
     }
 
-    /// Returns a warning if bytes after the end of compressed data were ignored, although every packet has
-    /// been read. `None` before the end.
+    /// Returns a warning if other bytes follow the compressed data of the file and have been ignored; every
+    /// packet has been read all the same. `None` for other files, and before the end has been read.
     pub fn warning(&self) -> Option<String> {
         let compression = self.input.compression().filter(|_| self.done && self.input.ignores_rest())?;
         Some(input::warning(&self.name, compression))
     }
 
     /// Returns the link type of the file; in pcapng, of its first interface. Each [`Record`] has its own
-    /// link type. Ethernet if a pcapng file describes no interface (such a file has no packets).
+    /// link type. Ethernet if a pcapng file describes no interface before its first packet.
     pub fn link(&self) -> LinkType {
         match &self.format {
             Format::Classic(classic) => classic.link,
@@ -154,7 +161,8 @@ impl Reader {
         }
     }
 
-    /// True if time stamps are finer than microseconds; in pcapng, the time stamps of the first interface.
+    /// True if the time stamps of the file are finer than microseconds; in pcapng, those of its first
+    /// interface.
     pub fn nanoseconds(&self) -> bool {
         match &self.format {
             Format::Classic(classic) => classic.nanoseconds,
@@ -162,8 +170,8 @@ impl Reader {
         }
     }
 
-    /// Returns the largest number of bytes that were captured of a packet; in pcapng, on the first
-    /// interface. 0 means no limit. Records may still be longer.
+    /// Returns the largest number of bytes that were captured of a packet, according to the file; in
+    /// pcapng, on its first interface. 0 means no limit. Records can be longer all the same.
     pub fn snap_length(&self) -> u32 {
         match &self.format {
             Format::Classic(classic) => classic.snap_length,
@@ -171,7 +179,7 @@ impl Reader {
         }
     }
 
-    /// Returns the name of the file as given.
+    /// Returns the name of the file, as it was given to the reader.
     pub fn name(&self) -> &str {
         &self.name
     }

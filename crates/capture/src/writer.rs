@@ -1,5 +1,5 @@
-//! Writes classic pcap files. They are little-endian on every machine, so that the same packets give the
-//! same bytes.
+//! A writer of classic pcap files. They are little-endian on every machine, so that the same packets give
+//! the same bytes everywhere.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -10,10 +10,11 @@ use crate::MAX_CAPTURED;
 use crate::classic::{MICROSECONDS, NANOSECONDS};
 use crate::gzip::GzipWriter;
 
-/// Creates a file for a capture. A file whose name ends with `.gz` is compressed, and is complete when it
-/// is flushed or dropped.
+/// Creates the file of a capture. If its name ends with `.gz`, it is compressed, and can be unpacked
+/// completely after each flush and after it has been dropped.
 ///
 /// # Errors
+///
 /// If the file cannot be created.
 pub fn create(path: &str) -> io::Result<Box<dyn Write + Send>> {
     let file = File::create(path)?;
@@ -23,48 +24,51 @@ pub fn create(path: &str) -> io::Result<Box<dyn Write + Send>> {
     })
 }
 
-/// The number of bytes that are collected before they are written.
+/// The number of bytes after which the buffer is written to the stream.
 const BUFFER: usize = 256 * 1024;
 
-/// The sizes in bytes of the file's header and of a record's header.
+/// The size of the file header in bytes. A record header has `RECORD` bytes.
 const HEADER: usize = 24;
 const RECORD: usize = 16;
 
-/// The size of a buffer in bytes: room for the longest record when the buffer is nearly full.
+/// The capacity of a buffer in bytes: a record of the longest packet can be added when the buffer is nearly
+/// full.
 const ROOM: usize = BUFFER + MAX_CAPTURED + 16;
 
-/// Allocates a buffer for [`Writer::with_buffer`], so that writing allocates nothing.
+/// Allocates a buffer for [`Writer::with_buffer`], so that writing allocates no memory.
 ///
 /// # Errors
-/// If the buffer cannot be allocated.
+///
+/// If the memory cannot be allocated.
 pub fn buffer() -> Result<Vec<u8>, std::collections::TryReserveError> {
     let mut buffer = Vec::new();
     buffer.try_reserve_exact(ROOM)?;
     Ok(buffer)
 }
 
-/// The values of the file header.
+/// The values of the file header that can be chosen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WriterOptions {
-    /// True for time stamps in nanoseconds. False for microseconds, rounded down.
+    /// True for time stamps in nanoseconds; false for microseconds, to which times are rounded down.
     pub nanoseconds: bool,
-    /// The number of bytes to keep of each packet, at most [`MAX_CAPTURED`]. 0 means that limit.
+    /// The largest number of bytes written of each packet. 0, or more than [`MAX_CAPTURED`], means
+    /// [`MAX_CAPTURED`].
     pub snap_length: u32,
-    /// The type of the header that the packets start with.
+    /// The type of the header with which packets start.
     pub link: LinkType,
 }
 
-/// Returns microseconds, no limit below [`MAX_CAPTURED`], and Ethernet.
+/// Returns options for microseconds, no limit below [`MAX_CAPTURED`], and Ethernet.
 impl Default for WriterOptions {
     fn default() -> Self {
         WriterOptions { nanoseconds: false, snap_length: 0, link: LinkType::Ethernet }
     }
 }
 
-/// Writes a pcap file to any stream, through a buffer of its own.
+/// A writer of a pcap file to any stream, with a buffer of 256 KiB.
 ///
-/// Call [`Writer::flush`] at the end: dropping the writer also writes the rest of the buffer, but cannot
-/// report an error.
+/// Call [`Writer::flush`] at the end. Dropping the writer also writes the contents of the buffer, but
+/// cannot report an error.
 #[derive(Debug)]
 pub struct Writer<W: Write> {
     inner: W,
@@ -72,22 +76,24 @@ pub struct Writer<W: Write> {
     nanoseconds: bool,
     snap_length: usize,
     clamped: u64,
-    /// The number of packets in the buffer, and the number of bytes before them: the file's header.
+    /// The number of packets in the buffer. `front` is the number of bytes before them in the buffer: the
+    /// file header, until it is written.
     gathered: u64,
     front: usize,
     written: u64,
-    /// The number of packets written at the last flush.
+    /// The number of packets that had been written at the last successful flush.
     flushed: u64,
     lost: u64,
 }
 
 impl<W: Write> Writer<W> {
-    /// Starts a file. Its header is written with the first packets or by [`Writer::flush`].
+    /// Starts a file. The file header goes into the buffer, and is written with the first packets or by
+    /// [`Writer::flush`].
     pub fn new(inner: W, options: WriterOptions) -> Self {
         Writer::with_buffer(inner, options, Vec::new())
     }
 
-    /// Like [`new`](Self::new), with a [`buffer`] that was allocated before.
+    /// Like [`new`](Self::new), with a buffer that [`buffer`] allocated before.
     pub fn with_buffer(inner: W, options: WriterOptions, mut buffer: Vec<u8>) -> Self {
         let snap_length = match options.snap_length {
             0 => MAX_CAPTURED as u32,
@@ -95,7 +101,8 @@ impl<W: Write> Writer<W> {
         };
         let magic = if options.nanoseconds { NANOSECONDS } else { MICROSECONDS };
         buffer.reserve_exact(ROOM);
-        // Version 2.4 in two halves. Time zone and accuracy are always zero.
+        // The magic number, version 2.4 in two 16-bit fields, time zone and accuracy (always zero), snap
+        // length and link type.
         for word in [magic, 2 | 4 << 16, 0, 0, snap_length, options.link.number().into()] {
             buffer.extend_from_slice(&word.to_le_bytes());
         }
@@ -114,15 +121,19 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Adds a packet. `time` is in nanoseconds since the epoch. `wire_len` is the number of bytes that the
-    /// packet had on the wire; it is raised to the number of bytes given, if that is larger. `chunks` are
-    /// the bytes of the packet, in any number of pieces. Bytes beyond the snap length are left out.
+    /// Adds a packet to the buffer, and writes the buffer to the stream if it is full.
+    ///
+    /// `time` is in nanoseconds since 1970. `wire_len` is the number of bytes that the packet had on the
+    /// wire; if more bytes are given, their number is written. `chunks` are the bytes of the packet, in any
+    /// number of pieces. Bytes beyond the snap length are left out.
     ///
     /// A time that the format cannot represent, before 1970 or after 2106, becomes the nearest time that it
-    /// can, and is counted.
+    /// can, and [`clamped`](Self::clamped) counts it.
     ///
     /// # Errors
-    /// If the stream returns an error. The packets that could not be written are lost.
+    ///
+    /// If the stream fails. Packets in the buffer that could not be written are lost, and
+    /// [`lost`](Self::lost) counts them.
     pub fn write<'a>(
         &mut self,
         time: i64,
@@ -141,7 +152,8 @@ impl<W: Write> Writer<W> {
             captured += kept.len();
         }
         let given = u32::try_from(given).unwrap_or(u32::MAX);
-        // The length is known only now. `captured` is at most MAX_CAPTURED.
+        // The record header is filled in now that the captured length is known, which is at most
+        // `MAX_CAPTURED`.
         let words = [seconds, fraction, captured as u32, wire_len.max(given)];
         for (place, word) in self.buffer.get_mut(header..).unwrap_or_default().chunks_exact_mut(4).zip(words)
         {
@@ -151,16 +163,18 @@ impl<W: Write> Writer<W> {
         if self.buffer.len() >= BUFFER { self.write_out() } else { Ok(()) }
     }
 
-    /// Writes the contents of the buffer and flushes the stream.
+    /// Writes the contents of the buffer, and flushes the stream.
     ///
     /// # Errors
-    /// If the stream returns an error.
+    ///
+    /// If the stream fails.
     pub fn flush(&mut self) -> io::Result<()> {
         self.write_out()?;
         let result = self.inner.flush();
         match result {
             Ok(()) => self.flushed = self.written,
-            // A stream that compresses has taken packets that the file does not have.
+            // A compressing stream has taken the packets since the last flush, but could not write their
+            // compressed bytes, so that they count as lost.
             Err(_) => {
                 self.lost += self.written - self.flushed;
                 self.written = self.flushed;
@@ -169,22 +183,23 @@ impl<W: Write> Writer<W> {
         result
     }
 
-    /// Returns the number of packets with a time that the format cannot represent.
+    /// Returns the number of packets whose time the format cannot represent and which were written with the
+    /// nearest time.
     pub fn clamped(&self) -> u64 {
         self.clamped
     }
 
-    /// Returns the number of packets that the stream has taken, without packets in the buffer.
+    /// Returns the number of packets that the stream has taken. Packets in the buffer do not count.
     pub fn written(&self) -> u64 {
         self.written
     }
 
-    /// Returns the number of packets that the stream has not taken although they were in the buffer.
+    /// Returns the number of packets that were lost because the stream failed.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Returns the stream, without the bytes that are still in the buffer.
+    /// Returns the stream. It has not got the bytes that are still in the buffer.
     pub fn get_ref(&self) -> &W {
         &self.inner
     }
@@ -211,14 +226,14 @@ impl<W: Write> Writer<W> {
         self.written += whole;
         self.lost += self.gathered.saturating_sub(whole);
         (self.gathered, self.front) = (0, 0);
-        // Also after an error: part of the buffer may have been written, so writing it again would damage
-        // the file.
+        // The buffer is also cleared after an error: part of it may have been written, and writing it again
+        // would damage the file.
         self.buffer.clear();
         result
     }
 }
 
-/// Writes bytes. Returns the number of bytes that the stream has taken.
+/// Writes bytes until the stream has taken all of them or fails. Returns the number of bytes taken.
 fn write_all(to: &mut impl Write, bytes: &[u8]) -> (usize, io::Result<()>) {
     let mut taken = 0;
     while let Some(rest) = bytes.get(taken..).filter(|rest| !rest.is_empty()) {
@@ -232,7 +247,7 @@ fn write_all(to: &mut impl Write, bytes: &[u8]) -> (usize, io::Result<()>) {
     (taken, Ok(()))
 }
 
-/// Returns the number of complete records.
+/// Returns the number of records in `bytes` that are complete, up to the first that is cut.
 fn whole_records(mut bytes: &[u8]) -> u64 {
     let mut records = 0;
     while let Some(length) = bytes.get(8..).and_then(|rest| rest.first_chunk())
@@ -245,7 +260,7 @@ fn whole_records(mut bytes: &[u8]) -> u64 {
 
 impl<W: Write> Drop for Writer<W> {
     fn drop(&mut self) {
-        // Errors are ignored, as in BufWriter. A caller that needs them calls `flush`.
+        // The error is ignored, as in `BufWriter`; a caller that needs it calls `flush` before.
         let _ = self.write_out();
     }
 }
@@ -254,7 +269,7 @@ impl<W: Write> Drop for Writer<W> {
 mod tests {
     use super::*;
 
-    /// A disk with space for this number of bytes.
+    /// A disk with space for the given number of bytes, which fails when it is full.
     struct Full(Vec<u8>, usize);
 
     impl Write for Full {

@@ -1,5 +1,5 @@
-//! Reads zstd files: any number of frames, skippable frames between them (RFC 8878), with verified content
-//! checksums.
+//! Reads zstd files: any number of frames, with skippable frames between them (RFC 8878). Content checksums
+//! are verified.
 //!
 //! The decoder of a frame holds back as much output as its window is large, because later blocks may refer
 //! to it. If a file is damaged or cut short, these bytes are good data, so they are returned before the
@@ -13,23 +13,24 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use crate::input::{Compression, Stream, behind_end};
 
 /// A complete frame without content. The decoder checks the window size of all frames except its first, so
-/// this frame is decoded first.
+/// this frame is decoded before the frames of the file.
 const EMPTY_FRAME: [u8; 9] = [0x28, 0xb5, 0x2f, 0xfd, 0x20, 0, 1, 0, 0];
 
-/// A last block without content, and room for the checksum. Makes the decoder return the output that it
-/// holds back.
+/// A last block without content, and room for the checksum. It is decoded in place of a damaged block, so
+/// that the decoder returns the output that it holds back.
 const LAST_BLOCK: [u8; 7] = [1, 0, 0, 0, 0, 0, 0];
 
-/// The number of bytes that distinguish frames from other data.
+/// The number of bytes by which a frame is detected.
 const MAGIC_LENGTH: usize = 4;
 
-/// Decompresses all frames of `source`.
+/// A reader that decompresses all frames of `source`, one after the other.
 pub(crate) struct ZstdReader<R> {
     source: R,
     decoder: FrameDecoder,
-    /// An error during decoding, which is returned after all data before it.
+    /// An error during decoding, which is returned after all data that were decoded before it.
     fault: Option<io::Error>,
-    /// True if the decoder has a frame of `source` whose checksum is still to be compared.
+    /// True if the decoder has a frame of `source` whose checksum has not been compared yet. False for the
+    /// empty frame at the start.
     frame: bool,
     ignores_rest: bool,
 }
@@ -50,17 +51,19 @@ impl<R: BufRead> ZstdReader<R> {
         }
     }
 
-    /// Decodes the next block of the current frame.
+    /// Decodes the next block of the current frame. After an error, makes the decoder return the output
+    /// that it holds back.
     fn decode(&mut self) {
         if let Err(error) = self.decoder.decode_blocks(&mut self.source, BlockDecodingStrategy::UptoBlocks(1))
         {
             self.fault = Some(io::Error::other(error));
-            // If this fails, there is nothing to return, and the error is already stored.
+            // If this fails, the decoder holds back no output; the error to report is stored already.
             let _ = self.decoder.decode_blocks(&LAST_BLOCK[..], BlockDecodingStrategy::UptoBlocks(1));
         }
     }
 
-    /// Compares the checksum of the frame that has been returned completely.
+    /// Compares the checksum of the current frame, all of whose content has been returned. Fails if it is
+    /// wrong.
     fn verify(&mut self) -> io::Result<()> {
         let stored = self.decoder.get_checksum_from_data();
         if std::mem::take(&mut self.frame)
@@ -72,7 +75,7 @@ impl<R: BufRead> ZstdReader<R> {
         Ok(())
     }
 
-    /// Starts the next frame. False after the last frame.
+    /// Starts the next frame, and skips skippable frames before it. Returns false if no frame follows.
     fn next_frame(&mut self) -> io::Result<bool> {
         while !self.ignores_rest {
             let start = behind_end(&mut self.source, MAGIC_LENGTH)?;

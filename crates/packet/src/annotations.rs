@@ -1,77 +1,88 @@
-//! Click's annotation area: 48 bytes per packet, at Click's offsets, and the virtio-net fields.
+//! Annotations: 48 bytes of scratch memory per packet, laid out as in Click, and the virtio-net fields of
+//! offloads.
 
-/// The annotations of a packet, in one cache line. Offsets are from Click's `packet_anno.hh`; several names
-/// share bytes in Click and here. Multi-byte annotations are stored in the machine's byte order, except for
-/// addresses, which are stored in network order.
+/// The annotations of a packet, in one cache line. The offsets of Click's annotations are those in its
+/// `packet_anno.hh`. Several annotations share bytes, in Click and here, so that a configuration can use
+/// only one of them at a time. Multi-byte numbers are stored in the machine's byte order, addresses in
+/// network order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(C, align(64))]
 pub struct Annotations {
     bytes: [u8; Annotations::SIZE],
-    /// The fields of the virtio-net header of packets that came from or go to an offloading device.
+    /// The virtio-net header fields of a packet that came from, or goes to, a device that offloads
+    /// checksums or segmentation; all zero if nothing is offloaded.
     pub virtio: VirtioNet,
-    /// The number of payload bytes that are parked.
+    /// The number of payload bytes that are parked in a table elsewhere while this packet travels as a
+    /// slice; 0 for a whole packet.
     pub parked: u32,
 }
 
-/// `struct virtio_net_hdr` without `num_buffers` (virtio 1.2, section 5.1.6).
+/// The header that describes offloads of a packet: `struct virtio_net_hdr` without `num_buffers` (virtio
+/// 1.2, section 5.1.6).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct VirtioNet {
-    /// Bit 0: the checksum is partial. Bit 7, which is never passed to a device: the identification is
-    /// constant.
+    /// Flag bits. Bit 0 ([`NEEDS_CHECKSUM`](Self::NEEDS_CHECKSUM)): the transport checksum is partial. Bit
+    /// 7 ([`CONSTANT_ID`](Self::CONSTANT_ID)), which is never passed to a device: all segments have the
+    /// same IPv4 identification.
     pub flags: u8,
-    /// The kind of segments: 0 none, 1 TCPv4, 3 UDP, 4 TCPv6, 5 UDP L4.
+    /// The kind of segments into which the packet is to be cut: 0 none, 1 TCP over IPv4, 3 UDP fragments, 4
+    /// TCP over IPv6, 5 UDP datagrams (USO).
     pub gso_type: u8,
-    /// The length of all headers.
+    /// The length of all headers (link, network and transport) in bytes.
     pub header_length: u16,
-    /// The number of payload bytes per segment.
+    /// The number of payload bytes in each segment but the last.
     pub gso_size: u16,
-    /// The offset at which checksumming starts, from the start of the frame.
+    /// The offset in bytes, from the start of the frame, of the first byte that the checksum covers.
     pub checksum_start: u16,
-    /// The offset of the checksum, from `checksum_start`.
+    /// The offset in bytes, from `checksum_start`, at which the checksum is stored.
     pub checksum_offset: u16,
 }
 
 impl VirtioNet {
-    /// Bit of `flags`: the checksum is partial.
+    /// Bit of `flags`: the checksum field holds only the sum of the pseudo-header, and the device completes
+    /// it.
     pub const NEEDS_CHECKSUM: u8 = 1;
-    /// Bit of `flags`: all segments have the identification of the large segment, which is not incremented.
-    /// Devices have no flag for it.
+    /// Bit of `flags`: all segments get the IPv4 identification of the large packet, which is not
+    /// incremented from segment to segment. Virtio has no flag for this, so it is never passed to a device.
     pub const CONSTANT_ID: u8 = 0x80;
-    /// Kind of segments: TCP over IPv4.
+    /// Value of `gso_type`: TCP over IPv4.
     pub const TCP_V4: u8 = 1;
-    /// Kind of segments: TCP over IPv6.
+    /// Value of `gso_type`: TCP over IPv6.
     pub const TCP_V6: u8 = 4;
-    /// Kind of segments: UDP datagrams, over IPv4 or IPv6.
+    /// Value of `gso_type`: UDP datagrams, over IPv4 or IPv6.
     pub const UDP: u8 = 5;
-    /// Bit of the kind: the first segment has congestion notification.
+    /// Bit of `gso_type`: the TCP header has the flag CWR (explicit congestion notification), which only
+    /// the first segment may carry.
     pub const ECN: u8 = 0x80;
 }
 
 impl Annotations {
-    /// The number of bytes that elements may use.
+    /// The size in bytes of Click's annotation area, which elements address by offset.
     pub const SIZE: usize = 48;
 
-    /// The destination IP address, 4 bytes in network order (16 for IPv6).
+    /// The destination IP address: 4 bytes for IPv4, 16 for IPv6, in network order.
     pub const DST_IP: usize = 0;
-    /// The paint, 1 byte.
+    /// The paint, 1 byte: a number that Paint elements set and others branch on.
     pub const PAINT: usize = 16;
-    /// The offset at which ICMP reports the error, 1 byte.
+    /// The offset in the IP header of the byte that caused an ICMP parameter problem, 1 byte.
     pub const ICMP_PARAM: usize = 17;
-    /// The request to FixIPSrc for a new source address, 1 byte.
+    /// Nonzero if FixIPSrc is to replace the source address of the packet, 1 byte.
     pub const FIX_IP_SRC: usize = 19;
-    /// The VLAN tag control information, 2 bytes in network order.
+    /// The VLAN tag control information, 2 bytes in network order. It shares its bytes with the aggregate
+    /// number.
     pub const VLAN_TCI: usize = 20;
-    /// The aggregate number (flow, prefix ...), 4 bytes.
+    /// The aggregate number, 4 bytes: the number of the flow, prefix or other group to which an element has
+    /// assigned the packet.
     pub const AGGREGATE: usize = 20;
-    /// The number of packets that this packet represents, minus one, 4 bytes.
+    /// The number of other packets that this packet represents, 4 bytes: 0 for an ordinary packet.
     pub const EXTRA_PACKETS: usize = 24;
     /// The number of bytes that were on the wire but are not in the packet, 4 bytes.
     pub const EXTRA_LENGTH: usize = 28;
-    /// The time stamp of the first packet of an aggregate, 8 bytes.
+    /// The time stamp of the first packet of an aggregate, 8 bytes of nanoseconds.
     pub const FIRST_TIMESTAMP: usize = 32;
 
-    /// Annotations that are all zero.
+    /// The annotations of a packet to which no element has written: all zero.
     pub const CLEAR: Annotations = Annotations {
         bytes: [0; Annotations::SIZE],
         virtio: VirtioNet {
@@ -85,56 +96,60 @@ impl Annotations {
         parked: 0,
     };
 
-    /// Returns the bytes, for elements that copy or print ranges.
+    /// Returns the annotation area, for elements that copy or print ranges of it.
     pub fn bytes(&self) -> &[u8; Annotations::SIZE] {
         &self.bytes
     }
 
-    /// Returns the bytes, writable.
+    /// Returns the annotation area, for elements that write ranges of it.
     pub fn bytes_mut(&mut self) -> &mut [u8; Annotations::SIZE] {
         &mut self.bytes
     }
 
-    /// Returns one byte; zero outside the area.
+    /// Returns the byte at `offset`; zero if `offset` is outside the annotation area.
     pub fn u8(&self, offset: usize) -> u8 {
         self.bytes.get(offset).copied().unwrap_or(0)
     }
 
-    /// Sets one byte. It is ignored outside the area (configurations are checked when they are read).
+    /// Sets the byte at `offset`. Does nothing outside the annotation area: offsets from a configuration
+    /// have been checked when it was read.
     pub fn set_u8(&mut self, offset: usize, value: u8) {
         if let Some(byte) = self.bytes.get_mut(offset) {
             *byte = value;
         }
     }
 
-    /// Returns four bytes unchanged, for addresses in network order.
+    /// Returns the four bytes at `offset` in the order in which they are stored, for addresses; zeros
+    /// outside the area.
     pub fn array4(&self, offset: usize) -> [u8; 4] {
         self.array(offset)
     }
 
-    /// Sets four bytes unchanged.
+    /// Stores four bytes at `offset` in the given order, for addresses; does nothing outside the area.
     pub fn set_array4(&mut self, offset: usize, value: [u8; 4]) {
         self.set_array(offset, value);
     }
 
-    /// Returns bytes unchanged; zero if they extend outside the area.
+    /// Returns the `N` bytes from `offset` on; all zero if they extend outside the annotation area.
     pub fn array<const N: usize>(&self, offset: usize) -> [u8; N] {
         self.bytes.get(offset..).and_then(|b| b.first_chunk()).copied().unwrap_or([0; N])
     }
 
-    /// Sets bytes unchanged; ignored if they extend outside the area.
+    /// Stores `N` bytes from `offset` on; does nothing if they extend outside the annotation area.
     pub fn set_array<const N: usize>(&mut self, offset: usize, value: [u8; N]) {
         if let Some(place) = self.bytes.get_mut(offset..).and_then(|b| b.first_chunk_mut()) {
             *place = value;
         }
     }
 
-    /// Returns a number of four bytes in the machine's order.
+    /// Returns the number in the four bytes at `offset`, which are in the machine's byte order; zero
+    /// outside the area.
     pub fn u32(&self, offset: usize) -> u32 {
         u32::from_ne_bytes(self.array4(offset))
     }
 
-    /// Sets a number of four bytes in the machine's order.
+    /// Stores a number in the four bytes at `offset`, in the machine's byte order; does nothing outside the
+    /// area.
     pub fn set_u32(&mut self, offset: usize, value: u32) {
         self.set_array4(offset, value.to_ne_bytes());
     }

@@ -1,4 +1,4 @@
-//! Batches: the unit in which packets travel between elements.
+//! Batches: arrays of up to 256 packets, which sources and elements pass on in one call.
 
 use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
@@ -9,8 +9,8 @@ use crate::slot::Packet;
 /// The largest number of packets in a batch.
 pub const BATCH_CAPACITY: usize = 256;
 
-/// A list of up to [`BATCH_CAPACITY`] packets, in order. The handles lie in one fixed array on the heap, so
-/// that moving a batch copies two words.
+/// A list of up to [`BATCH_CAPACITY`] packets, in order. The handles lie in one array of fixed size on the
+/// heap, so that moving a batch copies two words.
 pub struct Batch {
     items: Box<[MaybeUninit<Packet>; BATCH_CAPACITY]>,
     length: usize,
@@ -23,7 +23,7 @@ impl Batch {
         Batch { items: Box::new([const { MaybeUninit::uninit() }; BATCH_CAPACITY]), length: 0 }
     }
 
-    /// True if no further packet fits.
+    /// True if the batch holds [`BATCH_CAPACITY`] packets, so that no other packet fits.
     #[inline]
     pub fn is_full(&self) -> bool {
         self.length == BATCH_CAPACITY
@@ -32,7 +32,8 @@ impl Batch {
     /// Adds a packet at the end.
     ///
     /// # Errors
-    /// The packet, if the batch is full.
+    ///
+    /// The packet itself, if the batch is full.
     #[inline]
     pub fn push(&mut self, packet: Packet) -> Result<(), Packet> {
         match self.items.get_mut(self.length) {
@@ -45,7 +46,7 @@ impl Batch {
         }
     }
 
-    /// Takes the last packet.
+    /// Removes the last packet and returns it; `None` if the batch is empty.
     #[inline]
     pub fn pop(&mut self) -> Option<Packet> {
         self.length = self.length.checked_sub(1)?;
@@ -53,26 +54,27 @@ impl Batch {
         Some(unsafe { self.items[self.length].assume_init_read() })
     }
 
-    /// Takes all packets, first to last. Packets that the iterator has not yielded when it is dropped stay
-    /// in the batch, at its front.
+    /// Returns an iterator that removes all packets, first to last. If the iterator is dropped early, the
+    /// packets that it has not yielded stay in the batch, at its front.
     #[inline]
     pub fn drain(&mut self) -> Drain<'_> {
         let length = std::mem::take(&mut self.length);
         Drain { next: 0, length, batch: self }
     }
 
-    /// Calls `check` for each packet, in order; `check` may change the packet. Packets for which it returns
-    /// a reason are taken out and passed to `reject`; the others keep their order.
+    /// Keeps the packets for which `check` returns `Ok`, in their order, and passes the others to `reject`
+    /// with the reason that `check` gave. `check` is called once per packet, in order, and may change the
+    /// packet.
     #[inline]
     pub fn sift<R>(
         &mut self,
         mut check: impl FnMut(&mut Packet) -> Result<(), R>,
         mut reject: impl FnMut(Packet, R),
     ) {
-        // If a function panics, packets are leaked, never duplicated, because the length is zero during the
-        // call.
+        // The length is zero during the call: if a closure panics, packets are leaked, but none is ever
+        // owned twice.
         let length = std::mem::take(&mut self.length);
-        // As long as all packets are accepted, no packet has to move: this usual case has its own loop.
+        // The usual case, in which all packets are accepted and none has to move, has its own loop.
         for (i, place) in self.items[..length].iter_mut().enumerate() {
             // SAFETY: places below the old length are initialised.
             if let Err(reason) = check(unsafe { place.assume_init_mut() }) {
@@ -84,7 +86,8 @@ impl Batch {
         self.length = length;
     }
 
-    /// Continues `sift` after the first rejected packet, which came after `kept` accepted packets.
+    /// Continues `sift` after the first rejected packet. `kept` packets before it were accepted, so it was
+    /// at index `kept`.
     #[inline(never)]
     fn sift_rest<R>(
         &mut self,
@@ -107,16 +110,18 @@ impl Batch {
         self.length = kept;
     }
 
-    /// Moves packets to the end of another batch: the packets for whose index in this batch `goes` returns
-    /// true. Both batches keep their order. No branch depends on `goes`, because the processor could not
-    /// predict it. Returns false, and does nothing, if the other batch has less room than this batch has
-    /// packets.
+    /// Moves each packet for whose index in this batch `goes` returns true to the end of the batch `to`.
+    /// Both batches keep their order. Returns false, and moves nothing, if `to` has less free room than
+    /// this batch has packets, even if few of them would move.
+    ///
+    /// The loop has no branch on the result of `goes`, because the processor could not predict it.
     #[inline]
     pub fn part(&mut self, to: &mut Batch, mut goes: impl FnMut(usize) -> bool) -> bool {
         if self.length > BATCH_CAPACITY - to.length {
             return false;
         }
-        // As in `sift`, packets are leaked if the function panics.
+        // The lengths are zero during the loop: if `goes` panics, packets are leaked, but none is ever
+        // owned twice.
         let (length, begin) = (std::mem::take(&mut self.length), std::mem::take(&mut to.length));
         let (mut kept, mut gone) = (0, begin);
         let (items, others) = (self.items.as_mut_ptr(), to.items.as_mut_ptr());
@@ -136,18 +141,19 @@ impl Batch {
         true
     }
 
-    /// Replaces each packet, in order, by the result of `replace`; a packet without a result is removed.
+    /// Replaces each packet, in order, by the packet that `replace` returns for it. If `replace` returns
+    /// `None`, it has disposed of the packet, and the batch becomes shorter.
     #[inline]
     pub fn replace_each(&mut self, mut replace: impl FnMut(Packet) -> Option<Packet>) {
-        // As in `sift`, packets are leaked if the function panics.
+        // The length is zero during the call: if `replace` panics, packets are leaked, but none is ever
+        // owned twice.
         let length = std::mem::take(&mut self.length);
         let mut kept = 0;
         for i in 0..length {
             // SAFETY: places below the old length are initialised, and this place is not read again.
             let packet = unsafe { self.items[i].assume_init_read() };
             if let Some(packet) = replace(packet) {
-                // This does not overwrite a packet that is still to be read: never more packets are kept
-                // than read.
+                // `kept <= i`, so that this never overwrites a packet that has not been read yet.
                 self.items[kept].write(packet);
                 kept += 1;
             }
@@ -155,27 +161,29 @@ impl Batch {
         self.length = kept;
     }
 
-    /// Returns the places after the last packet, for code of this crate that fills a batch. After it has
-    /// written to the first `n` places it calls [`grow`](Self::grow).
+    /// Returns the free places after the last packet, for code of this crate that fills a batch directly.
+    /// The code writes packets to the first `n` places and then calls [`grow`](Self::grow) with `n`.
     #[inline]
     pub(crate) fn room(&mut self) -> &mut [MaybeUninit<Packet>] {
         &mut self.items[self.length..]
     }
 
-    /// Increases the length by `n`.
+    /// Increases the length by `n` packets.
     ///
     /// # Safety
-    /// The first `n` places of [`room`](Self::room) have been written.
+    ///
+    /// The caller has written packets to the first `n` places of [`room`](Self::room).
     #[inline]
     pub(crate) unsafe fn grow(&mut self, n: usize) {
         self.length += n;
     }
 
-    /// Moves packets from the front of `other` to the end of this batch while there is room.
+    /// Moves packets from the front of `other` to the end of this batch until this batch is full. The other
+    /// packets stay in `other`.
     pub fn append(&mut self, other: &mut Batch) {
         let room = BATCH_CAPACITY - self.length;
         for packet in other.drain().take(room) {
-            // There is room for each packet.
+            // `take(room)` guarantees that there is a place for each packet.
             self.items[self.length].write(packet);
             self.length += 1;
         }
@@ -207,7 +215,8 @@ impl DerefMut for Batch {
 
 impl Drop for Batch {
     fn drop(&mut self) {
-        // Packets that are left in a batch are leaked; the `Drop` of each handle counts it.
+        // Packets that are still in a batch when it is dropped are leaked: the `Drop` of each handle counts
+        // its packet as leaked and returns its slot.
         let packets: *mut [Packet] = &mut **self;
         self.length = 0;
         // SAFETY: the places were initialised and are not reached again.
@@ -221,17 +230,17 @@ impl std::fmt::Debug for Batch {
     }
 }
 
-/// An iterator over the packets of a batch, first to last; see [`Batch::drain`].
+/// An iterator that removes the packets of a batch, first to last; made by [`Batch::drain`].
 pub struct Drain<'a> {
-    /// The batch. Its length is zero during the iteration, so that no packet is reached twice if the
-    /// iterator is forgotten.
+    /// The batch that is drained. Its length is zero during the iteration: if the iterator is leaked
+    /// (`mem::forget`), its packets are leaked too, but none is owned twice.
     batch: &'a mut Batch,
     next: usize,
     length: usize,
 }
 
 impl Drain<'_> {
-    /// Returns the packets that have not been taken yet.
+    /// Returns the packets that the iterator has not yielded yet.
     #[inline]
     pub fn as_slice(&self) -> &[Packet] {
         let rest = &self.batch.items[self.next..self.length];
@@ -259,8 +268,8 @@ impl Iterator for Drain<'_> {
         (left, Some(left))
     }
 
-    /// Implements `for_each`: it works like repeated calls of `next`, without storing the position each
-    /// time. If the function panics, packets are leaked, never duplicated.
+    /// Implements `fold`, and thus `for_each`, like repeated calls of `next`, but without storing the
+    /// position each time. If the closure panics, packets are leaked, but none is ever owned twice.
     #[inline]
     fn fold<B, F: FnMut(B, Packet) -> B>(mut self, init: B, mut f: F) -> B {
         let range = self.next..self.length;
@@ -296,7 +305,8 @@ mod tests {
     use crate::time::Timestamp;
     use proptest::prelude::*;
 
-    /// Operations on a batch, which a vector of the packets' numbers models.
+    /// An operation in a random test, which does the same to a batch and to a vector of numbers, then
+    /// compares both.
     #[derive(Clone, Debug)]
     enum Op {
         Push,

@@ -1,12 +1,11 @@
-//! Slots that a device reads and writes itself (AF_XDP's UMEM): no bytes are copied between the device and
-//! packets.
+//! Slots that a device reads and writes itself, without a copy (the UMEM of AF_XDP).
 //!
-//! A slot has one of three owners: the pool (the slot is free), a [`Packet`], or a device. The metadata
-//! says which device, so that a wrong answer of a device can never make a second owner of a slot: such an
-//! answer is refused.
+//! Each slot has one owner: the pool (the slot is free), a [`Packet`], or a device. An owner mark in the
+//! slot's metadata says which device. If the driver returns a slot that the device does not own, the pool
+//! refuses it, so that a slot never gets two owners.
 //!
-//! The slots in which a device has received packets are taken back by the pool's owner, or by several
-//! threads if the device is *shared*: then each of the other threads has a [`Recipient`].
+//! The pool's owner takes back the slots that a device has filled or sent. For a *shared* device other
+//! threads do so, too, each with a [`Recipient`].
 
 use std::mem::ManuallyDrop;
 use std::sync::Arc;
@@ -16,15 +15,16 @@ use crate::memory::Home;
 use crate::pool::{Pool, STEP, fresh};
 use crate::slot::{Packet, SLOT_CAPACITY, SLOT_STRIDE, owner};
 
-/// The first mark of shared devices. Shared and other devices never have the same mark: a slot of a shared
-/// device has to be claimed in one atomic operation, and code that claims a slot otherwise must not claim
-/// such a slot.
+/// The smallest owner mark of a shared device. All smaller marks of devices are of devices that are not
+/// shared. A slot of a shared device must be claimed in one atomic operation, because several threads may
+/// claim it; a slot of another device is claimed without.
 const SHARED: u8 = 128;
-/// The number of free slots that are searched for a slot that devices may have, if the next slot is not
-/// one.
+/// The number of free slots that [`Pool::find`] examines in search of a slot that devices can access, if
+/// the top of the free list is not one.
 const LOOKS: usize = 256;
 
-/// A device that uses the memory of a pool: the mark of this device in the metadata of its slots.
+/// A device that reads and writes slots of a pool itself. The value is the owner mark in the metadata of
+/// the slots that it owns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceId(u8);
 
@@ -33,41 +33,43 @@ impl DeviceId {
         self.0 >= SHARED
     }
 
-    /// Returns the place of the device in [`Pool::devices`]: the index of the word, and the bit.
+    /// Returns the position of the device's bit in [`Pool::devices`]: the index of the word, and the bit in
+    /// it.
     fn place(self) -> (usize, u128) {
         (usize::from(self.0 / 128), 1 << (self.0 % 128))
     }
 }
 
-/// The position of a packet's bytes, for a device.
+/// The position of a packet's bytes, as a device needs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// The number of the slot.
+    /// The index of the slot in the device's area; slots are [`SLOT_STRIDE`] bytes apart.
     pub slot: u32,
-    /// The offset of the first byte in the slot.
+    /// The offset of the packet's first byte in the slot, in bytes.
     pub start: u16,
-    /// The number of bytes.
+    /// The length of the packet in bytes.
     pub length: u16,
 }
 
 impl Pool {
-    /// Returns the start and length in bytes of the area of slots that devices may have, which are
-    /// [`SLOT_STRIDE`] apart. It covers the slots of the first step of growth, because kernels keep all
-    /// registered memory in place. The caller who gives the area to a device must ensure that the device
-    /// accesses only slots that it has been given.
+    /// Returns the start and the length in bytes of the memory that a device may access: the slots of the
+    /// pool's first step of growth (64 MiB), [`SLOT_STRIDE`] bytes apart. Later slots are excluded, because
+    /// kernels pin all registered memory.
+    ///
+    /// The caller who registers the memory must ensure that the device accesses only slots that it owns.
     pub fn device_area(&self) -> (*mut u8, usize) {
         let (start, length) = self.slot_area();
         (start, length.min(STEP as usize * SLOT_STRIDE))
     }
 
-    /// Returns a number for a device whose slots only this pool's owner takes back. Returns `None` if there
-    /// are too many devices already.
+    /// Registers a device whose slots only the pool's owner takes back. Returns `None` if all owner marks
+    /// for devices of this kind are in use.
     pub fn attach(&mut self) -> Option<DeviceId> {
         self.number(owner::DEVICE..SHARED)
     }
 
-    /// Returns a number for a device whose slots other threads take back too, and the object with which
-    /// they do so.
+    /// Registers a device whose slots other threads take back, too, and returns the object with which they
+    /// do so. Returns `None` if all owner marks for shared devices are in use.
     pub fn attach_shared(&mut self) -> Option<(DeviceId, Recipient)> {
         let device = self.number(SHARED..=u8::MAX)?;
         Some((device, Recipient { home: Arc::clone(&self.home), device }))
@@ -84,7 +86,8 @@ impl Pool {
         Some(device)
     }
 
-    /// Takes back all slots that a device still has. The device must not access them any more.
+    /// Takes back all slots that a device still owns, and makes its owner mark free for another device. The
+    /// device must not access the slots any more.
     pub fn detach(&mut self, device: DeviceId) {
         for slot in 0..STEP {
             self.take_empty(device, slot);
@@ -93,7 +96,8 @@ impl Pool {
         self.devices[word] &= !bit;
     }
 
-    /// Gives a device a slot to write to. Returns `None` if there is none.
+    /// Gives a device an empty slot to receive a packet in, and returns the slot's index. Returns `None` if
+    /// no free slot that devices can access was found.
     #[inline]
     pub fn hand_out(&mut self, device: DeviceId) -> Option<u32> {
         let slot = match self.free.last() {
@@ -107,11 +111,12 @@ impl Pool {
         Some(slot)
     }
 
-    /// Finds a free slot that devices may have, if the next slot is not one. Slots that were searched
-    /// without success are not searched again soon.
+    /// Finds a free slot that devices can access, if the top of the free list is not one. Each call
+    /// examines up to `LOOKS` free slots and continues after the slot at which the last call ended.
     #[cold]
     fn find(&mut self) -> Option<u32> {
-        // Slots that have been returned meanwhile may all be unfit for devices, and hide fit slots.
+        // Slots that were returned lately may all lie outside the device's area, above slots in the free
+        // list that lie inside.
         self.collect();
         if self.free.is_empty() {
             let slot = self.refill()?;
@@ -129,11 +134,12 @@ impl Pool {
         None
     }
 
-    /// Gives a device a packet to read. The packet must lie in one slot of this pool that devices may have;
-    /// otherwise [`copy_out`](Self::copy_out) copies it.
+    /// Gives a device a packet to send. The packet must lie in one slot of this pool's device area, and
+    /// must not be on loan from a store; for other packets see [`copy_out`](Self::copy_out).
     ///
     /// # Errors
-    /// The packet, if it lies elsewhere.
+    ///
+    /// The packet itself, if it does not meet these conditions.
     #[inline]
     pub fn hand_over(&mut self, device: DeviceId, packet: Packet) -> Result<Span, Packet> {
         let meta = packet.meta();
@@ -143,15 +149,15 @@ impl Pool {
             return Err(packet);
         }
         let span = Span { slot, start: meta.values.start, length: meta.values.head };
-        // Release: as in `mark`.
+        // Release: the pool's accesses to the packet happen before the device gives the slot back.
         meta.owner.store(device.0, Ordering::Release);
-        // The device owns the slot now, and the handle no longer exists.
+        // The device owns the slot now: the handle must not return it to the pool.
         let _ = ManuallyDrop::new(packet);
         Ok(span)
     }
 
-    /// Gives a device a copy of a packet to read. Returns `None` if there is no slot, or if one slot is not
-    /// enough.
+    /// Gives a device a copy of a packet to send; the caller keeps the packet. Returns `None` if no slot
+    /// for the copy was found, or if the packet is longer than [`SLOT_CAPACITY`] bytes.
     #[cold]
     pub fn copy_out(&mut self, device: DeviceId, packet: &Packet) -> Option<Span> {
         if packet.len() > SLOT_CAPACITY {
@@ -160,19 +166,20 @@ impl Pool {
         let slot = self.hand_out(device)?;
         let mut copy = self.take_back(device, slot, crate::HEADROOM, packet.len())?;
         packet.read_at(0, copy.data_mut());
-        // A slot of this pool that devices may have.
+        // The copy lies in a slot of the device area, so that the device accepts it.
         self.hand_over(device, copy).map_err(|copy| self.free(copy)).ok()
     }
 
-    /// Takes back a slot with the packet that a device has put there. Returns `None`, and does nothing, if
-    /// the device does not have the slot or the bytes do not lie in it.
+    /// Takes back a slot in which a device has received a packet, and returns that packet: `length` bytes
+    /// from offset `start` of the slot on. Returns `None`, and does nothing, if the device does not own the
+    /// slot or the bytes do not lie inside the slot.
     #[inline]
     pub fn take_back(&mut self, device: DeviceId, slot: u32, start: usize, length: usize) -> Option<Packet> {
         take_back(&self.home, device, (slot, start, length), self.uses_annotations())
     }
 
-    /// Takes back a slot whose contents are no longer needed. Returns false, and does nothing, if the
-    /// device does not have it.
+    /// Takes back a slot whose contents are no longer needed, for example after sending, and makes it free.
+    /// Returns false, and does nothing, if the device does not own the slot.
     #[inline]
     pub fn take_empty(&mut self, device: DeviceId, slot: u32) -> bool {
         let has = claim(&self.home, device, slot);
@@ -186,13 +193,13 @@ impl Pool {
     fn mark(&self, slot: u32, mark: u8) {
         // SAFETY: the caller has the slot, whose metadata is initialised; the owner's mark is an atomic.
         let owner = unsafe { &(*self.home.meta(slot)).owner };
-        // Release: all accesses to the slot here happen before another thread takes it back.
+        // Release: accesses to the slot before this line happen before another thread takes the slot back.
         owner.store(mark, Ordering::Release);
     }
 }
 
-/// An object that takes back slots of a shared device on a thread other than the thread of their pool. The
-/// packets belong to the pool, as if the pool had taken them back.
+/// A handle with which another thread than the pool's takes back slots of a shared device. Packets made
+/// from these slots belong to the device's pool, as if its owner had taken them back.
 #[derive(Clone)]
 pub struct Recipient {
     home: Arc<Home>,
@@ -200,14 +207,15 @@ pub struct Recipient {
 }
 
 impl Recipient {
-    /// Takes back a slot like [`Pool::take_back`]; `own` is the caller's pool, which knows whether
-    /// annotations are used.
+    /// Makes a packet from a slot that the device has filled, like [`Pool::take_back`]. `own` is the pool
+    /// of the calling thread; it is only asked if annotations are used and must be cleared.
     #[inline]
     pub fn take_back(&self, own: &Pool, slot: u32, start: usize, length: usize) -> Option<Packet> {
         take_back(&self.home, self.device, (slot, start, length), own.uses_annotations())
     }
 
-    /// Takes back a slot like [`Pool::take_empty`]; the slot returns to its pool.
+    /// Takes back a slot whose contents are no longer needed, like [`Pool::take_empty`]. The slot goes to
+    /// its pool's list of returned slots.
     pub fn take_empty(&self, slot: u32) -> bool {
         let has = claim(&self.home, self.device, slot);
         if has {
@@ -243,8 +251,9 @@ fn take_back(
     Some(packet)
 }
 
-/// Makes the caller the owner of a slot, if the device has it. Of several callers at the same time, one
-/// gets it. For a device that is not shared, only the pool's owner calls it.
+/// Makes the caller the owner of a slot, if the device owns it now; otherwise returns false. If several
+/// threads claim a slot of a shared device, exactly one succeeds. Slots of other devices may be claimed by
+/// the pool's owner only.
 #[inline]
 fn claim(home: &Home, device: DeviceId, slot: u32) -> bool {
     if slot >= STEP {
@@ -254,7 +263,7 @@ fn claim(home: &Home, device: DeviceId, slot: u32) -> bool {
     // devices; the owner's mark is an atomic, and nothing else is accessed before the slot is the caller's.
     let owner = unsafe { &(*home.meta(slot)).owner };
     if device.is_shared() {
-        // Acquire: all accesses of the previous owner to the slot have happened.
+        // Acquire: the previous owner's accesses to the slot happened before the caller's.
         return owner.compare_exchange(device.0, owner::POOL, Ordering::Acquire, Ordering::Relaxed).is_ok();
     }
     let has = owner.load(Ordering::Relaxed) == device.0;
@@ -329,7 +338,7 @@ mod tests {
         let large = pool.hand_over(device, large).unwrap_err();
         assert!(pool.copy_out(device, &large).is_none());
         pool.free(large);
-        // Two slots whose packet would fit into one slot.
+        // A packet of 1000 bytes that still lies in two slots cannot be handed over.
         let mut list = pool.packet(&[7; 3000]).unwrap();
         assert!(list.strip(2000));
         let list = pool.hand_over(device, list).unwrap_err();
@@ -350,7 +359,7 @@ mod tests {
         let mut packets: Vec<_> = std::iter::from_fn(|| pool.allocate()).collect();
         assert_eq!(packets.len(), STEP as usize + 1000);
         assert_eq!(pool.hand_out(device), None);
-        // A slot that devices may have lies below many slots that they may not have.
+        // A slot in the device area lies in the free list below many slots outside of the area.
         let first = packets.iter().position(|packet| packet.meta().values.index < STEP).unwrap();
         let last = packets.swap_remove(first);
         let expected = last.meta().values.index;
@@ -429,8 +438,9 @@ mod tests {
         assert_eq!(pool.stats().in_use, 0);
     }
 
-    /// A device gives each slot back three times at the same time, to the pool's owner and to two others:
-    /// one of them gets it. Packets of the two others return by the list of returned slots.
+    /// A device gives each slot back three times at once: to the pool's owner and to two recipients.
+    /// Exactly one of them gets each slot. Packets of the recipients come back by the pool's list of
+    /// returned slots.
     #[test]
     fn of_several_who_take_a_slot_back_one_gets_it() {
         use std::sync::Barrier;

@@ -1,5 +1,5 @@
-//! Separate handling of the front of a packet: its first bytes are copied to another slot, processed there,
-//! and joined with the rest.
+//! Separate handling of a packet's front: [`Pool::copy_front`] copies the first bytes to another slot,
+//! elements process them there, and [`Pool::join`] puts them back before the rest.
 
 use std::ptr;
 
@@ -7,9 +7,9 @@ use crate::pool::Pool;
 use crate::slot::{NO_OFFSET, Packet, SLOT_STRIDE};
 
 impl Pool {
-    /// Makes a packet with the first `length` bytes of another packet (as far as they lie in its first
-    /// slot), with the same metadata and annotations. The data keeps its distance from the slot's start,
-    /// and stripped headers within the headroom are copied too. Returns `None` if the pool is empty.
+    /// Makes a packet from the first `length` bytes of another packet, or fewer if its first slot has
+    /// fewer. Metadata and annotations are copied. The data starts at the same offset in the new slot, and
+    /// stripped bytes before the data are copied, too. Returns `None` if the pool is empty.
     ///
     /// ```
     /// use packet::Pool;
@@ -44,13 +44,16 @@ impl Pool {
         Some(copy)
     }
 
-    /// Puts the first `taken` bytes of `front` before the bytes of `rest`, whose first `left_out` bytes are
-    /// left out; the other bytes of `rest` stay at their place. Metadata, annotations and stripped headers
-    /// are taken from `front`, whose slots are freed.
+    /// Makes one packet of the first `taken` bytes of `front`, followed by `rest` without its first
+    /// `left_out` bytes. The bytes of `front` are copied into the slot of `rest`, so that the other bytes
+    /// of `rest` do not move. Metadata, annotations and stripped bytes are those of `front`; the slots of
+    /// `front` are freed.
     ///
     /// # Errors
-    /// Both packets, unchanged, if one of them has fewer bytes in its first slot, or if there is no room
-    /// before the rest.
+    ///
+    /// Both packets, unchanged, in three cases: the first slot of `front` has fewer than `taken` bytes; the
+    /// first slot of `rest` has fewer than `left_out` bytes; or the slot of `rest` has too little room
+    /// before the data.
     #[inline]
     pub fn join(
         &mut self,
@@ -73,7 +76,8 @@ impl Pool {
             let (from, to) = (from.base.as_ptr().add(first_of_front), rest.meta().base.as_ptr().add(first));
             ptr::copy_nonoverlapping(from, to, taken + stripped);
         }
-        // Header offsets keep their distance from the first byte.
+        // Header offsets keep their distance from the packet's first byte; an offset that would lie outside
+        // the slot is unset.
         let moved = |mark: u16| match (usize::from(mark) + start).checked_sub(from.values.start.into()) {
             Some(place) if mark != NO_OFFSET && place <= SLOT_STRIDE => place as u16,
             _ => NO_OFFSET,
@@ -119,7 +123,8 @@ mod tests {
             let mut front = pool.copy_front(&packet, 8).unwrap();
             assert_eq!((front.data(), front.stripped(), front.time()), (&whole[4..12], 4, Timestamp(5)));
             assert_eq!(front.header(Base::Network), Some(&whole[4..12]));
-            // Adds four bytes at the front; the stripped bytes are part of the packet again.
+            // Unstrips four bytes and prepends four others: the stripped bytes are part of the packet
+            // again.
             assert!(front.unstrip(4) && front.prepend(&[9; 4]));
             front.set_offset(Base::Mac, Some(0));
             front.set_offset(Base::Transport, Some(14));
@@ -142,7 +147,8 @@ mod tests {
     fn what_does_not_fit_comes_back() {
         let mut pool = Pool::new(64 << 20).unwrap();
         let (front, rest) = (pool.packet(&[1; 600]).unwrap(), pool.packet(&[2; 10]).unwrap());
-        // More bytes than the packet has, and more than fit before the rest.
+        // `join` refuses to take more bytes than the front has, or more bytes than there is room before the
+        // rest.
         let [front, rest] = pool.join(front, 601, rest, 0).unwrap_err();
         let [front, rest] = pool.join(front, 10, rest, 11).unwrap_err();
         let [front, rest] = pool.join(front, 300, rest, 10).unwrap_err();
@@ -165,7 +171,7 @@ mod tests {
             store.lend_into(0..1, &mut pool, &mut batch);
             let lent = batch.pop().unwrap();
             assert_eq!(lent.data(), whole);
-            // The front comes from another worker's pool.
+            // The front comes from the pool of another worker, the rest is on loan from a store.
             let mut front = other.copy_front(&lent, 60).unwrap();
             front.data_mut().fill(6);
             assert!(front.strip(8));

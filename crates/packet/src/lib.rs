@@ -1,17 +1,17 @@
 //! Packets and the memory that holds them.
 //!
-//! A [`Packet`] is an owned handle of eight bytes: it can be moved, but not cloned. It points to one line
-//! of metadata in a dense array; the packet's bytes lie in a *slot* of a second array. Slots are an odd
+//! A [`Packet`] is an owned handle of eight bytes: it can be moved, but not cloned. It points to one cache
+//! line of metadata in an array. The packet's bytes lie in a *slot* of a second array. Slots are an odd
 //! number of cache lines apart ([`SLOT_STRIDE`]), so that the first lines of neighbouring packets fall into
 //! different cache sets. A third array holds Click's annotations, and is accessed only in graphs that use
 //! them.
 //!
-//! A packet ends in one of three ways: it returns to its [`Pool`] (sent or dropped, with a [`DropReason`]
-//! counted by the engine), it is held by an element, or its handle is dropped by mistake. In the last case
-//! the slot still returns to the pool, the pool counts it as `leaked`, and debug builds panic.
+//! A packet ends in one of three ways. It is sent, or dropped with a [`DropReason`] that the engine counts:
+//! its slot returns to its [`Pool`]. An element holds it until later. Or its handle is dropped by mistake:
+//! the slot still returns to the pool, the pool counts the packet as `leaked`, and debug builds panic.
 //!
-//! All memory of a pool is reserved at once and taken into use in steps of 64 MiB; packets longer than a
-//! slot (up to 256 KiB) are lists of slots.
+//! A pool reserves all its memory at once and takes it into use in steps of 64 MiB. A packet longer than a
+//! slot (up to 256 KiB) is a list of slots.
 #![allow(unsafe_code)]
 
 mod annotations;

@@ -1,8 +1,8 @@
-//! Lists of slots: the bytes of large packets, chains of packets that may become one, and the return of
-//! slots.
+//! Lists of slots, linked by their metadata: the slots of a large packet, a [`Chain`] of packets, and slots
+//! on their way back to their pools.
 //!
-//! The slots of a list may belong to several pools, and may be on loan from stores: each returns to its
-//! owner.
+//! The slots of one list may belong to several pools, or be on loan from stores. When the list ends, each
+//! slot returns to its own pool or store.
 
 use std::mem::ManuallyDrop;
 use std::ptr::{self, NonNull};
@@ -28,9 +28,10 @@ use crate::slot::{Meta, NO_SLOT, Packet, owner};
 /// ```
 #[derive(Debug)]
 pub struct Chain {
-    /// The first packet. Its slot is linked to the slots of the others; its length is its own.
+    /// The first packet. The list of its slots continues with the slots of the following packets; its
+    /// length counts its own bytes only.
     first: Packet,
-    /// The last slot of the last packet.
+    /// The last slot of the last packet, to which the next packet is linked.
     last: NonNull<Meta>,
     packets: u32,
     slots: u32,
@@ -40,26 +41,26 @@ pub struct Chain {
 unsafe impl Send for Chain {}
 
 impl Chain {
-    /// Makes a chain of one packet.
+    /// Makes a chain that contains one packet.
     #[inline]
     pub fn new(packet: Packet) -> Chain {
         let (last, slots) = last_of(&packet);
         Chain { first: packet, last, packets: 1, slots }
     }
 
-    /// The number of slots of all packets.
+    /// Returns the number of slots of all packets together.
     #[inline]
     pub fn slots(&self) -> u32 {
         self.slots
     }
 
-    /// The number of packets.
+    /// Returns the number of packets in the chain.
     #[inline]
     pub fn packets(&self) -> usize {
         self.packets as usize
     }
 
-    /// The data in the first slot of the first packet, which contains its headers.
+    /// Returns the bytes in the first slot of the first packet, which contain its headers.
     #[inline]
     pub fn head(&self) -> &[u8] {
         self.first.data()
@@ -68,26 +69,29 @@ impl Chain {
     /// Adds a packet at the end.
     ///
     /// # Errors
-    /// The packet, if the chain and the packet are of different pools and one of these pools has no number,
-    /// because there are thousands of pools.
+    ///
+    /// The packet itself, if it belongs to another pool than the end of the chain and one of the two pools
+    /// has no number: only 4095 pools at a time have a number.
     #[inline]
     pub fn push(&mut self, packet: Packet) -> Result<(), Packet> {
         let (last, slots) = last_of(&packet);
         self.go_on(packet, (last, 1, slots))
     }
 
-    /// Adds another chain at the end.
+    /// Adds all packets of another chain at the end.
     ///
     /// # Errors
-    /// The other chain, if the two are of different pools and one of these pools has no number, because
-    /// there are thousands of pools.
+    ///
+    /// The other chain, if it belongs to another pool than the end of this chain and one of the two pools
+    /// has no number: only 4095 pools at a time have a number.
     #[inline]
     pub fn append(&mut self, other: Chain) -> Result<(), Chain> {
         let Chain { first, last, packets, slots } = other;
         self.go_on(first, (last, packets, slots)).map_err(|first| Chain { first, last, packets, slots })
     }
 
-    /// Links the end of the chain to other packets, from the first slot to a last slot.
+    /// Links the last slot of the chain to other packets, given their first packet, their last slot, and
+    /// the numbers of packets and slots. Returns the first packet if the slots cannot be linked.
     #[inline]
     fn go_on(
         &mut self,
@@ -101,12 +105,13 @@ impl Chain {
         self.last = last;
         self.packets += packets;
         self.slots += slots;
-        // The slots now belong to this chain.
+        // The slots belong to this chain now: the handle must not return them.
         let _ = ManuallyDrop::new(first);
         Ok(())
     }
 
-    /// Takes the first packet off, as it was when it was added.
+    /// Removes the first packet and returns it with its original bytes and length, and the chain of the
+    /// remaining packets; `None` if no packet remains.
     #[inline]
     pub fn pop(self) -> (Packet, Option<Chain>) {
         let Chain { first, last, packets, slots } = self;
@@ -121,8 +126,9 @@ impl Chain {
         (first, rest)
     }
 
-    /// Makes one packet of all. The first `headers` bytes of each packet except the first are left out, as
-    /// far as they lie in the packet's first slot.
+    /// Makes one large packet of all packets, in order. The first `headers` bytes of each packet but the
+    /// first are left out; if the first slot of a packet has fewer bytes, all of the slot's bytes are left
+    /// out.
     pub fn into_packet(self, headers: usize) -> Packet {
         let Chain { mut first, packets, .. } = self;
         let mut length = first.meta().length;
@@ -143,7 +149,8 @@ impl Chain {
     }
 }
 
-/// Returns the last slot of a packet at the end of a list, and the number of its slots.
+/// Returns the last slot of a packet and the number of its slots. No other packet may be linked after the
+/// packet.
 #[inline]
 fn last_of(packet: &Packet) -> (NonNull<Meta>, u32) {
     let (mut last, mut slots) = (packet.0, 1);
@@ -155,8 +162,8 @@ fn last_of(packet: &Packet) -> (NonNull<Meta>, u32) {
     (last, slots)
 }
 
-/// Returns the last slot of the packet that starts with `first`, the slot after it, and the number of the
-/// packet's slots.
+/// Finds the end of the packet that starts at slot `first`, by the packet's length. Returns its last slot,
+/// the slot after it (the first of the next packet in the chain), and the number of its slots.
 #[inline]
 fn end_of(first: NonNull<Meta>) -> (NonNull<Meta>, Option<NonNull<Meta>>, u32) {
     // SAFETY: the caller owns the slots of the list.
@@ -173,7 +180,8 @@ fn end_of(first: NonNull<Meta>) -> (NonNull<Meta>, Option<NonNull<Meta>>, u32) {
     }
 }
 
-/// Slots of a pool that are about to return, linked so that a single atomic operation returns them.
+/// A list of slots of one pool that are about to be returned, so that one atomic operation returns all of
+/// them.
 pub(crate) struct Returning {
     home: *const Home,
     first: u32,
@@ -181,15 +189,16 @@ pub(crate) struct Returning {
 }
 
 impl Returning {
-    /// Makes an empty list.
+    /// Makes an empty list, without a pool.
     pub(crate) fn new() -> Returning {
         Returning { home: ptr::null(), first: NO_SLOT, last: NO_SLOT }
     }
 
-    /// Adds a slot. If it is of another pool than the slots so far, these are returned first.
+    /// Adds a slot. If the slots in the list belong to another pool, they are returned to that pool first.
     ///
     /// # Safety
-    /// The caller owns the slot, which belongs to the pool, and passes its ownership on.
+    ///
+    /// The caller owns the slot, and passes its ownership on to the list.
     pub(crate) unsafe fn add(&mut self, slot: NonNull<Meta>) {
         // SAFETY: see above.
         let meta = unsafe { &mut *slot.as_ptr() };
@@ -201,7 +210,8 @@ impl Returning {
         self.first = meta.values.index;
     }
 
-    /// Returns the slots to their pool.
+    /// Returns the slots in the list to their pool, and empties the list. It must be called last: a list
+    /// that is dropped loses its slots.
     pub(crate) fn leave(&mut self) {
         if self.first != NO_SLOT {
             // SAFETY: a pool's shared part outlives its packets (see `Pool::drop`), and the list has some.
@@ -211,10 +221,11 @@ impl Returning {
     }
 }
 
-/// Returns the slots of a list, each to its owner. If `own` is given, slots of that pool go directly to its
-/// list of free slots.
+/// Returns each slot of a list to its pool or store. `own` is a pool of the caller, if any, and its free
+/// list: slots of this pool go there directly, without an atomic operation.
 ///
 /// # Safety
+///
 /// The caller owns the slots of the list, and passes their ownership on.
 pub(crate) unsafe fn give_back_list(
     first: Option<NonNull<Meta>>,
@@ -227,9 +238,9 @@ pub(crate) unsafe fn give_back_list(
         let meta = unsafe { &mut *slot.as_ptr() };
         at = meta.next();
         if meta.owner.load(Ordering::Relaxed) != owner::POOL {
-            // A store lends the slot again unchanged.
+            // The slot leaves the list, because its store lends it again as a packet of one slot.
             meta.end();
-            // Release: all accesses to the packet happen before the slot is lent again.
+            // Release: all accesses to the packet happen before its store lends the slot again.
             meta.owner.store(owner::STORE_HOME, Ordering::Release);
             continue;
         }
@@ -242,13 +253,14 @@ pub(crate) unsafe fn give_back_list(
     returning.leave();
 }
 
-/// The bytes of a packet, slot by slot.
+/// An iterator over the bytes of a packet: one slice per slot, in order.
 pub struct Chunks<'a> {
     next: Option<&'a Meta>,
 }
 
 impl<'a> Chunks<'a> {
-    /// Makes the iterator from the packet's first slot, which borrows all slots of the packet.
+    /// Makes the iterator from the packet's first slot. The borrow of the first slot covers all slots of
+    /// the packet.
     pub(crate) fn new(first: &'a Meta) -> Chunks<'a> {
         Chunks { next: Some(first) }
     }
@@ -373,7 +385,7 @@ mod tests {
         let mut mixed = chain(&mut a, &[b"a"]);
         mixed.append(chain(&mut b, &[b"b"])).unwrap();
         drop(b);
-        // The number of the dropped pool is not given to another pool as long as its slots are out.
+        // While slots of the dropped pool are in use, no other pool gets its number.
         let more: Vec<Pool> = (0..3).map(|_| pool()).collect();
         let packet = mixed.into_packet(0);
         assert_eq!(bytes(&packet), b"ab");

@@ -1,28 +1,31 @@
-//! A set of metadata values that is written to many packets, each with one operation.
+//! Metadata values that are prepared once and then written to many packets, with two 8-byte operations per
+//! packet.
 
 use std::ptr;
 
 use crate::slot::{Base, NO_OFFSET, Packet, PacketKind, SLOT_STRIDE, Values};
 
-/// Values for packet metadata, which [`Packet::mark`] writes: the offsets of headers, the link type, the
-/// input, and the packet type. Any part of them can be set.
+/// Values for the metadata of packets, which [`Packet::mark`] writes: the offsets of headers, the link
+/// type, the input number and the packet type. Fields that are not set here keep their value in the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marks {
-    /// For each half of the values: the bits that stay, the bits that are written, and the fields to which
-    /// the packet's own start is added.
+    /// A mask for each half of [`Values`]: the bits of the packet's metadata that are kept. `put` has the
+    /// bits that are written instead. `starts` has a 1 in the lowest bit of each offset field to which the
+    /// start of the packet's data is added.
     keep: [u64; 2],
     put: [u64; 2],
     starts: [u64; 2],
 }
 
-/// Changes nothing.
+/// Makes marks that change no field.
 impl Default for Marks {
     fn default() -> Marks {
         Marks { keep: [u64::MAX; 2], put: [0; 2], starts: [0; 2] }
     }
 }
 
-/// The offsets of the two halves: `start` to `mac`, `network` to `kind`.
+/// The offsets in [`Values`] of the two halves of 8 bytes that marks can change: the fields `start` to
+/// `mac`, and the fields `network` to `kind`.
 const HALVES: [usize; 2] = [std::mem::offset_of!(Values, start), std::mem::offset_of!(Values, network)];
 
 const _: () = assert!(2 * SLOT_STRIDE < NO_OFFSET as usize);
@@ -34,7 +37,8 @@ const _: () = assert!(
 );
 
 impl Marks {
-    /// Sets the bytes at an offset of the values. `is_place` is true if the packet's start is added.
+    /// Sets the field at byte offset `place` of [`Values`] to `bytes`. If `is_place`, the field is the
+    /// offset of a header, and the start of each packet's data is added to it.
     fn with<const N: usize>(mut self, place: usize, bytes: [u8; N], is_place: bool) -> Marks {
         let half = usize::from(place >= HALVES[1]);
         for (at, byte) in (place - HALVES[half]..).zip(bytes) {
@@ -52,9 +56,9 @@ impl Marks {
         self
     }
 
-    /// Sets the offset of a header from the first byte of the data; it must lie inside the first slot of
-    /// all packets. `None` unsets it, and so does an offset longer than a slot. `Base::Data` is fixed and
-    /// ignored.
+    /// Sets the offset of a header, in bytes from the first byte of the packet's data. The header must
+    /// start inside the first slot of every packet that is marked. `None`, or an offset greater than
+    /// [`SLOT_STRIDE`], unsets the header offset. `Base::Data` is ignored, because its offset is always 0.
     #[must_use]
     pub fn header(self, base: Base, place: Option<u16>) -> Marks {
         let place = place.filter(|place| usize::from(*place) <= SLOT_STRIDE);
@@ -67,19 +71,19 @@ impl Marks {
         self.with(field, place.unwrap_or(NO_OFFSET).to_ne_bytes(), place.is_some())
     }
 
-    /// Sets the link type number of pcap for the header with which packets start.
+    /// Sets the pcap link type number of the header with which packets start.
     #[must_use]
     pub fn link(self, link: u16) -> Marks {
         self.with(std::mem::offset_of!(Values, link), link.to_ne_bytes(), false)
     }
 
-    /// Sets the number of the device or input that the packets came from.
+    /// Sets the number of the device or input that packets came from.
     #[must_use]
     pub fn port(self, port: u8) -> Marks {
         self.with(std::mem::offset_of!(Values, port), [port], false)
     }
 
-    /// Sets the packet type annotation.
+    /// Sets Click's packet type annotation.
     #[must_use]
     pub fn kind(self, kind: PacketKind) -> Marks {
         self.with(std::mem::offset_of!(Values, kind), [kind as u8], false)
@@ -87,7 +91,7 @@ impl Marks {
 }
 
 impl Packet {
-    /// Writes the values to the packet.
+    /// Writes the values to the metadata of this packet.
     #[inline]
     pub fn mark(&mut self, marks: &Marks) {
         let values = &mut self.meta_mut().values;
@@ -136,7 +140,7 @@ mod tests {
             let [at_once, one_by_one] = &mut packets;
             for (base, place) in [Base::Mac, Base::Network, Base::Transport].into_iter().zip(headers) {
                 let Some(place) = place else { continue };
-                // Earlier values have no effect.
+                // The offset 1 has no effect, because the same field is set again.
                 marks = marks.header(base, Some(1)).header(base, place);
                 one_by_one.set_offset(base, place.map(|place| place as isize));
             }

@@ -1,5 +1,7 @@
-//! The three arrays of a pool (metadata, slots, annotations) and the stack of slots that other threads
-//! return. Everything `unsafe` about addresses is here; the rest of the crate works with indices.
+//! The memory of a pool: three arrays (metadata, slots, annotations), and the stack of slots that other
+//! threads return.
+//!
+//! Pointer arithmetic is confined to this file; the rest of the crate works with indices of slots.
 
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -8,12 +10,13 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::annotations::Annotations;
 use crate::slot::{Meta, NO_SLOT, SLOT_STRIDE};
 
-/// A zeroed, cache-line aligned region of memory, which never moves. It is reserved, but its pages are not
-/// accessed.
+/// A zeroed, cache-line aligned mapping, which never moves. It is only reserved: the kernel provides a page
+/// when the page is accessed first.
 struct Region {
     #[cfg(not(miri))]
     map: memmap2::MmapMut,
-    /// A `Vec` and not a `Box`, because moving a `Box` asserts that nothing else has an address within it.
+    /// A vector in place of the mapping. It is not a `Box`: moving a `Box` asserts that no other pointer
+    /// leads into it.
     #[cfg(miri)]
     map: Vec<Annotations>,
 }
@@ -22,12 +25,12 @@ impl Region {
     #[cfg(not(miri))]
     fn reserve(bytes: usize) -> std::io::Result<Self> {
         let map = memmap2::MmapOptions::new().len(bytes).no_reserve_swap().map_anon()?;
-        // Huge pages are used if the kernel provides them; everything works without them too.
+        // The kernel may refuse huge pages; ordinary pages work, too.
         let _ = map.advise(memmap2::Advice::HugePage);
         Ok(Region { map })
     }
 
-    /// Miri has no reserved mappings, so a small zeroed vector on the heap is used in their place.
+    /// Stands in for the mapping under Miri, which does not support mappings: a zeroed vector on the heap.
     #[cfg(miri)]
     fn reserve(bytes: usize) -> std::io::Result<Self> {
         Ok(Region { map: vec![Annotations::CLEAR; bytes.div_ceil(64)] })
@@ -38,7 +41,7 @@ impl Region {
     }
 }
 
-/// The addresses of metadata, slots and annotations.
+/// The start addresses of the three arrays, and the number of slots for which they were reserved.
 #[derive(Clone, Copy)]
 pub(crate) struct Slots {
     metas: NonNull<Meta>,
@@ -48,7 +51,7 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// Returns the metadata of slot `index`.
+    /// Returns the address of the metadata of slot `index`.
     #[inline]
     pub(crate) fn meta(self, index: u32) -> *mut Meta {
         debug_assert!(index < self.limit);
@@ -56,7 +59,7 @@ impl Slots {
         unsafe { self.metas.add(index as usize).as_ptr() }
     }
 
-    /// Returns the first byte of slot `index`.
+    /// Returns the address of the first byte of slot `index`.
     #[inline]
     pub(crate) fn slot(self, index: u32) -> NonNull<u8> {
         debug_assert!(index < self.limit);
@@ -64,7 +67,7 @@ impl Slots {
         unsafe { self.slots.add(index as usize * SLOT_STRIDE) }
     }
 
-    /// Returns the annotations of slot `index`.
+    /// Returns the address of the annotations of slot `index`.
     #[inline]
     pub(crate) fn annotations(self, index: u32) -> *mut Annotations {
         debug_assert!(index < self.limit);
@@ -73,22 +76,26 @@ impl Slots {
     }
 }
 
-/// The shared part of a pool, to which its packets point. It stays at one address until the last packet has
-/// been returned.
+/// The part of a pool that threads share, to which its packets point. It never moves, and is not freed
+/// while a packet, a pool or a [`Recipient`](crate::Recipient) refers to it.
 pub(crate) struct Home {
     slots: Slots,
-    /// The index of this pool in [`HOMES`]; 0 if it has none.
+    /// The index of this pool in [`HOMES`]; 0 if all entries were in use, so that its slots cannot be
+    /// linked with slots of other pools.
     pub(crate) number: u16,
-    /// The head of the list (linked by `next_free`) of slots that were returned without access to the pool.
+    /// The index of the first slot in the list of slots that other threads have returned, linked by
+    /// `next_free`; `NO_SLOT` if the list is empty.
     returned: AtomicU32,
-    /// The number of packets whose handle was dropped, without being sent, dropped with a reason or held.
+    /// The number of packets whose handle was dropped by mistake: the packet was neither sent, nor dropped
+    /// with a reason, nor held.
     pub(crate) leaked: AtomicU64,
     _regions: [Region; 3],
 }
 
-/// The largest number of pools whose slots can be joined with slots of other pools. Index 0 stays empty.
+/// The size of [`HOMES`]. Index 0 stays empty, so that 4095 pools at a time can have a number.
 const MOST_HOMES: usize = 4096;
-/// The addresses of pools, so that a list of slots can continue in another pool.
+/// The addresses of pools by their number, so that the metadata of a slot can refer to a slot of another
+/// pool.
 static HOMES: [AtomicPtr<Home>; MOST_HOMES] = [const { AtomicPtr::new(ptr::null_mut()) }; MOST_HOMES];
 
 // SAFETY: the raw pointers point into the regions that `Home` owns. Each slot, with its metadata and its
@@ -119,61 +126,62 @@ impl Home {
             let taken = place.compare_exchange(ptr::null_mut(), own, Ordering::Release, Ordering::Relaxed);
             taken.is_ok()
         };
-        // No other thread reads this entry before a slot of this pool is in use.
+        // No other thread has a reference to this pool yet, so that writing its number is safe.
         if let Some(home) = Arc::get_mut(&mut home) {
             home.number = (1..MOST_HOMES).find(|&number| is_ours(&HOMES[number])).unwrap_or(0) as u16;
         }
         Ok(home)
     }
 
-    /// Returns the metadata of slot `index` of the pool with this number.
+    /// Returns the address of the metadata of slot `index` of the pool with a number.
     ///
     /// # Safety
+    ///
     /// The caller owns the slot, or a list that contains it, so that the pool's memory exists.
     pub(crate) unsafe fn meta_of(number: u16, index: u32) -> *mut Meta {
         let home = HOMES[usize::from(number)].load(Ordering::Acquire);
-        // SAFETY: a pool with slots in use keeps its entry and its memory until they are returned.
+        // SAFETY: a pool with slots in use keeps its entry and its memory until the slots are returned.
         unsafe { &*home }.meta(index)
     }
 
-    /// Returns the metadata of slot `index`.
+    /// Returns the address of the metadata of slot `index`.
     pub(crate) fn meta(&self, index: u32) -> *mut Meta {
         self.slots.meta(index)
     }
 
-    /// Returns the first byte of slot `index`.
+    /// Returns the address of the first byte of slot `index`.
     pub(crate) fn slot(&self, index: u32) -> NonNull<u8> {
         self.slots.slot(index)
     }
 
-    /// Returns the addresses of all slots, for loops over many slots.
+    /// Returns the start addresses of the arrays, for loops over many slots.
     pub(crate) fn slots(&self) -> Slots {
         self.slots
     }
 
-    /// Returns the annotations of slot `index`.
+    /// Returns the address of the annotations of slot `index`.
     pub(crate) fn annotations(&self, index: u32) -> *mut Annotations {
         self.slots.annotations(index)
     }
 
-    /// Returns the number of slots that the reserved address space can hold.
+    /// Returns the number of slots for which address space is reserved.
     pub(crate) fn limit(&self) -> u32 {
         self.slots.limit
     }
 
-    /// Returns the start and length in bytes of the slots' area, for registering it with a device.
+    /// Returns the start and the length in bytes of the array of slots, for registering it with a device.
     pub(crate) fn slot_area(&self) -> (*mut u8, usize) {
         (self.slots.slots.as_ptr(), self.limit() as usize * SLOT_STRIDE)
     }
 
-    /// Returns a list of slots, already linked by `next_free` from `first` to `last`, to the pool, from any
-    /// thread.
+    /// Returns slots to the pool, from any thread. The slots are already linked by `next_free`, from
+    /// `first` to `last`.
     pub(crate) fn give_back(&self, first: u32, last: u32) {
         let mut head = self.returned.load(Ordering::Relaxed);
         loop {
             // SAFETY: the caller owns the slots of the list, and may write their `next_free`.
             unsafe { (*self.meta(last)).next_free = head };
-            // Release: writes into the slots happen before their next use.
+            // Release: writes into the returned slots happen before their pool takes them for new packets.
             match self.returned.compare_exchange_weak(head, first, Ordering::Release, Ordering::Relaxed) {
                 Ok(_) => return,
                 Err(now) => head = now,
@@ -181,7 +189,8 @@ impl Home {
         }
     }
 
-    /// Takes the whole list of returned slots; `NO_SLOT` if it is empty.
+    /// Empties the list of returned slots, and returns the index of its first slot; `NO_SLOT` if there is
+    /// none.
     pub(crate) fn take_returned(&self) -> u32 {
         if self.returned.load(Ordering::Relaxed) == NO_SLOT {
             return NO_SLOT;

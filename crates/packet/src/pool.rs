@@ -1,4 +1,5 @@
-//! Pools of slots: one per worker, without locks or atomic operations on the owner's path.
+//! Pools of slots. Each worker has one. Its owner allocates and frees slots without locks or atomic
+//! operations; other threads return slots by an atomic list.
 
 use std::fmt;
 use std::mem::ManuallyDrop;
@@ -12,27 +13,27 @@ use crate::list::{Returning, give_back_list};
 use crate::memory::Home;
 use crate::slot::{MAX_PACKET, Meta, NO_SLOT, Packet, SLOT_CAPACITY, SLOT_STRIDE, Standing, Values, owner};
 
-/// The number of slots taken into use at a time: 64 MiB of packet data.
+/// The number of slots by which a pool grows: 64 MiB of slots.
 pub(crate) const STEP: u32 = if cfg!(miri) { 64 } else { (64 << 20) / SLOT_STRIDE as u32 };
 
-/// The number of slots of the largest packet.
+/// The number of slots that the largest packet ([`MAX_PACKET`] bytes) can need.
 const LARGEST: usize = MAX_PACKET.div_ceil(SLOT_CAPACITY) + 1;
 
-/// The error of making a pool.
+/// An error of [`Pool::new`].
 #[derive(Debug)]
 pub enum PoolError {
-    /// The memory is smaller than one step of growth.
+    /// The requested memory is smaller than one step of growth (64 MiB).
     TooSmall {
-        /// The requested bytes.
+        /// The number of bytes requested.
         asked: usize,
-        /// The smallest number of bytes that works.
+        /// The smallest number of bytes that a pool can have.
         least: usize,
     },
-    /// The system refused the address space.
+    /// The operating system refused to reserve the address space.
     Refused {
-        /// The requested bytes.
+        /// The number of bytes requested.
         asked: usize,
-        /// The system's reason.
+        /// The error of the operating system.
         source: std::io::Error,
     },
 }
@@ -52,35 +53,39 @@ impl fmt::Display for PoolError {
 
 impl std::error::Error for PoolError {}
 
-/// The fill level of a pool.
+/// The fill level of a pool, in slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PoolStats {
-    /// The largest number of slots that can be in use.
+    /// The largest number of slots that the pool can have, for which address space is reserved.
     pub limit: usize,
-    /// The number of slots taken into use so far.
+    /// The number of slots taken into use so far, in use or free.
     pub grown: usize,
-    /// The number of slots that packets, stores and lists of returned slots have now.
+    /// The number of slots that are not in the free list: slots of packets, stores and devices, and
+    /// returned slots that the owner has not collected yet.
     pub in_use: usize,
-    /// The number of packets whose handle was dropped without a fate for the packet.
+    /// The number of packets whose handle was dropped by mistake: the packet was neither sent, nor dropped
+    /// with a reason, nor held.
     pub leaked: u64,
 }
 
-/// A worker's supply of slots. Only the pool's owner allocates from it; packets may be returned from any
-/// thread.
+/// A worker's supply of packet slots. Only the owner allocates from it; packets may be returned from any
+/// thread. A pool can be dropped before its packets: their memory then stays allocated.
 pub struct Pool {
     pub(crate) home: ManuallyDrop<Arc<Home>>,
-    /// The free slots, with the slot that was used last on top: its lines are likely still in the cache.
+    /// The indices of free slots. The slot that was freed last is on top and is used first, because its
+    /// cache lines are most likely still in the cache.
     pub(crate) free: Vec<u32>,
     pub(crate) grown: u32,
     annotations: bool,
-    /// The marks of devices that are in use, as bits.
+    /// The owner marks of the devices that are attached, as bits.
     pub(crate) devices: [u128; 2],
-    /// The index in `free` at which a slot for a device was last searched.
+    /// The index in `free` at which the last search for a slot in the device area ended.
     pub(crate) looked: usize,
 }
 
 impl Pool {
-    /// Reserves address space for `memory` bytes of packet data. No memory is accessed before it is needed.
+    /// Reserves address space for slots of `memory` bytes in total, and takes the first step of 64 MiB into
+    /// use. Pages are not accessed before they are needed.
     pub fn new(memory: usize) -> Result<Pool, PoolError> {
         let least = STEP as usize * SLOT_STRIDE;
         if memory < least {
@@ -100,13 +105,13 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Sets whether annotations are used. If not, the annotations of new packets are not cleared, which
-    /// saves an access to a cache line. The default is true; debug builds always clear them.
+    /// Sets whether elements use annotations; true by default. If not, the annotations of new packets are
+    /// not cleared, which saves an access to a cache line per packet. Debug builds always clear them.
     pub fn use_annotations(&mut self, used: bool) {
         self.annotations = used;
     }
 
-    /// True if new packets have cleared annotations.
+    /// True if elements use annotations, so that the annotations of new packets are cleared.
     pub fn uses_annotations(&self) -> bool {
         self.annotations
     }
@@ -122,21 +127,21 @@ impl Pool {
     }
 
     /// True if fewer than an eighth of all slots are free. Elements that hold packets should then hold no
-    /// more.
+    /// more packets, so that other packets still find slots.
     #[inline]
     pub fn is_scarce(&self) -> bool {
         let (limit, used) = (self.home.limit() as usize, self.grown as usize - self.free.len());
         limit - used.min(limit) < limit / 8
     }
 
-    /// Returns the start and length in bytes of the area of slots, which are [`SLOT_STRIDE`] apart, to
-    /// register the area with a device (AF_XDP's UMEM, DPDK's external memory).
+    /// Returns the start and the length in bytes of the array of all slots, which are [`SLOT_STRIDE`] bytes
+    /// apart. The array can be registered with a device (AF_XDP's UMEM, DPDK's external memory).
     pub fn slot_area(&self) -> (*mut u8, usize) {
         self.home.slot_area()
     }
 
-    /// Makes a packet without bytes, [`HEADROOM`](crate::HEADROOM) bytes from the start of its slot.
-    /// Returns `None` if the pool is empty.
+    /// Makes an empty packet whose data starts [`HEADROOM`](crate::HEADROOM) bytes after the start of its
+    /// slot. Returns `None` if the pool is empty: all slots up to the limit are in use.
     #[inline]
     pub fn allocate(&mut self) -> Option<Packet> {
         let index = match self.free.pop() {
@@ -146,13 +151,14 @@ impl Pool {
         Some(self.fresh(index))
     }
 
-    /// Makes an empty packet in a slot that has no other owner.
+    /// Makes an empty packet in slot `index`, which the caller has taken from the free list.
     #[inline]
     pub(crate) fn fresh(&mut self, index: u32) -> Packet {
         fresh(&self.home, index, self.annotations)
     }
 
-    /// True if a packet of the largest size can be allocated now.
+    /// True if there are enough free slots for a packet of [`MAX_PACKET`] bytes. The call may collect
+    /// returned slots and let the pool grow.
     pub fn has_room(&mut self) -> bool {
         if self.free.len() < LARGEST
             && let Some(index) = self.refill()
@@ -162,8 +168,9 @@ impl Pool {
         self.free.len() >= LARGEST
     }
 
-    /// Takes in slots that other threads have returned. This happens automatically when no other slot is
-    /// free; until then the caches lose these slots.
+    /// Moves the slots that other threads have returned to the free list. The owner need not call it: the
+    /// pool does so when its free list is empty. Calling it earlier gets the slots while they are still in
+    /// the cache.
     pub fn collect(&mut self) {
         let mut index = self.home.take_returned();
         while index != NO_SLOT {
@@ -173,7 +180,8 @@ impl Pool {
         }
     }
 
-    /// Returns a free slot: a returned slot, or a slot of memory not used yet.
+    /// Collects returned slots, lets the pool grow if there are too few for a large packet, and takes one
+    /// slot from the free list. Returns `None` if no slot is free.
     #[cold]
     pub(crate) fn refill(&mut self) -> Option<u32> {
         self.collect();
@@ -187,7 +195,7 @@ impl Pool {
     fn grow(&mut self) {
         let end = self.grown.saturating_add(STEP).min(self.home.limit());
         self.free.reserve_exact(end as usize - self.free.len().min(end as usize));
-        // In reverse order, so that packets are allocated in the order of their addresses.
+        // In reverse order, so that slots are popped in the order of their addresses.
         for index in (self.grown..end).rev() {
             let meta = Meta::new(self.home.slot(index), &raw const **self.home, index);
             // SAFETY: the place lies in the reserved region and has not been used before.
@@ -197,8 +205,8 @@ impl Pool {
         self.grown = end;
     }
 
-    /// Makes a packet with these bytes, as a list of slots if necessary. Returns `None` if the pool is
-    /// empty or there are more than [`MAX_PACKET`] bytes.
+    /// Makes a packet with a copy of these bytes, in several slots if one is too small. Returns `None` if
+    /// the pool is empty or there are more than [`MAX_PACKET`] bytes.
     pub fn packet(&mut self, bytes: &[u8]) -> Option<Packet> {
         let mut packet = self.allocate()?;
         if bytes.len() <= SLOT_CAPACITY {
@@ -211,15 +219,17 @@ impl Pool {
         self.append(packet, bytes)
     }
 
-    /// Adds bytes at the end of a packet, in further slots if the last slot is full. Returns `None`, and
-    /// frees the packet, if the pool is empty or the packet would exceed [`MAX_PACKET`].
+    /// Adds a copy of these bytes at the end of a packet, in further slots if its last slot is full. If the
+    /// packet belongs to another pool or is on loan from a store, it is replaced by a copy in this pool.
+    /// Returns `None`, and frees the packet, if the pool is empty or the packet would exceed
+    /// [`MAX_PACKET`].
     #[cold]
     pub fn append(&mut self, mut packet: Packet, mut bytes: &[u8]) -> Option<Packet> {
         if packet.len() + bytes.len() > MAX_PACKET {
             self.free(packet);
             return None;
         }
-        // Slots of another pool, or on loan from a store, cannot be followed by slots of this pool.
+        // A slot of another pool may have no number to link to, and a slot on loan must stay a single slot.
         if !self.owns(&packet) || packet.meta().owner.load(Ordering::Relaxed) != owner::POOL {
             let copy = self.copy(&packet);
             self.free(packet);
@@ -247,7 +257,8 @@ impl Pool {
                     self.free(packet);
                     return None;
                 };
-                // This fails only if the two slots belong to different pools of which one has no number.
+                // Later slots of the packet may belong to another pool; linking fails if one of the two
+                // pools has no number.
                 if !last.go_on(more.meta()) {
                     self.free(more);
                     self.free(packet);
@@ -260,15 +271,17 @@ impl Pool {
         Some(packet)
     }
 
-    /// Makes a packet with the same bytes, metadata and annotations, in its own slots. The data keeps its
-    /// distance from the slot's start, and stripped headers within the headroom are copied too.
+    /// Makes a packet with the same bytes, metadata and annotations in slots of this pool. The data starts
+    /// at the same offset in the new slot, and stripped bytes before the data are copied, too. Returns
+    /// `None` if the pool is empty; the original packet is unchanged in any case.
     pub fn copy(&mut self, packet: &Packet) -> Option<Packet> {
         if packet.is_large() {
             return self.copy_large(packet);
         }
         let mut copy = self.allocate()?;
         let from = packet.meta();
-        // Stripped headers may be added to the packet again, so they are copied too.
+        // Stripped headers can become part of the packet again ([`Packet::unstrip`]), so they are copied,
+        // too.
         let first = from.values.own as usize;
         let end = from.values.start as usize + from.values.head as usize;
         // SAFETY: both ranges lie inside their slots, which differ and are owned by the two handles.
@@ -308,13 +321,14 @@ impl Pool {
         Some(copy)
     }
 
-    /// True if the slots of a packet belong to this pool.
+    /// True if the packet's first slot belongs to this pool.
     #[inline]
     pub(crate) fn owns(&self, packet: &Packet) -> bool {
         std::ptr::eq(packet.home(), &raw const **self.home)
     }
 
-    /// Takes back the slots of a packet.
+    /// Frees the slots of a packet whose fate has been decided (sent, dropped with a reason). Slots of
+    /// another pool or of a store return there.
     #[inline]
     pub fn free(&mut self, packet: Packet) {
         let meta = packet.meta();
@@ -322,7 +336,7 @@ impl Pool {
             return self.free_large(packet);
         }
         if meta.owner.load(Ordering::Relaxed) != owner::POOL {
-            // Release: all accesses to the packet happen before the store lends it again.
+            // Release: all accesses to the packet happen before its store lends the slot again.
             meta.owner.store(owner::STORE_HOME, Ordering::Release);
         } else if self.owns(&packet) {
             self.free.push(meta.values.index);
@@ -332,7 +346,7 @@ impl Pool {
         std::mem::forget(packet);
     }
 
-    /// Takes back the slots of a packet of several slots, which may have several owners.
+    /// Frees the slots of a large packet, which may belong to several pools and stores.
     #[cold]
     fn free_large(&mut self, packet: Packet) {
         let first = ManuallyDrop::new(packet).0;
@@ -340,8 +354,8 @@ impl Pool {
         unsafe { give_back_list(Some(first), Some((&raw const **self.home, &mut self.free))) };
     }
 
-    /// Takes back the slots of all packets of a batch, and leaves the batch empty. Slots of another pool
-    /// are returned together.
+    /// Frees all packets of a batch, and leaves the batch empty. Slots of another pool are returned
+    /// together, in one atomic operation.
     #[inline]
     pub fn free_all(&mut self, batch: &mut Batch) {
         let mut returning = Returning::new();
@@ -358,7 +372,8 @@ impl Pool {
     }
 }
 
-/// Makes an empty packet in a slot that has no other owner; `clears` is true if its annotations are used.
+/// Makes an empty packet in slot `index`, which the caller has to own. The annotations are cleared if
+/// `clears` is true, and always in debug builds.
 #[inline]
 pub(crate) fn fresh(home: &Home, index: u32, clears: bool) -> Packet {
     // SAFETY: the caller has the slot, and its metadata was initialised by `grow`. The handle keeps the
@@ -377,7 +392,8 @@ pub(crate) fn fresh(home: &Home, index: u32, clears: bool) -> Packet {
 }
 
 impl Meta {
-    /// Copies everything that describes the packet and not the slot.
+    /// Copies all metadata that describes the packet, and keeps the fields that describe the slot (its
+    /// index, base and owner).
     #[inline]
     pub(crate) fn copy_values(&mut self, from: &Meta) {
         self.values = Values { index: self.values.index, ..from.values };
@@ -393,8 +409,8 @@ impl Drop for Pool {
             // SAFETY: every slot has been returned, so no packet points to it any more; dropped once, here.
             unsafe { ManuallyDrop::drop(&mut self.home) };
         }
-        // Otherwise packets are still in use, and their memory must outlive them: it is not returned to the
-        // system.
+        // Otherwise slots are still in use. The pool's memory must outlive them, so it is never returned to
+        // the system.
     }
 }
 
@@ -409,7 +425,7 @@ mod tests {
     use super::*;
     use crate::slot::{Base, HEADROOM};
 
-    /// Room for one step and ten more slots.
+    /// A pool with one step of 64 MiB and ten more slots.
     fn pool() -> Pool {
         Pool::new((STEP as usize + 10) * SLOT_STRIDE).unwrap()
     }
@@ -453,8 +469,8 @@ mod tests {
         let mut middle = [0; 100];
         assert_eq!(copy.read_at(2_100, &mut middle), 100);
         assert_eq!(middle[..], bytes[2_100..2_200]);
-        // The range crosses the border between two slots and the end of the packet; other bytes stay
-        // unchanged.
+        // The first range crosses the border between two slots, the second the end of the packet. Bytes
+        // outside of the ranges must not change.
         let mut changed = bytes.clone();
         changed[2_000..2_300].fill(9);
         changed[19_990..].fill(8);
@@ -520,7 +536,7 @@ mod tests {
         let some: Vec<_> = (0..50).map(|_| pool.packet(&[7; 50]).unwrap()).collect();
         std::thread::spawn(move || {
             packets.into_iter().for_each(|p| other.free(p));
-            // Packets of the other pool, and one packet of this pool.
+            // Packets of another pool, with one packet of this pool among them.
             let mut batch = Batch::new();
             let own = other.packet(b"own").unwrap();
             for packet in some.into_iter().chain([own]) {

@@ -1,5 +1,5 @@
-//! Reasons for which packets are dropped. There is one list for the whole product, so that reports of
-//! different elements agree.
+//! Reasons for which packets are dropped. All elements and the engine share one list, so that their reports
+//! can be compared and added.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ macro_rules! reasons {
             /// All reasons, in the order of their declaration.
             pub const ALL: &[DropReason] = &[$(DropReason::$name,)*];
 
-            /// The name in reports and JSON.
+            /// Returns the name of the reason in reports and JSON.
             pub const fn as_str(self) -> &'static str {
                 match self { $(DropReason::$name => $text,)* }
             }
@@ -23,108 +23,115 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// The packet reached an element whose purpose is to end packets (Discard, Idle).
+    /// The packet reached an element whose purpose is to end packets (Discard, Idle, TimedSink).
     Discard = "discard",
-    /// No rule or pattern of a classifier matched.
+    /// No rule or pattern of a classifier matched the packet.
     NoMatch = "no match",
-    /// A rule of a filter denied the packet.
+    /// A rule or setting of a filter or switch denied the packet.
     Denied = "denied",
-    /// The element chose an output that does not exist.
+    /// The element chose an output that does not exist or is not connected.
     NoOutput = "no output",
-    /// A routing table has no route for the address.
+    /// A routing table has no route for the packet's destination address.
     NoRoute = "no route",
-    /// A queue was full.
+    /// A queue had its largest allowed number of packets.
     QueueFull = "queue full",
-    /// The worker that the packet belongs to was too busy to take it.
+    /// The worker that owns the packet's flow was too busy: the ring to this worker was full.
     WorkerBusy = "worker busy",
-    /// A queue was emptied or shortened by a handler.
+    /// A handler emptied or shortened a queue, or removed the state for which an element held the packet.
     Reset = "reset",
     /// The pool had no free slot for a copy or a new packet.
     NoBuffer = "no buffer",
-    /// The IP time to live reached zero.
+    /// The IP time to live or hop limit does not allow another hop.
     TtlExpired = "TTL expired",
-    /// The packet is shorter than the header that the element works on.
+    /// The packet ends before the end of the header that the element needs.
     TooShort = "too short",
-    /// The packet is longer than a packet may be.
+    /// The packet is longer than allowed: than a packet can be, or than an MTU if it must not be
+    /// fragmented.
     TooLong = "too long",
-    /// The IP header is not valid (version, header length, total length).
+    /// The IP header is not valid: wrong version, header length or total length.
     BadIpHeader = "bad IP header",
-    /// The IP header checksum is wrong.
+    /// The checksum of the IP header is wrong.
     BadIpChecksum = "bad IP checksum",
-    /// The IP source address is on the list of bad addresses.
+    /// The IP source address is on the element's list of bad addresses.
     BadSource = "bad source address",
-    /// A network header other than IPv4 is not valid (ARP).
+    /// A network header other than IPv4, such as ARP, is not valid.
     BadNetworkHeader = "bad network header",
-    /// A transport header is not valid.
+    /// The transport header is not valid.
     BadTransportHeader = "bad transport header",
-    /// The packet was answered by a reply, or it was the reply that an element was waiting for.
+    /// The element answered the packet with a reply, or the packet was the reply for which the element was
+    /// waiting.
     Answered = "answered",
-    /// A frame's checksum is wrong.
+    /// The frame check sequence (CRC-32) of a frame is wrong.
     BadCrc = "bad CRC",
-    /// The headers or options of the packet do not allow the operation of the element.
+    /// The headers or options of the packet do not allow the operation of the element, for example because
+    /// the packet has the wrong protocol.
     Unsuitable = "unsuitable packet",
-    /// A transport checksum is wrong.
+    /// The checksum of the transport protocol is wrong.
     BadTransportChecksum = "bad transport checksum",
-    /// A header annotation that the element needs is not set.
+    /// The packet has no network or transport header annotation, which the element needs.
     NoHeader = "no header",
-    /// The headers of a large packet extend beyond its first slot.
+    /// The headers of a large packet extend beyond its first slot, where elements cannot read them.
     HeadersSplit = "headers beyond first slot",
-    /// There is no room before the packet for another header.
+    /// There is too little room before the packet's data for another header.
     NoHeadroom = "no headroom",
-    /// The element was switched off.
+    /// The element was switched off, for example by its argument or handler ACTIVE.
     Inactive = "inactive",
-    /// The packet's time is outside of a chosen range.
+    /// The packet's time is outside of a chosen range, or the packet was held until a timeout.
     OutOfTime = "out of time",
-    /// The packet was chosen at random, or as every n-th packet.
+    /// An element that samples dropped the packet, at random or by counting packets.
     Sampled = "sampled",
-    /// The packet exceeded a configured rate.
+    /// The packet exceeded the rate that the element enforces.
     OverRate = "over rate",
-    /// A queue was about to become too long, or packets waited too long in it.
+    /// An active queue management element dropped the packet, because its queue was about to become too
+    /// long or packets waited too long in it.
     EarlyDrop = "early drop",
-    /// A file or interface did not take the packet.
+    /// Writing the packet to a file, socket or interface failed.
     WriteError = "write error",
-    /// The packets of the file start with a different link header.
+    /// The packet has another link type than the capture to which it was to be written.
     OtherLinkType = "another link type",
-    /// The packet is longer than the interface carries, and cannot be cut into segments.
+    /// The packet is longer than the interface can send, and cannot be cut into segments.
     TooLarge = "too large for the interface",
-    /// A large packet that represents many segments is in a tunnel or of an unknown kind, so that it cannot
-    /// be cut.
+    /// A large packet stands for many segments, but is in a tunnel or of an unknown kind, so that it cannot
+    /// be cut into them.
     UnknownSegments = "segments not understood",
     /// The interface is down or has been removed.
     InterfaceDown = "interface down",
-    /// The interface takes no further packets at the moment.
+    /// The send queue of the interface is full.
     SendQueueFull = "send queue full",
-    /// There is no peer to send to.
+    /// There is no peer, interface or active server to which the packet can be sent.
     NotConnected = "not connected",
-    /// The packet was held when the run was stopped.
+    /// An element still held the packet when the run ended.
     Stop = "stop",
-    /// The router was misconfigured at run time (a loop without end).
+    /// The engine gave up passing the packet on: the graph has a loop without end, for example because it
+    /// was misconfigured at run time.
     Loop = "loop",
-    /// A translator has no mapping for the packet, and must not make one.
+    /// A translator (NAT) has no mapping for the packet, and must not make one for packets of this input.
     NoMapping = "no mapping",
-    /// All ports or addresses that a translator may choose from are in use.
+    /// All ports or addresses from which a translator (NAT) may choose are in use.
     NoFreePort = "no free port",
-    /// A table has the largest allowed number of entries, and none may be evicted.
+    /// A table has its largest allowed number of entries, and none of them may be evicted.
     TableFull = "table full",
-    /// An element held the largest allowed number of bytes, and the packet was evicted in favour of others.
+    /// An element reached the number of bytes that it may hold, and evicted this packet to hold others.
     MemoryLimit = "memory limit",
-    /// The number of fragments, or of packets with missing fragments, has reached a limit.
+    /// The number of fragments of one datagram, or of incomplete datagrams, reached a limit.
     FragmentLimit = "fragment limit",
-    /// Fragments of one packet overlap, or contradict each other about its end.
+    /// Fragments of one datagram overlap, or contradict each other about its end.
     Overlap = "overlapping fragments",
-    /// The packet was merged into another: an ACK into a later ACK, segments into a large segment.
+    /// The packet was merged into another packet: an ACK into a later ACK, or segments into a large
+    /// segment.
     Coalesced = "coalesced",
-    /// A large segment was replaced by the segments that it represented.
+    /// A large packet was replaced by the segments for which it stood.
     Segmented = "segmented",
-    /// A sliced packet came back after its payload had expired.
+    /// The packet is a slice that came back after its parked payload had expired.
     PayloadExpired = "payload expired",
-    /// A sliced packet came back a second time; its payload has left with the first.
+    /// The packet is a slice that came back a second time; its payload was joined to the first.
     PayloadTaken = "payload already joined",
-    /// A packet came from outside with a token that only sliced packets have.
+    /// The packet came from outside, but has a token, which only slices made by this engine have.
     ForeignToken = "token from outside",
-    /// A packet is marked as sliced, but has no token of this engine or only a part of it.
+    /// The packet is marked as a slice, but its token is missing, incomplete or of another engine.
     NoToken = "no token",
-    /// A sliced packet came back inside of another packet in a form that cannot be joined.
+    /// The packet contains a slice inside of another packet (a tunnel), in a form to which the payload
+    /// cannot be joined.
     TokenInside = "token inside of another packet",
 }
 

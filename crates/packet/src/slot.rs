@@ -1,4 +1,5 @@
-//! The packet: metadata layout, the owned handle, and access to its bytes.
+//! The packet: its owned handle, the layout of its metadata, and access to its bytes, offsets and
+//! annotations.
 
 use std::num::NonZeroU64;
 use std::ptr::{self, NonNull};
@@ -10,57 +11,60 @@ use crate::list::{Chunks, give_back_list};
 use crate::memory::Home;
 use crate::time::Timestamp;
 
-/// The number of free bytes before the data of a new packet.
+/// The number of free bytes before the data of a new packet, into which elements can prepend headers.
 pub const HEADROOM: usize = 256;
-/// The distance from one slot to the next in bytes: 37 cache lines. An odd number spreads the first lines
-/// of neighbouring packets over all cache sets; a power of two makes the hot path more than twice as slow.
+/// The distance from one slot to the next, in bytes: 37 cache lines. An odd number of cache lines spreads
+/// the first lines of neighbouring packets over all cache sets; a power of two makes the hot path more than
+/// twice as slow.
 pub const SLOT_STRIDE: usize = 2368;
-/// The number of bytes that a new slot can hold after its headroom; longer packets are lists of slots.
+/// The number of bytes that a slot can hold after its headroom; longer packets are lists of slots.
 pub const SLOT_CAPACITY: usize = SLOT_STRIDE - HEADROOM;
-/// The length of the longest packet: the limit of captures.
+/// The length of the longest packet in bytes: the largest record that captures may contain.
 pub const MAX_PACKET: usize = 262_144;
-/// The value of a header offset that is not set.
+/// The value that a header offset in the metadata has while the offset is not set.
 pub const NO_OFFSET: u16 = u16::MAX;
 
-/// The link type number of Ethernet.
+/// The pcap link type number of Ethernet.
 pub(crate) const ETHERNET: u16 = 1;
 
 pub(crate) const NO_SLOT: u32 = u32::MAX;
 
-/// The marks that say where a slot returns to when its packet ends.
+/// Owner marks: the values of a byte in the metadata of each slot, which says where the slot goes when its
+/// packet ends.
 pub(crate) mod owner {
-    /// The pool.
+    /// The slot belongs to the pool: it is free, or goes there when its packet ends.
     pub(crate) const POOL: u8 = 0;
-    /// A [`Store`](crate::Store), whose packet is on loan.
+    /// The slot belongs to a [`Store`](crate::Store), which has lent the packet; the packet has not ended
+    /// yet.
     pub(crate) const STORE_OUT: u8 = 1;
-    /// A [`Store`](crate::Store), whose packet has been returned.
+    /// The slot belongs to a [`Store`](crate::Store), and the packet is not on loan.
     pub(crate) const STORE_HOME: u8 = 2;
-    /// The first of the devices that use the pool's memory; the marks of the others follow.
+    /// The smallest mark of a device that owns slots itself; the marks up to 255 are for other devices.
     pub(crate) const DEVICE: u8 = 3;
 }
 
-/// The kind of the packet's destination on the link layer (Click's packet type annotation).
+/// The destination or origin of a packet on the link layer (Click's packet type annotation).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum PacketKind {
-    /// To this host, or unknown.
+    /// The packet is for this host, or its destination is unknown.
     #[default]
     Host,
-    /// To all hosts.
+    /// The packet is for all hosts.
     Broadcast,
-    /// To a group.
+    /// The packet is for a multicast group.
     Multicast,
-    /// To another host.
+    /// The packet is for another host.
     OtherHost,
-    /// Sent by this host.
+    /// The packet was sent by this host.
     Outgoing,
-    /// Sent by this host to itself.
+    /// The packet was sent by this host to itself.
     Loopback,
 }
 
 impl PacketKind {
-    /// Returns the kind of an Ethernet frame, as far as its first bytes determine it: frames to a single
-    /// host are taken as frames to this host.
+    /// Returns broadcast or multicast by the destination address of an Ethernet frame. A frame to a single
+    /// host, or shorter than an address, is taken as a frame to this host.
     #[inline]
     pub fn of_frame(frame: &[u8]) -> PacketKind {
         match frame.first_chunk() {
@@ -70,7 +74,7 @@ impl PacketKind {
         }
     }
 
-    /// Returns the kind of a number, in the numbering of Click's annotation; [`Host`](Self::Host) for unknown
+    /// Returns the packet type with this number in Click's annotation; [`Host`](Self::Host) for unknown
     /// numbers.
     pub fn from_number(number: u8) -> PacketKind {
         match number {
@@ -84,34 +88,36 @@ impl PacketKind {
     }
 }
 
-/// The description of a packet of one slot, in half a cache line: a copy of it restores the packet.
+/// The metadata that describes a packet of one slot, in half a cache line. To restore a packet, it is
+/// enough to copy these values back.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Values {
     pub(crate) time: Timestamp,
-    /// The upper half of the packet's flow mark; 0 without a mark.
+    /// The upper half of the packet's flow mark; 0 if the packet has no flow mark.
     pub(crate) flow: u32,
-    /// The number of the slot; never changes.
+    /// The index of the slot in the pool; never changes.
     pub(crate) index: u32,
-    /// The offset of the first byte of data in the slot.
+    /// The offset in the slot of the first byte of the packet's data.
     pub(crate) start: u16,
-    /// The number of bytes of data in this slot.
+    /// The number of bytes of the packet's data that lie in this slot.
     pub(crate) head: u16,
-    /// The offset in the slot of the first byte that has been part of the packet; earlier bytes are
-    /// meaningless.
+    /// The offset in the slot of the first byte that has ever been part of the packet. Bytes from here to
+    /// `start` are stripped bytes; earlier bytes are meaningless.
     pub(crate) own: u16,
-    /// The offsets of headers in the slot, so that stripping does not change them.
+    /// The offset of the link header in the slot, or [`NO_OFFSET`]. This and the following two offsets
+    /// count from the start of the slot, so that stripping bytes from the packet does not change them.
     pub(crate) mac: u16,
     pub(crate) network: u16,
     pub(crate) transport: u16,
-    /// The link type number of pcap: the kind of header with which the packet starts.
+    /// The pcap link type number of the header with which the packet starts.
     pub(crate) link: u16,
     pub(crate) port: u8,
     pub(crate) kind: PacketKind,
 }
 
 impl Values {
-    /// Returns the values of an empty packet in slot `index`.
+    /// Returns the values of a packet without bytes in slot `index`.
     #[inline]
     pub(crate) fn fresh(index: u32) -> Values {
         Values {
@@ -130,7 +136,7 @@ impl Values {
         }
     }
 
-    /// Returns the offset in the slot at which a header starts; [`NO_OFFSET`] if it is not set.
+    /// Returns the offset in the slot at which the header of `base` starts; [`NO_OFFSET`] if it is not set.
     #[inline]
     fn place(&self, base: Base) -> u16 {
         match base {
@@ -142,41 +148,42 @@ impl Values {
     }
 }
 
-/// The known content of a slot's annotations. Code that knows the content need not access their cache line
-/// to restore it.
+/// The known content of a slot's annotations. Code that knows the content need not access the annotations'
+/// cache line, for example to clear annotations that are clear already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Standing {
-    /// [`Annotations::CLEAR`].
+    /// The annotations equal [`Annotations::CLEAR`].
     Clear,
-    /// The annotations with which the packet was stored.
+    /// The annotations equal those with which the packet was inserted into its store.
     Stored,
-    /// Any content.
+    /// The annotations may have been written, so that nothing is known about them.
     Any,
 }
 
-/// Line 0 of a packet's metadata: exactly one cache line. Line 1 is [`Annotations`].
+/// The metadata of one slot, in exactly one cache line. The slot's [`Annotations`] lie in another array.
 #[repr(C, align(64))]
 pub(crate) struct Meta {
-    /// The first byte of the slot; never changes.
+    /// The address of the first byte of the slot; never changes.
     pub(crate) base: NonNull<u8>,
-    /// The shared part of the pool; never changes.
+    /// The shared part of the slot's pool; never changes.
     pub(crate) home: *const Home,
     pub(crate) values: Values,
-    /// The number of bytes of the whole packet.
+    /// The number of bytes of the whole packet that starts at this slot.
     pub(crate) length: u32,
-    /// The next slot of a large packet, or of a chain.
+    /// The index of the next slot of a large packet or of a chain; `NO_SLOT` at the end of the list.
     next: u32,
-    /// The link in the list of returned slots. While the packet is in use, the lower half of its flow mark.
+    /// While the slot is in the list of returned slots: the index of the next slot in that list. While a
+    /// packet is in use: the lower half of its flow mark.
     pub(crate) next_free: u32,
     pub(crate) owner: AtomicU8,
     pub(crate) annotations: Standing,
-    /// The number of the pool to which the next slot belongs.
+    /// The number of the pool to which the next slot of the list belongs.
     next_home: u16,
 }
 
 impl Meta {
-    /// Makes the metadata of an empty packet.
+    /// Makes the metadata of a slot at `base` with an empty packet.
     pub(crate) fn new(base: NonNull<u8>, home: *const Home, index: u32) -> Meta {
         Meta {
             base,
@@ -191,19 +198,20 @@ impl Meta {
         }
     }
 
-    /// True if there is a next slot.
+    /// True if another slot follows in the list.
     #[inline]
     pub(crate) fn goes_on(&self) -> bool {
         self.next != NO_SLOT
     }
 
-    /// Ends the list at this slot.
+    /// Ends the list at this slot, without freeing the slots that followed.
     #[inline]
     pub(crate) fn end(&mut self) {
         self.next = NO_SLOT;
     }
 
-    /// Returns the next slot, which belongs to the owner of this slot.
+    /// Returns the metadata of the next slot of the list, which the owner of this slot owns, too; `None` at
+    /// the end of the list.
     #[inline]
     pub(crate) fn next(&self) -> Option<NonNull<Meta>> {
         if self.next == NO_SLOT {
@@ -218,8 +226,8 @@ impl Meta {
         })
     }
 
-    /// Links this slot to the next. Returns false, and does nothing, if the slots belong to different pools
-    /// of which one has no number.
+    /// Makes `next` the slot that follows this slot in the list. Returns false, and does nothing, if the
+    /// two slots belong to different pools and one of these pools has no number.
     #[inline]
     pub(crate) fn go_on(&mut self, next: &Meta) -> bool {
         // SAFETY: as in `next`.
@@ -235,8 +243,9 @@ impl Meta {
 
 const _: () = assert!(size_of::<Meta>() == 64 && size_of::<Values>() == 32 && SLOT_STRIDE / 64 % 2 == 1);
 
-/// An owned packet. It can be moved between threads but not cloned; copies are explicit
-/// ([`Pool::copy`](crate::Pool::copy)) because they cost memory.
+/// An owned packet. It can be moved between threads but not cloned; a copy must be made with
+/// [`Pool::copy`](crate::Pool::copy), because it takes a slot. A handle that is dropped without
+/// [`Pool::free`](crate::Pool::free) counts as leaked, and debug builds panic.
 #[repr(transparent)]
 pub struct Packet(pub(crate) NonNull<Meta>);
 
@@ -244,16 +253,16 @@ pub struct Packet(pub(crate) NonNull<Meta>);
 // thread.
 unsafe impl Send for Packet {}
 
-/// The base from which an offset counts.
+/// The position in a packet from which an offset counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Base {
-    /// The first byte of the packet in its current state.
+    /// The first byte of the packet's data, as it is now.
     Data,
-    /// The link header annotation.
+    /// The start of the link header, if its annotation is set.
     Mac,
-    /// The network header annotation.
+    /// The start of the network header, if its annotation is set.
     Network,
-    /// The transport header annotation.
+    /// The start of the transport header, if its annotation is set.
     Transport,
 }
 
@@ -277,25 +286,27 @@ impl Packet {
         unsafe { &*(&raw const (*self.0.as_ptr()).home).read() }
     }
 
-    /// Returns the number of bytes of the whole packet.
+    /// Returns the number of bytes of the whole packet, in all its slots.
     #[inline]
     pub fn len(&self) -> usize {
         self.meta().length as usize
     }
 
-    /// True if the packet has no bytes.
+    /// True if the packet has no bytes at all.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.meta().length == 0
     }
 
-    /// True if the packet is a list of slots; [`data`](Self::data) then shows only its first part.
+    /// True if the packet is a list of several slots; [`data`](Self::data) then shows only the bytes in the
+    /// first slot.
     #[inline]
     pub fn is_large(&self) -> bool {
         self.meta().goes_on()
     }
 
-    /// Returns the bytes in the first slot: the whole packet, or at least the headers of a large packet.
+    /// Returns the packet's bytes in its first slot: the whole packet, or the first part of a large packet,
+    /// with at least its headers.
     #[inline]
     pub fn data(&self) -> &[u8] {
         let meta = self.meta();
@@ -309,7 +320,7 @@ impl Packet {
         }
     }
 
-    /// Returns the bytes in the first slot, writable.
+    /// Returns the packet's bytes in its first slot, writable; see [`data`](Self::data).
     #[inline]
     pub fn data_mut(&mut self) -> &mut [u8] {
         let meta = self.meta();
@@ -322,9 +333,11 @@ impl Packet {
         }
     }
 
-    /// Returns `N` bytes of the first slot. Some may lie after the packet's end and are meaningless: it is
-    /// meant for reads of a fixed number of bytes when the needed bytes are known to exist. Returns `None`
-    /// if the slot ends earlier.
+    /// Returns the `N` bytes from offset `place` of the packet's data on, if they lie inside the first
+    /// slot; otherwise `None`.
+    ///
+    /// Bytes after the packet's end are meaningless. The function is meant for reads of a fixed number of
+    /// bytes, if the bytes that matter are known to exist: it checks against the slot's end only.
     #[inline(always)]
     pub fn slot_bytes<const N: usize>(&self, place: usize) -> Option<&[u8; N]> {
         let at = self.slot_place::<N>(place)?;
@@ -332,7 +345,8 @@ impl Packet {
         Some(unsafe { &*self.meta().base.as_ptr().add(at).cast() })
     }
 
-    /// Like [`slot_bytes`](Self::slot_bytes), writable. Bytes after the packet's end must not be changed.
+    /// Returns the bytes that [`slot_bytes`](Self::slot_bytes) returns, writable. Bytes after the packet's
+    /// end must not be changed.
     #[inline(always)]
     pub fn slot_bytes_mut<const N: usize>(&mut self, place: usize) -> Option<&mut [u8; N]> {
         let at = self.slot_place::<N>(place)?;
@@ -340,8 +354,8 @@ impl Packet {
         Some(unsafe { &mut *self.meta().base.as_ptr().add(at).cast() })
     }
 
-    /// Returns `length` bytes of the first slot from the packet's first byte on. Bytes after the packet's
-    /// end are meaningless.
+    /// Returns `length` bytes of the first slot, from the packet's first byte on; `None` if the slot has
+    /// fewer. Bytes after the packet's end are meaningless.
     #[inline]
     pub fn slot_window(&self, length: usize) -> Option<&[u8]> {
         let start = self.meta().values.start as usize;
@@ -350,7 +364,8 @@ impl Packet {
             .then(|| unsafe { slice::from_raw_parts(self.meta().base.as_ptr().add(start), length) })
     }
 
-    /// Like [`slot_window`](Self::slot_window), writable. Bytes after the packet's end must not be changed.
+    /// Returns the bytes that [`slot_window`](Self::slot_window) returns, writable. Bytes after the
+    /// packet's end must not be changed.
     #[inline]
     pub fn slot_window_mut(&mut self, length: usize) -> Option<&mut [u8]> {
         let start = self.meta().values.start as usize;
@@ -359,21 +374,23 @@ impl Packet {
             .then(|| unsafe { slice::from_raw_parts_mut(self.meta().base.as_ptr().add(start), length) })
     }
 
-    /// Returns the offset in the slot at which `N` bytes start, if the slot has them.
+    /// Returns the offset in the slot of the `N` bytes that start at offset `place` of the packet's data;
+    /// `None` if they extend beyond the slot's end.
     #[inline(always)]
     fn slot_place<const N: usize>(&self, place: usize) -> Option<usize> {
         let at = place.checked_add(self.meta().values.start as usize)?;
         (at <= const { SLOT_STRIDE - N }).then_some(at)
     }
 
-    /// Returns the number of bytes of the first slot from the packet's first byte on, including bytes after
-    /// the packet's end.
+    /// Returns the number of bytes from the packet's first byte to the end of its first slot, including
+    /// bytes after the packet's end.
     #[inline]
     pub fn slot_rest(&self) -> usize {
         SLOT_STRIDE - self.meta().values.start as usize
     }
 
-    /// Returns the bytes in the first slot that have been part of the packet, including stripped bytes.
+    /// Returns the stripped bytes and the data after them, in the first slot: all bytes that have ever been
+    /// part of the packet and not been cut off at its end.
     #[inline]
     pub(crate) fn own_bytes(&self) -> &[u8] {
         let meta = self.meta();
@@ -387,7 +404,7 @@ impl Packet {
         }
     }
 
-    /// Like [`own_bytes`](Self::own_bytes), writable.
+    /// Returns the stripped bytes and the data after them, writable; see [`own_bytes`](Self::own_bytes).
     #[inline]
     pub(crate) fn own_bytes_mut(&mut self) -> &mut [u8] {
         let meta = self.meta();
@@ -401,12 +418,13 @@ impl Packet {
         }
     }
 
-    /// Returns all bytes, slot by slot.
+    /// Returns an iterator over the packet's bytes: one slice per slot, in order.
     pub fn chunks(&self) -> Chunks<'_> {
         Chunks::new(self.meta())
     }
 
-    /// Copies bytes from `offset` on into `to`, across slot borders; returns the number of bytes.
+    /// Copies bytes from `offset` in the packet on into `to`, across slot borders. Returns the number of
+    /// bytes copied: fewer than the length of `to` if the packet ends before.
     pub fn read_at(&self, mut offset: usize, to: &mut [u8]) -> usize {
         let mut done = 0;
         for chunk in self.chunks() {
@@ -424,8 +442,8 @@ impl Packet {
         done
     }
 
-    /// Writes bytes from `offset` on, across slot borders; returns the number of bytes that lay inside the
-    /// packet.
+    /// Overwrites bytes from `offset` in the packet on with `from`, across slot borders. Returns the number
+    /// of bytes written: bytes of `from` that would lie beyond the packet's end are ignored.
     pub fn write_at(&mut self, mut offset: usize, from: &[u8]) -> usize {
         let (mut done, mut at) = (0, Some(self.0));
         while let Some(slot) = at.filter(|_| done < from.len()) {
@@ -449,19 +467,22 @@ impl Packet {
         done
     }
 
-    /// Returns the number of free bytes before the data.
+    /// Returns the number of bytes in the first slot before the data, to which the packet can grow at its
+    /// front.
     #[inline]
     pub fn headroom(&self) -> usize {
         self.meta().values.start as usize
     }
 
-    /// Returns the number of free bytes after the data in the first slot; 0 for a large packet.
+    /// Returns the number of bytes after the data in the first slot, to which the packet can grow at its
+    /// end; 0 for a large packet.
     pub fn tailroom(&self) -> usize {
         let meta = self.meta();
         if meta.goes_on() { 0 } else { SLOT_STRIDE - meta.values.start as usize - meta.values.head as usize }
     }
 
-    /// Removes `n` bytes from the front. Returns false, and does nothing, if the first slot has fewer.
+    /// Removes `n` bytes from the front of the packet. Returns false, and does nothing, if the first slot
+    /// has fewer bytes.
     #[inline]
     #[must_use]
     pub fn strip(&mut self, n: usize) -> bool {
@@ -475,8 +496,9 @@ impl Packet {
         true
     }
 
-    /// Adds `n` bytes at the front, with the values that the slot has there. Returns false, and does
-    /// nothing, if there is no room.
+    /// Adds the `n` bytes that lie before the data in the slot to the packet, with their present values.
+    /// Stripped bytes become part of the packet again; bytes before them are meaningless. Returns false,
+    /// and does nothing, if there are fewer than `n` bytes before the data.
     #[inline]
     #[must_use]
     pub fn unstrip(&mut self, n: usize) -> bool {
@@ -491,7 +513,7 @@ impl Packet {
         true
     }
 
-    /// Adds a header before the data. Returns false, and does nothing, if there is no room.
+    /// Adds a header before the data. Returns false, and does nothing, if the headroom is too small.
     #[inline]
     #[must_use]
     pub fn prepend<const N: usize>(&mut self, header: &[u8; N]) -> bool {
@@ -504,15 +526,15 @@ impl Packet {
         true
     }
 
-    /// Returns the number of bytes right before the data that have been part of the packet: the stripped
-    /// bytes.
+    /// Returns the number of stripped bytes: bytes right before the data that have been part of the packet.
     pub fn stripped(&self) -> usize {
         let meta = self.meta();
         meta.values.start.saturating_sub(meta.values.own) as usize
     }
 
-    /// Adds `n` bytes after the data, with the values that the slot has there. Returns false, and does
-    /// nothing, if the first slot has no room or the packet is large.
+    /// Adds the `n` bytes that lie after the data in the slot to the packet, with their present values.
+    /// Returns false, and does nothing, if the first slot has fewer bytes after the data or the packet is
+    /// large.
     #[must_use]
     pub fn extend(&mut self, n: usize) -> bool {
         if n > self.tailroom() {
@@ -524,7 +546,8 @@ impl Packet {
         true
     }
 
-    /// Cuts the packet to `length` bytes if it is longer. Slots that are no longer needed are returned.
+    /// Cuts the packet to its first `length` bytes; does nothing if it is not longer. Slots that are no
+    /// longer needed are returned to their pools.
     #[inline]
     pub fn truncate(&mut self, length: usize) {
         if length < self.len() {
@@ -532,7 +555,7 @@ impl Packet {
         }
     }
 
-    /// Cuts a packet that is longer than `length`.
+    /// Cuts the packet to `length` bytes, which must be less than its length.
     #[cold]
     fn cut(&mut self, length: usize) {
         if self.is_large() {
@@ -564,24 +587,24 @@ impl Packet {
         self.meta_mut().length = length as u32;
     }
 
-    /// Returns the time stamp; zero if there is none.
+    /// Returns the packet's time stamp; zero if it has none.
     #[inline]
     pub fn time(&self) -> Timestamp {
         self.meta().values.time
     }
 
-    /// Sets the time stamp.
+    /// Sets the packet's time stamp; zero means that it has none.
     #[inline]
     pub fn set_time(&mut self, time: Timestamp) {
         self.meta_mut().values.time = time;
     }
 
-    /// Returns the number of the device or input that the packet came from.
+    /// Returns the number of the device or input that the packet came from; 0 by default.
     pub fn port(&self) -> u8 {
         self.meta().values.port
     }
 
-    /// Sets the number of the device or input.
+    /// Sets the number of the device or input that the packet came from.
     pub fn set_port(&mut self, port: u8) {
         self.meta_mut().values.port = port;
     }
@@ -592,23 +615,23 @@ impl Packet {
         self.meta().values.link
     }
 
-    /// Sets the link type number.
+    /// Sets the pcap link type number of the header with which the packet starts.
     pub fn set_link(&mut self, link: u16) {
         self.meta_mut().values.link = link;
     }
 
-    /// Returns Click's packet type annotation.
+    /// Returns Click's packet type annotation: the kind of destination or origin on the link layer.
     pub fn kind(&self) -> PacketKind {
         self.meta().values.kind
     }
 
-    /// Sets the packet type annotation.
+    /// Sets Click's packet type annotation.
     pub fn set_kind(&mut self, kind: PacketKind) {
         self.meta_mut().values.kind = kind;
     }
 
-    /// Returns the flow mark that an element has set after it has found the packet's flow; `None` if no
-    /// element has.
+    /// Returns the flow mark: a number by which elements downstream find the packet's flow without a
+    /// look-up. `None` if no element has set it.
     #[inline]
     pub fn flow_mark(&self) -> Option<NonZeroU64> {
         let meta = self.meta();
@@ -618,7 +641,8 @@ impl Packet {
         }
     }
 
-    /// Sets the flow mark. A mark whose upper half is zero counts as none.
+    /// Sets the flow mark, by which elements downstream find the packet's flow. `None`, or a mark whose
+    /// upper 32 bits are zero, unsets it.
     #[inline]
     pub fn set_flow_mark(&mut self, mark: Option<NonZeroU64>) {
         let mark = mark.map_or(0, NonZeroU64::get);
@@ -626,8 +650,8 @@ impl Packet {
         (meta.values.flow, meta.next_free) = ((mark >> 32) as u32, mark as u32);
     }
 
-    /// Returns the offset of the header of `base` from the first byte of the data; negative if it was
-    /// stripped.
+    /// Returns the offset in bytes of the header of `base` from the first byte of the data; negative if the
+    /// header was stripped. Returns `None` if the header annotation is not set.
     #[inline]
     pub fn offset(&self, base: Base) -> Option<isize> {
         let meta = self.meta();
@@ -640,8 +664,9 @@ impl Packet {
         (offset != NO_OFFSET).then(|| offset as isize - meta.values.start as isize)
     }
 
-    /// Sets the offset of the header of `base` from the first byte of the data; `None` unsets it. Offsets
-    /// outside the first slot unset it too. `Base::Data` is fixed and ignored.
+    /// Sets the offset in bytes of the header of `base` from the first byte of the data; it may be
+    /// negative. `None`, or an offset outside the first slot, unsets it. `Base::Data` is ignored, because
+    /// its offset is always 0.
     #[inline]
     pub fn set_offset(&mut self, base: Base, offset: Option<isize>) {
         let meta = self.meta_mut();
@@ -663,8 +688,9 @@ impl Packet {
         }
     }
 
-    /// Sets the offsets of the network and transport headers from the first byte of the data. The caller
-    /// has just read these headers: both lie in the first slot.
+    /// Sets the offsets in bytes of the network and transport headers from the first byte of the data.
+    /// Unlike [`set_offset`](Self::set_offset), it checks nothing in release builds: both headers must
+    /// start inside the data in the first slot.
     #[inline]
     pub fn set_headers(&mut self, network: usize, transport: usize) {
         let meta = self.meta_mut();
@@ -673,8 +699,8 @@ impl Packet {
         meta.values.transport = meta.values.start.wrapping_add(transport as u16);
     }
 
-    /// Sets the link header to the first byte of the data, and the network header to the offset `length`
-    /// after it.
+    /// Sets the link header annotation to the first byte of the data, and the network header annotation to
+    /// `length` bytes after it. The network header is unset if it would start beyond the slot.
     #[inline]
     pub fn set_link_header(&mut self, length: usize) {
         let meta = self.meta_mut();
@@ -683,8 +709,9 @@ impl Packet {
         meta.values.network = if network <= SLOT_STRIDE { network as u16 } else { NO_OFFSET };
     }
 
-    /// Returns the bytes from the header of `base` to the end of the data in the first slot, even if the
-    /// header was stripped. Returns `None` if the header is not set or lies after the data.
+    /// Returns the bytes from the start of the header of `base` to the end of the data in the first slot.
+    /// Stripped headers are included. Returns `None` if the header annotation is not set or lies after the
+    /// end of the data.
     #[inline]
     pub fn header(&self, base: Base) -> Option<&[u8]> {
         let (start, end) = self.header_range(base)?;
@@ -692,7 +719,7 @@ impl Packet {
         Some(unsafe { slice::from_raw_parts(self.meta().base.as_ptr().add(start), end - start) })
     }
 
-    /// Like [`header`](Self::header), writable.
+    /// Returns the bytes that [`header`](Self::header) returns, writable.
     #[inline]
     pub fn header_mut(&mut self, base: Base) -> Option<&mut [u8]> {
         let (start, end) = self.header_range(base)?;
@@ -700,14 +727,14 @@ impl Packet {
         Some(unsafe { slice::from_raw_parts_mut(self.meta().base.as_ptr().add(start), end - start) })
     }
 
-    /// Returns the first `N` bytes of the header of `base`, writable. A single comparison checks that they
-    /// exist.
+    /// Returns the first `N` bytes of the header of `base`, writable. Returns `None` if the header
+    /// annotation is not set or fewer than `N` bytes follow; one comparison checks both.
     #[inline]
     pub fn header_chunk_mut<const N: usize>(&mut self, base: Base) -> Option<&mut [u8; N]> {
         let meta = self.meta();
         let start = meta.values.place(base);
         let (start, end) = (start as usize, meta.values.start as usize + meta.values.head as usize);
-        // An unset offset is larger than any end.
+        // `NO_OFFSET` is greater than the end of any data, so that an unset header is refused, too.
         if start + N > end {
             return None;
         }
@@ -715,11 +742,12 @@ impl Packet {
         Some(unsafe { meta.base.add(start).cast::<[u8; N]>().as_mut() })
     }
 
-    /// True if the transport header is set to start `length` bytes after the start of the network header.
+    /// True if the transport header annotation is set, and lies `length` bytes after the network header
+    /// annotation.
     #[inline]
     pub fn is_marked_behind(&self, length: usize) -> bool {
         let Values { network, transport, .. } = self.meta().values;
-        // If both are unset, they would be equal for a length of 0.
+        // If both offsets are `NO_OFFSET`, they differ by a `length` of 0.
         network as usize + length == transport as usize && transport != NO_OFFSET
     }
 
@@ -728,19 +756,19 @@ impl Packet {
         let meta = self.meta();
         let start = meta.values.place(base);
         let end = meta.values.start + meta.values.head;
-        // An unset offset is larger than any end.
+        // `NO_OFFSET` is greater than the end of any data, so that an unset header is refused, too.
         (start <= end).then_some((start as usize, end as usize))
     }
 
-    /// Returns Click's annotations. They are cleared for a new packet only in pools whose annotations are
-    /// used ([`Pool::use_annotations`](crate::Pool::use_annotations)).
+    /// Returns Click's annotations of the packet. In a new packet they are all zero only if the pool clears
+    /// them ([`Pool::use_annotations`](crate::Pool::use_annotations)).
     #[inline]
     pub fn annotations(&self) -> &Annotations {
         // SAFETY: the handle owns the annotations of its slot; they are initialised (zeroed) memory.
         unsafe { &*self.home().annotations(self.meta().values.index) }
     }
 
-    /// Returns Click's annotations, writable.
+    /// Returns Click's annotations of the packet, writable.
     #[inline]
     pub fn annotations_mut(&mut self) -> &mut Annotations {
         self.meta_mut().annotations = Standing::Any;
@@ -748,14 +776,15 @@ impl Packet {
         unsafe { &mut *self.home().annotations(self.meta().values.index) }
     }
 
-    /// Asks the processor to load the packet's first data line.
+    /// Asks the processor to load the cache line with the packet's first byte of data.
     #[inline]
     pub fn prefetch(&self) {
         let meta = self.meta();
         prefetch_line(meta.base.as_ptr().wrapping_add(meta.values.start as usize));
     }
 
-    /// Returns every slot of the packet to its owner, without access to the pool.
+    /// Returns every slot of the packet to its pool or store, without access to the pool: atomic operations
+    /// put the slots on their pools' lists of returned slots.
     pub(crate) fn give_back(self) {
         let first = self.0;
         std::mem::forget(self);
@@ -764,7 +793,8 @@ impl Packet {
     }
 }
 
-/// Asks the processor to load the cache line at `address`; never faults.
+/// Asks the processor to load the cache line at `address`. The address may be invalid: a prefetch never
+/// faults.
 #[inline]
 pub fn prefetch_line(address: *const u8) {
     #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -776,7 +806,8 @@ pub fn prefetch_line(address: *const u8) {
     let _ = address;
 }
 
-/// Handles the error that a handle is dropped without a fate for its packet.
+/// Handles a handle that is dropped by mistake: counts its packet as leaked, returns its slots, and panics
+/// in debug builds.
 impl Drop for Packet {
     #[cold]
     fn drop(&mut self) {

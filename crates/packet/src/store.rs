@@ -1,4 +1,10 @@
 //! Stores of packets that are lent repeatedly, for elements that replay packets.
+//!
+//! A store keeps its packets in their slots and lends the slots, without copying the packets. Before a
+//! packet is lent again, only the bytes and annotations that elements can have written are restored.
+//!
+//! The *own bytes* of a packet are its stripped bytes and its data, in its first slot. They are saved and
+//! restored in *pieces* of 32 bytes, or as a whole if elements can write far into packets or hold them.
 
 use std::ops::Range;
 use std::ptr::NonNull;
@@ -11,64 +17,72 @@ use crate::pool::Pool;
 use crate::slot::{HEADROOM, NO_OFFSET, Packet, SLOT_STRIDE, Standing, Values, owner, prefetch_line};
 use crate::time::Timestamp;
 
-/// The parts of a packet that have to be restored before it is lent again. They follow from the
-/// declarations of the graph's elements.
+/// The parts of a packet that elements can change, and that must be restored before the packet is lent
+/// again. The user of the store derives them from the declarations of the graph's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restore {
-    /// The number of bytes from the start within which elements write.
+    /// The number of bytes, from the packet's first own byte on (stripped bytes included), within which
+    /// elements write.
     pub bytes: usize,
-    /// True if elements hold packets, so that a packet may be needed again while its slot is still on loan.
+    /// True if elements hold packets, so that a packet may be needed while its slot is still on loan: the
+    /// store then saves all bytes of its packets, and lends copies of such packets.
     pub copies: bool,
-    /// True if elements write annotations that other elements read.
+    /// True if elements write annotations that other elements read, so that annotations must be restored.
     pub annotations: bool,
-    /// True if elements read annotations, so that prefetching their line pays.
+    /// True if elements read annotations, so that prefetching their cache line saves time.
     pub beside: bool,
-    /// True if elements add headers before packets, so that prefetching the line before the data pays.
+    /// True if elements add headers before packets, so that prefetching the cache line before the data
+    /// saves time.
     pub in_front: bool,
-    /// The extent of writes relative to the transport header; `None` if transport header annotations change
-    /// after packets were stored.
+    /// The extent of writes relative to the transport header, which allows fewer bytes than `bytes` to be
+    /// restored. `None` if elements change the transport header annotation, so that its stored value says
+    /// nothing.
     pub marked: Option<Marked>,
 }
 
-/// The extent of writes while the transport header annotation is unchanged since the packet was stored.
+/// The extent of writes if no element changes the transport header annotation after the packet was stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marked {
-    /// The number of bytes from the start of the packet, not counting writes after the transport header's
-    /// start.
+    /// The number of bytes, from the start of the packet, within which elements write; writes relative to
+    /// the transport header are counted in `behind` instead.
     pub bytes: usize,
-    /// The number of bytes from the start of the transport header, if its annotation is set.
+    /// The number of bytes, from the start of the transport header, within which elements write. It has no
+    /// meaning for packets without a transport header annotation.
     pub behind: usize,
 }
 
 impl Restore {
-    /// Restores nothing.
+    /// A value for graphs that change nothing: no bytes and no annotations are restored.
     pub const NOTHING: Restore =
         Restore { bytes: 0, copies: false, annotations: false, beside: false, in_front: false, marked: None };
 }
 
-/// The size of the pieces in which bytes are restored: two wide moves.
+/// The size in bytes of the pieces in which a packet's bytes are saved and restored: two moves of 16 bytes.
 const PIECE: usize = 32;
 
-/// The number of bytes of each packet that are saved if no full copy is needed.
+/// The largest number of bytes of each packet that are saved in pieces. If elements write further, or
+/// copies are needed, all bytes of the packets are saved instead.
 const HEADERS: usize = 128;
 
-/// The number of bytes of a cache line.
+/// The size of a cache line in bytes.
 const LINE: usize = 64;
 
-/// The distance in packets at which data is prefetched; far enough to hide the latency of memory.
+/// The number of packets between the packet that is lent and the packet whose data is prefetched meanwhile;
+/// large enough to hide the latency of memory.
 const AHEAD: usize = 24;
 
-/// The saved state of a packet, in one cache line: all that is read of a stored packet to lend it again.
+/// The saved state of a packet, in one cache line. Lending a packet whose writes stay inside its first 32
+/// bytes reads nothing else of the store.
 #[repr(C, align(64))]
 struct Image {
     values: Values,
-    /// The first bytes of the packet; if it has fewer, the bytes after it in the slot.
+    /// The first own bytes of the packet; filled with zeros if it has fewer.
     front: [u8; PIECE],
 }
 
 const _: () = assert!(size_of::<Image>() == 64 && HEADROOM + HEADERS <= SLOT_STRIDE);
 
-/// Returns a piece of a packet's own bytes, filled with zeros after its end.
+/// Returns piece `number` of a packet's own bytes, filled with zeros after their end.
 fn piece(own: &[u8], number: usize) -> [u8; PIECE] {
     let mut piece = [0; PIECE];
     let part = own.get(number * PIECE..).unwrap_or_default();
@@ -78,43 +92,46 @@ fn piece(own: &[u8], number: usize) -> [u8; PIECE] {
 
 /// A store that owns packets and lends their slots. A packet on loan is an ordinary [`Packet`]; when it
 /// ends, its slot returns to the store. Large packets, and packets whose slot is still on loan, are lent as
-/// copies.
+/// copies from the pool.
 pub struct Store {
-    /// The packets, all of one pool.
+    /// The stored packets, all of one pool. While a slot is on loan, the handle here is a second handle to
+    /// it, which is not used.
     packets: Vec<Packet>,
     images: Vec<Image>,
     restore: Restore,
-    /// The largest extent of writes in any of the packets, in bytes.
+    /// The number of own bytes (stripped bytes and data) that must be restored in the packet that needs
+    /// most.
     farthest: usize,
-    /// The length of the longest packet.
+    /// The number of own bytes (stripped bytes and data) of the longest packet.
     longest: usize,
-    /// The bytes that are restored after `front`, in pieces; each packet has the same number of pieces.
+    /// The saved pieces of all packets after the piece in `front`; each packet has the same number of
+    /// pieces, [`pieces_behind`](Self::pieces_behind).
     behind: Vec<[u8; PIECE]>,
-    /// All bytes of all packets, if they have to be saved.
+    /// All own bytes of all packets, one after the other; `None` if pieces are enough.
     bytes: Option<Vec<u8>>,
-    /// The offset of each packet in `bytes`.
+    /// The offset in `bytes` of each packet's first byte.
     starts: Vec<usize>,
-    /// The saved annotations: none if annotations are not used; only the annotations of the first packet as
-    /// long as all packets have the same.
+    /// The saved annotations of each packet; only one entry as long as all packets have the same
+    /// annotations; empty if the pool does not use annotations.
     annotations: Vec<Annotations>,
-    /// The number of packets that have been lent before.
+    /// The number of packets, from the first on, that have been lent at least once.
     lent: usize,
     used: Used,
 }
 
-/// The use of the packets that were lent last, when they were lent before. The declarations of a graph
-/// allow more than most packets experience, and prefetching a line that is not accessed costs as much as
-/// waiting for a line that is.
+/// The ways in which the borrowers used the last packets that were lent a second time. Declarations allow
+/// more than elements usually do. The store prefetches a line only if the last borrowers accessed it,
+/// because a useless prefetch costs as much as waiting for a line.
 #[derive(Clone, Copy)]
 struct Used {
-    /// True if annotations were written.
+    /// True if the annotations of a packet were written.
     beside: bool,
-    /// True if headers were added before packets.
+    /// True if a header was added before a packet.
     in_front: bool,
 }
 
 impl Store {
-    /// Makes an empty store.
+    /// Makes an empty store, for a graph whose elements change what `restore` says.
     pub fn new(restore: Restore) -> Store {
         let full = restore.copies || restore.bytes > HEADERS;
         Store {
@@ -142,14 +159,14 @@ impl Store {
         self.packets.is_empty()
     }
 
-    /// Returns the time stamp of a packet as it was stored.
+    /// Returns the time stamp with which packet `number` was stored; `None` if there is no such packet.
     pub fn time(&self, number: usize) -> Option<Timestamp> {
         self.images.get(number).map(|image| image.values.time)
     }
 
-    /// Adds a packet. If the packet is itself on loan, or belongs to another pool, a copy of it is added.
-    /// Returns false, and frees the packet, if there is no memory for the copy or for the store's data, or if
-    /// the store's packets belong to another pool.
+    /// Adds a packet at the end. If the packet is on loan from a store, or belongs to another pool than
+    /// `pool`, a copy of it is added. Returns false, and frees the packet, in three cases: there is no slot
+    /// for the copy, no memory for the store's data, or the packets of the store belong to another pool.
     #[must_use]
     pub fn insert(&mut self, packet: Packet, pool: &mut Pool) -> bool {
         let ours = pool.owns(&packet) && packet.meta().owner.load(Ordering::Relaxed) == owner::POOL;
@@ -171,7 +188,7 @@ impl Store {
             pool.free(packet);
             return false;
         }
-        // Stripped bytes may become part of the packet again, so they are saved like the rest.
+        // Own bytes include stripped bytes, which can become part of the packet again and so must be saved.
         let own = packet.own_bytes();
         if let Some(bytes) = &mut self.bytes {
             self.starts.push(bytes.len());
@@ -190,17 +207,18 @@ impl Store {
             self.keep_annotations(packet.annotations());
             packet.meta_mut().annotations = Standing::Stored;
         }
-        // A large packet never has the mark of the store, so that only copies of it are lent.
+        // A large packet has the owner mark of the pool, so that its slots are never lent themselves: only
+        // copies of it are.
         let mark = if packet.is_large() { owner::POOL } else { owner::STORE_HOME };
         packet.meta().owner.store(mark, Ordering::Relaxed);
         self.packets.push(packet);
         true
     }
 
-    /// True if there is memory to save another packet of `length` bytes, within which writes extend to
-    /// `reach`.
+    /// Reserves memory for saving another packet of `length` own bytes, of which the first `reach` must be
+    /// restored. Returns false if there is no memory.
     fn has_memory_for_another(&mut self, length: usize, reach: usize) -> bool {
-        // One block of annotations serves for all packets as long as these are the same.
+        // The second packet with different annotations makes one entry per packet necessary.
         let annotations = if self.annotations.len() == 1 { self.images.len() + 1 } else { 1 };
         let before = (self.longest, self.farthest);
         (self.longest, self.farthest) = (self.longest.max(length), self.farthest.max(reach));
@@ -214,8 +232,9 @@ impl Store {
             && self.annotations.try_reserve(annotations).is_ok()
     }
 
-    /// Lends the packets of a range, in order, into a batch, in their stored state. Stops if the batch is
-    /// full, or if a necessary copy cannot be made. Returns the number of packets lent.
+    /// Adds the packets of a range to the end of a batch, in order and in their stored state. Stops if the
+    /// batch is full, or at a packet of which a copy is necessary but cannot be made. Returns the number of
+    /// packets lent.
     #[inline]
     pub fn lend_into(&mut self, range: Range<usize>, pool: &mut Pool, batch: &mut Batch) -> usize {
         let end = range.end.min(self.len());
@@ -227,7 +246,7 @@ impl Store {
             }
             next += lent;
             self.lent = self.lent.max(next);
-            // At the first slot that is still on loan, one copy may allow the loop to continue.
+            // The slot at `next` is still on loan; a copy of its packet may allow the loop to continue.
             if next < end && !batch.is_full() {
                 let Some(copy) = self.lend_copy(next, pool) else { break };
                 if let Err(copy) = batch.push(copy) {
@@ -239,14 +258,15 @@ impl Store {
         next - range.start.min(end)
     }
 
-    /// Lends slots up to the first slot that is still on loan. Returns their number, and the previous use
-    /// of these packets.
+    /// Lends slots from packet `start` on, up to `end` or the first slot that is still on loan. Returns the
+    /// number of packets lent, and the ways in which their previous borrowers used them.
     #[inline]
     fn lend_slots(&self, start: usize, end: usize, batch: &mut Batch) -> (usize, Used) {
         let range = (start, end, batch);
         let Restore { in_front, beside, annotations, .. } = self.restore;
         let is_alone = !(in_front || beside || annotations);
-        // The amount to restore is the same for all packets, so the loop is compiled for each amount.
+        // The number of pieces to restore is the same for all packets, so the loop is compiled once for
+        // each number.
         match (self.farthest.div_ceil(PIECE), is_alone) {
             _ if self.is_far() => self.lend_slots_with(
                 range,
@@ -268,8 +288,8 @@ impl Store {
         }
     }
 
-    /// Like `lend_slots`, for `PIECES` pieces per packet. `ALONE` is true if neither annotations nor the
-    /// bytes before the data matter.
+    /// Lends slots like [`lend_slots`](Self::lend_slots), and restores `PIECES` pieces of each packet.
+    /// `ALONE` is true if annotations are neither read nor written and no header is added before packets.
     #[inline]
     fn lend_pieces<const PIECES: usize, const ALONE: bool>(
         &self,
@@ -309,21 +329,21 @@ impl Store {
         )
     }
 
-    /// True if prefetching the line before the data pays.
+    /// True if the cache line before the data should be prefetched: the declarations allow its use, and the
+    /// last borrowers used it.
     #[inline]
     fn asks_in_front(&self) -> bool {
         self.restore.in_front && self.used.in_front
     }
 
-    /// True if prefetching the annotations pays. Elements that only read annotations leave no trace in
-    /// `used`.
+    /// True if the line of the annotations should be prefetched. `used` only shows writes, so that
+    /// annotations which are only read are always prefetched.
     #[inline]
     fn asks_beside(&self) -> bool {
         self.restore.beside && (self.used.beside || !self.restore.annotations)
     }
 
-    /// Prefetches the annotations that are saved for packet `number`, which are restored when the packet is
-    /// lent next.
+    /// Prefetches the saved annotations of packet `number`, if they are likely to be restored soon.
     #[inline]
     fn prefetch_annotations(&self, number: usize) {
         if self.restore.annotations && self.used.beside && self.annotations.len() > 1 {
@@ -331,7 +351,7 @@ impl Store {
         }
     }
 
-    /// Restores annotations if they may have been changed.
+    /// Restores the annotations of packet `number`, unless they still are as stored.
     #[inline]
     fn put_annotations_back(&self, number: usize, packet: &mut Packet) {
         if self.restore.annotations
@@ -348,7 +368,8 @@ impl Store {
         self.annotations.get(number).or(self.annotations.first())
     }
 
-    /// Saves the annotations of the packet that was added last.
+    /// Saves the annotations of the packet that was added last. The first packet with different annotations
+    /// makes the list grow to one entry per packet.
     fn keep_annotations(&mut self, annotations: &Annotations) {
         if let [first] = &self.annotations[..] {
             if first.bytes() == annotations.bytes() {
@@ -360,9 +381,10 @@ impl Store {
         self.annotations.push(annotations.clone());
     }
 
-    /// Lends slots from `start` up to `end` or the first slot that is still on loan. `prefetch` prefetches
-    /// the data of a packet some places ahead, given its number and values. `put_back` gets the packet's
-    /// number and image, a pointer to the packet's first own bytes, and the packet on loan.
+    /// Lends slots from packet `start` up to `end` or the first slot that is still on loan. `prefetch` is
+    /// called for a packet `AHEAD` places later, with its number and values. `put_back` restores the packet
+    /// that is lent; it gets the packet's number and image, a pointer to its first own byte, and the packet
+    /// itself.
     #[inline]
     fn lend_slots_with(
         &self,
@@ -377,8 +399,8 @@ impl Store {
         let last = self.images.len() - 1;
         for (place, image) in batch.room().iter_mut().zip(&self.images[start..end]) {
             let number = start + lent;
-            // While other data streams through the caches, the processor does not prefetch even data that
-            // is read in order.
+            // The images are prefetched explicitly: while packet data streams through the caches, the
+            // processor does not prefetch even arrays that are read in order.
             prefetch_line(self.images.as_ptr().wrapping_add(number + 2 * AHEAD).cast());
             let ahead = (number + AHEAD).min(last);
             let values = &self.images[ahead].values;
@@ -414,27 +436,27 @@ impl Store {
         (lent, used)
     }
 
-    /// Returns the extent of writes in a packet, in bytes from the first of its own bytes.
+    /// Returns the number of bytes, from the packet's first own byte on, within which elements may write.
     #[inline]
     fn reach(&self, packet: &Values) -> usize {
         let Some(marked) = self.restore.marked else { return self.restore.bytes };
         if packet.transport == NO_OFFSET {
             return marked.bytes.min(self.restore.bytes);
         }
-        // A transport header before the first own byte cannot be written; the sum is right in this case
-        // too.
+        // For a transport header before the first own byte, the start counts as 0: writes relative to the
+        // header then end before `behind`, so that the sum is large enough.
         let start = (packet.transport as usize).saturating_sub(packet.own as usize);
         marked.bytes.max(start + marked.behind).min(self.restore.bytes)
     }
 
-    /// True if writes extend beyond the bytes that are restored in pieces. Shorter packets have no bytes
-    /// there.
+    /// True if elements write beyond the bytes that pieces can hold, and some packet is long enough for
+    /// this to matter. Whole packets are restored then.
     #[inline]
     fn is_far(&self) -> bool {
         self.restore.bytes > HEADERS && self.longest > HEADERS
     }
 
-    /// Returns the number of pieces of each packet in `behind`: none if all bytes are restored from
+    /// Returns the number of pieces in `behind` for each packet; 0 if whole packets are restored from
     /// `bytes`.
     #[inline]
     fn pieces_behind(&self) -> usize {
@@ -446,11 +468,12 @@ impl Store {
         end.div_ceil(PIECE).saturating_sub(1)
     }
 
-    /// Makes the pieces of all packets again, because each packet now has more of them.
+    /// Saves the pieces of all packets again after their number per packet has changed, because a longer
+    /// packet was added.
     #[cold]
     fn cut_again(&mut self) {
         let pieces = self.pieces_behind();
-        // There is room for all pieces.
+        // `has_memory_for_another` has reserved memory for all pieces.
         let mut behind = std::mem::take(&mut self.behind);
         behind.clear();
         let of_one = |number| {
@@ -461,7 +484,7 @@ impl Store {
         self.behind = behind;
     }
 
-    /// Restores everything: bytes and annotations.
+    /// Restores all bytes and the annotations of packet `number`.
     #[cold]
     fn put_back(&self, number: usize, packet: &mut Packet) {
         if let Some(bytes) = self.kept(number) {
@@ -470,7 +493,7 @@ impl Store {
         self.put_annotations_back(number, packet);
     }
 
-    /// Returns all bytes of a packet, if they are saved.
+    /// Returns all own bytes of a packet as they were stored; `None` if they are not saved.
     fn kept(&self, number: usize) -> Option<&[u8]> {
         let start = *self.starts.get(number)?;
         let values = &self.images.get(number)?.values;
@@ -478,7 +501,8 @@ impl Store {
         self.bytes.as_ref()?.get(start..start + length)
     }
 
-    /// Makes a copy of a large packet, or of a packet whose slot is still on loan.
+    /// Makes a copy of a large packet, or of a packet whose slot is still on loan. Returns `None` if the
+    /// packet's bytes are not saved or the pool is empty.
     #[cold]
     fn lend_copy(&mut self, number: usize, pool: &mut Pool) -> Option<Packet> {
         let stored = self.packets.get(number)?;
@@ -489,7 +513,7 @@ impl Store {
         // may be read.
         let kept = self.kept(number)?;
         let mut packet = pool.allocate()?;
-        // The copy uses the same offsets in a slot of the same size.
+        // The offsets of the stored packet are valid in the copy, because all slots have the same size.
         let (meta, values) = (packet.meta_mut(), self.images.get(number)?.values);
         meta.values = Values { index: meta.values.index, ..values };
         meta.length = u32::from(values.head);
@@ -500,8 +524,8 @@ impl Store {
         Some(packet)
     }
 
-    /// Frees every slot that is not on loan into `pool`, and returns the number of packets that ended.
-    /// Slots that are still on loan go to their pool when their packets end.
+    /// Removes all packets, and returns their number. Slots that are not on loan are freed into `pool`; a
+    /// slot on loan returns to its pool when its packet ends.
     pub fn release(&mut self, pool: &mut Pool) -> usize {
         let count = self.packets.len();
         for packet in self.packets.drain(..) {
@@ -530,7 +554,8 @@ impl Drop for Store {
     }
 }
 
-/// Prefetches the line at which the data of a packet starts, the line before it, and its annotations.
+/// Prefetches the cache line at which a packet's data starts and, if asked, the line before it and the line
+/// of its annotations.
 #[inline]
 fn prefetch(slots: Slots, packet: &Values, in_front: bool, annotations: bool) {
     let start = slots.slot(packet.index).as_ptr().wrapping_add(packet.start as usize);
@@ -543,16 +568,17 @@ fn prefetch(slots: Slots, packet: &Values, in_front: bool, annotations: bool) {
     }
 }
 
-/// Returns the owner mark of a stored packet, without borrowing the rest of the metadata, which a borrower
-/// may be using.
+/// Returns the owner mark of a stored packet, without borrowing the other metadata, which a borrower may be
+/// writing.
 #[inline]
 fn owner_of(packet: &Packet) -> &AtomicU8 {
     // SAFETY: the metadata lives as long as the handle, and atomics may be shared.
     unsafe { AtomicU8::from_ptr((&raw mut (*packet.0.as_ptr()).owner).cast()) }
 }
 
-/// Makes a stored packet an ordinary packet again. The slot of a packet on loan goes to the pool when the
-/// packet ends; if it ends on another thread at this very moment, its slot stays unused.
+/// Turns a stored packet into an ordinary packet of its pool. If the packet is on loan, returns `None`: the
+/// slot goes to the pool when the borrower's packet ends. If it ends on another thread at this very moment,
+/// the slot is lost: it is never used again.
 fn take_back(packet: Packet) -> Option<Packet> {
     let mark = owner_of(&packet);
     if mark.compare_exchange(owner::STORE_OUT, owner::POOL, Ordering::Acquire, Ordering::Acquire).is_ok() {
@@ -568,7 +594,7 @@ mod tests {
     use super::*;
     use crate::slot::{Base, SLOT_STRIDE};
 
-    /// The basis of every test: annotations are written.
+    /// The settings that all tests start from: annotations are restored.
     const WRITTEN: Restore = Restore { annotations: true, ..Restore::NOTHING };
 
     fn pool() -> Pool {
@@ -589,14 +615,15 @@ mod tests {
         let mut packet = pool.packet(b"packet").unwrap();
         packet.annotations_mut().set_u8(3, 7);
         assert!(store.insert(packet, &mut pool));
-        // The number of writes to the annotations by each borrower.
+        // Each number is how often one borrower writes to the annotations.
         for writes in [1, 0, 2, 0, 0, 1] {
             let mut packet = lend(&mut store, 0, &mut pool).unwrap();
             assert_eq!(packet.annotations().u8(3), 7);
             (0..writes).for_each(|value| packet.annotations_mut().set_u8(3, value));
             pool.free(packet);
         }
-        // The next packet of the pool does not get the annotations with which the stored packet was saved.
+        // After `release` the slot is in the pool. The next packet in it must not get the annotations of
+        // the stored packet.
         assert_eq!(store.release(&mut pool), 1);
         let packet = pool.packet(b"fresh").unwrap();
         assert_eq!(packet.annotations(), &Annotations::CLEAR);
@@ -634,12 +661,13 @@ mod tests {
     #[test]
     fn packets_of_any_lengths_are_put_back() {
         let mut pool = pool();
-        // The number of saved pieces per packet grows, until whole packets are saved.
+        // Longer and longer packets are added, so that the number of saved pieces grows until whole packets
+        // are saved.
         for lengths in [&[20, 40, 33, 64][..], &[64, 100, 128, 5], &[100, 40, 129, 300, 10]] {
             let mut store = Store::new(Restore { bytes: usize::MAX, copies: false, ..WRITTEN });
             for (number, &length) in (1..).zip(lengths) {
                 let mut packet = pool.packet(&vec![number; length]).unwrap();
-                // The annotations of the last packets differ from the others.
+                // The first two packets have the same annotations, later packets have others.
                 packet.annotations_mut().set_u32(20, if number > 2 { number.into() } else { 7 });
                 assert!(store.insert(packet, &mut pool));
                 for (number, &length) in (1..=number).zip(lengths) {
@@ -660,8 +688,8 @@ mod tests {
         let marked = Some(Marked { bytes: 24, behind: 18 });
         let mut pool = pool();
         let mut store = Store::new(Restore { bytes: 92, marked, ..Restore::NOTHING });
-        // The extent of writes without IP options, with the most options, and without a transport header
-        // annotation.
+        // Offset of the transport header, and expected extent of writes: without IP options, with the most
+        // options, and without a transport header annotation.
         let all = [(Some(34), 52), (Some(74), 92), (None, 24)];
         for (transport, _) in all {
             let mut packet = pool.packet(&[1; 128]).unwrap();

@@ -1,41 +1,45 @@
-//! Time stamps: signed nanoseconds since 1970, as captures and Click's time stamp annotation use them.
+//! Time stamps: signed nanoseconds since 1970-01-01 UTC, as captures and Click's time stamp annotation have
+//! them.
 
 use std::fmt;
 use std::ops::{Add, Sub};
 
-/// A point in time, or a span between two points, in nanoseconds. In a packet, zero means *not set*.
+/// A point in time, in nanoseconds since 1970, or a span of time, in nanoseconds. As the time of a packet,
+/// zero means *not set*.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(transparent)]
 pub struct Timestamp(pub i64);
 
 impl Timestamp {
-    /// The time stamp of a packet without time.
+    /// Zero, the time stamp of a packet whose time is not set.
     pub const ZERO: Timestamp = Timestamp(0);
-    /// The latest time stamp.
+    /// The latest time stamp, in the year 2262.
     pub const MAX: Timestamp = Timestamp(i64::MAX);
 
-    /// Converts whole seconds; saturates.
+    /// Converts whole seconds. A value out of range becomes the earliest or latest time stamp.
     pub const fn from_secs(secs: i64) -> Self {
         Timestamp(secs.saturating_mul(1_000_000_000))
     }
 
-    /// Converts seconds from a float; saturates, NaN becomes zero.
+    /// Converts seconds with a fraction. A value out of range becomes the earliest or latest time stamp;
+    /// NaN becomes zero.
     pub fn from_secs_f64(secs: f64) -> Self {
         Timestamp((secs * 1e9).round() as i64)
     }
 
-    /// Returns the seconds, rounded to the precision of a double.
+    /// Returns the time in seconds, rounded to the precision of a double.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// Returns the whole seconds, rounded towards minus infinity, and the remaining nanoseconds.
+    /// Returns the time as whole seconds, rounded towards minus infinity, and the remaining 0 to
+    /// 999,999,999 nanoseconds.
     pub const fn parts(self) -> (i64, u32) {
         (self.0.div_euclid(1_000_000_000), self.0.rem_euclid(1_000_000_000) as u32)
     }
 
-    /// Formats an interval like Click: below a second with the largest unit in which it is whole (`5ms`,
-    /// `20us`, `7ns`), otherwise as `1.500000s`.
+    /// Formats a span like Click: below a second in the largest unit of which it is a whole number (`5ms`,
+    /// `20us`, `7ns`), otherwise in seconds (`1.500000s`).
     pub fn as_interval(self) -> String {
         let (secs, nanos) = self.parts();
         match nanos {
@@ -46,7 +50,7 @@ impl Timestamp {
         }
     }
 
-    /// True if the time stamp is set.
+    /// True if the time stamp is not zero.
     pub const fn is_set(self) -> bool {
         self.0 != 0
     }
@@ -67,7 +71,7 @@ impl Sub for Timestamp {
 }
 
 /// Formats `seconds.fraction` like Click: six digits, or nine if the time is not a whole number of
-/// microseconds, with a minus sign before negative spans.
+/// microseconds. Negative values start with a minus sign.
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let magnitude = self.0.unsigned_abs();

@@ -4,58 +4,59 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::{Error, Layer, MacAddr, U16, U32, ether_type};
 
-/// [`Header::operation`] of a request.
+/// The [`Header::operation`] of a request for a hardware address.
 pub const REQUEST: u16 = 1;
-/// [`Header::operation`] of a reply.
+/// The [`Header::operation`] of a reply with a hardware address.
 pub const REPLY: u16 = 2;
 
-/// The hardware type of Ethernet.
+/// The hardware type of Ethernet: a value of [`Header::hardware_type`].
 pub const ETHERNET: u16 = 1;
 
-/// The first 8 bytes of all ARP packets, with addresses of any kind.
+/// The first 8 bytes of any ARP packet, whatever kinds of addresses follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Lengths {
-    /// Hardware type; 1 is Ethernet.
+    /// The kind of hardware addresses; 1 is Ethernet.
     pub hardware_type: U16,
-    /// Protocol type, an EtherType.
+    /// The kind of protocol addresses, as an EtherType.
     pub protocol_type: U16,
     /// The length of a hardware address in bytes.
     pub hardware_length: u8,
     /// The length of a protocol address in bytes.
     pub protocol_length: u8,
-    /// [`REQUEST`], [`REPLY`] or another operation.
+    /// The operation: [`REQUEST`], [`REPLY`] or another number.
     pub operation: U16,
 }
 
 impl Lengths {
-    /// The length of this part in bytes.
+    /// The length of these fields in bytes.
     pub const LEN: usize = size_of::<Lengths>();
 
-    /// Returns the first 8 bytes of the ARP header at the start of `bytes`; `None` if `bytes` is shorter.
+    /// Returns the first 8 bytes of the ARP packet at the start of `bytes`; `None` if `bytes` is shorter.
     pub fn of(bytes: &[u8]) -> Option<&Lengths> {
         Lengths::ref_from_prefix(bytes).ok().map(|(lengths, _)| lengths)
     }
 
-    /// Returns the length of the whole header in bytes: two addresses of each kind follow this part.
+    /// Returns the length of the whole ARP packet in bytes: these fields, and the hardware and protocol
+    /// addresses of sender and target, with the lengths that the fields say.
     pub fn total(&self) -> usize {
         Lengths::LEN + 2 * usize::from(self.hardware_length) + 2 * usize::from(self.protocol_length)
     }
 }
 
-/// The 28 bytes of a request or reply with Ethernet and IPv4 addresses.
+/// An ARP packet with Ethernet and IPv4 addresses: 28 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {
-    /// Hardware type; 1 is Ethernet.
+    /// The kind of hardware addresses; 1 is Ethernet.
     pub hardware_type: U16,
-    /// Protocol type; 0x0800 is IPv4.
+    /// The kind of protocol addresses, as an EtherType; 0x0800 is IPv4.
     pub protocol_type: U16,
-    /// The length of a hardware address in bytes; 6.
+    /// The length of a hardware address in bytes; 6 for Ethernet.
     pub hardware_length: u8,
-    /// The length of a protocol address in bytes; 4.
+    /// The length of a protocol address in bytes; 4 for IPv4.
     pub protocol_length: u8,
-    /// [`REQUEST`], [`REPLY`] or another operation.
+    /// The operation: [`REQUEST`], [`REPLY`] or another number.
     pub operation: U16,
     /// Hardware address of the sender.
     pub sender_mac: MacAddr,
@@ -68,10 +69,10 @@ pub struct Header {
 }
 
 impl Header {
-    /// The length of the header in bytes.
+    /// The length of the packet in bytes.
     pub const LEN: usize = size_of::<Header>();
 
-    /// Makes a header for Ethernet and IPv4 with all addresses zero.
+    /// Makes an ARP packet for Ethernet and IPv4 with this operation; all addresses are zero.
     pub fn new(operation: u16) -> Header {
         Header {
             hardware_type: U16::new(1),
@@ -87,9 +88,10 @@ impl Header {
     }
 }
 
-/// Parses the ARP header at the start of `bytes`; the link header is not part of `bytes`.
+/// Parses the ARP packet at the start of `bytes`, which begin after the link header.
 ///
 /// # Errors
+///
 /// `Truncated` below 28 bytes, `Format` if the addresses are not Ethernet and IPv4.
 pub fn parse(bytes: &[u8]) -> Result<&Header, Error> {
     let (header, _) = Header::ref_from_prefix(bytes).map_err(|_| Error::Truncated {

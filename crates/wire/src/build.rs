@@ -19,11 +19,12 @@ use zerocopy::IntoBytes;
 use crate::checksum::{self, PseudoHeader};
 use crate::{MacAddr, U16, U32, ether_type, ethernet, icmp, ip_protocol, ipv4, ipv6, tcp, udp, vlan};
 
-/// A builder of packets. The packet starts at the IP header unless [`Builder::ethernet`] is called.
+/// A builder of packets with one set of headers, for any number of payloads. The packet starts at the IP
+/// header unless [`Builder::ethernet`] is called.
 #[derive(Debug, Clone)]
 pub struct Builder {
     ethernet: Option<(MacAddr, MacAddr)>,
-    /// Tag control information, outermost first.
+    /// The tag control information of each VLAN tag, outermost first.
     vlans: Vec<u16>,
     source: IpAddr,
     destination: IpAddr,
@@ -48,17 +49,17 @@ enum Transport {
 pub enum BuildError {
     /// The source and destination addresses differ in IP version.
     MixedVersions {
-        /// Source address.
+        /// The source address of the packet.
         source: IpAddr,
-        /// Destination address.
+        /// The destination address of the packet.
         destination: IpAddr,
     },
-    /// The IP packet would be longer than its length field can hold.
+    /// The packet does not fit into a length field of IP or UDP (16 bits).
     TooLong {
-        /// The value that would have to fit into the length field, in bytes.
+        /// The length in bytes that the field would have to hold.
         length: usize,
     },
-    /// TCP options are longer than 40 bytes or not a multiple of 4 bytes.
+    /// The TCP options are longer than 40 bytes, or not a multiple of 4 bytes.
     TcpOptions {
         /// The length of the options in bytes.
         length: usize,
@@ -92,14 +93,14 @@ impl fmt::Display for BuildError {
 impl std::error::Error for BuildError {}
 
 impl Builder {
-    /// Starts a UDP datagram.
+    /// Starts a UDP datagram from `source` to `destination`.
     pub fn udp(source: SocketAddr, destination: SocketAddr) -> Self {
         let transport = Transport::Udp { source: source.port(), destination: destination.port() };
         Self::new(source.ip(), destination.ip(), transport)
     }
 
-    /// Starts a TCP segment with these control bits (see [`tcp::flags`]); the sequence numbers are 0, the
-    /// window is 65,535.
+    /// Starts a TCP segment with these control bits (see [`tcp::flags`]). Unless they are set, the sequence
+    /// and acknowledgment numbers are 0 and the window is 65,535.
     pub fn tcp(source: SocketAddr, destination: SocketAddr, flags: u8) -> Self {
         let header = tcp::Header {
             source: U16::new(source.port()),
@@ -115,15 +116,16 @@ impl Builder {
         Self::new(source.ip(), destination.ip(), Transport::Tcp { header, options: Vec::new() })
     }
 
-    /// Starts an ICMP or ICMPv6 message; `words` are the two 16-bit words that follow the checksum (echo:
-    /// identifier, sequence number).
+    /// Starts an ICMP message, or an ICMPv6 message if the addresses are IPv6. `kind` is its type; `words`
+    /// are the two 16-bit words that follow the checksum (for echo: identifier, sequence number).
     pub fn icmp(source: IpAddr, destination: IpAddr, kind: u8, code: u8, words: [u16; 2]) -> Self {
         let [identifier, sequence] = words.map(U16::new);
         let header = icmp::Header { kind, code, checksum: U16::new(0), identifier, sequence };
         Self::new(source, destination, Transport::Icmp(header))
     }
 
-    /// Starts an IP packet of another protocol; the payload follows the IP header.
+    /// Starts an IP packet of another protocol; the payload of [`build`](Self::build) follows the IP header
+    /// directly, with its own transport header, if any.
     pub fn ip(source: IpAddr, destination: IpAddr, protocol: u8) -> Self {
         Self::new(source, destination, Transport::Raw(protocol))
     }
@@ -142,44 +144,44 @@ impl Builder {
         }
     }
 
-    /// Adds an Ethernet header.
+    /// Adds an Ethernet header before the IP header; its EtherType follows from the IP version.
     #[must_use]
     pub fn ethernet(mut self, source: MacAddr, destination: MacAddr) -> Self {
         self.ethernet = Some((source, destination));
         self
     }
 
-    /// Adds a VLAN tag with this control information (a plain identifier, or with priority) after the tags
-    /// added before. All tags but the last have EtherType 0x88a8.
+    /// Adds a VLAN tag with this control information (the VLAN identifier alone, or with priority bits),
+    /// inside the tags added before. All tags but the innermost have EtherType 0x88a8.
     #[must_use]
     pub fn vlan(mut self, control: u16) -> Self {
         self.vlans.push(control);
         self
     }
 
-    /// Sets the type of service or traffic class (default 0).
+    /// Sets the type of service of IPv4 or the traffic class of IPv6 (default 0).
     #[must_use]
     pub fn tos(mut self, tos: u8) -> Self {
         self.tos = tos;
         self
     }
 
-    /// Sets the time to live or hop limit (default 64).
+    /// Sets the time to live of IPv4 or the hop limit of IPv6 (default 64).
     #[must_use]
     pub fn ttl(mut self, ttl: u8) -> Self {
         self.ttl = ttl;
         self
     }
 
-    /// Sets the IPv4 identification (default 0); IPv6 has none.
+    /// Sets the IPv4 identification (default 0); no effect on IPv6.
     #[must_use]
     pub fn id(mut self, id: u16) -> Self {
         self.id = id;
         self
     }
 
-    /// Sets the IPv4 word of flags and fragment offset (default 0), see [`ipv4::Header::fragment`]; IPv6
-    /// has none.
+    /// Sets the IPv4 word of flags and fragment offset (default 0), see [`ipv4::Header::fragment`]; no
+    /// effect on IPv6.
     #[must_use]
     pub fn fragment(mut self, word: u16) -> Self {
         self.fragment = word;
@@ -196,7 +198,7 @@ impl Builder {
         self
     }
 
-    /// Sets the TCP window; no effect on other protocols.
+    /// Sets the TCP window field, without scaling; no effect on other protocols.
     #[must_use]
     pub fn window(mut self, window: u16) -> Self {
         if let Transport::Tcp { header, .. } = &mut self.transport {
@@ -205,7 +207,8 @@ impl Builder {
         self
     }
 
-    /// Sets the TCP option bytes, padded to a multiple of 4; no effect on other protocols.
+    /// Sets the TCP options. The caller pads them to a multiple of 4 bytes; [`build`](Self::build) refuses
+    /// other lengths. No effect on other protocols.
     #[must_use]
     pub fn options(mut self, bytes: &[u8]) -> Self {
         if let Transport::Tcp { options, .. } = &mut self.transport {
@@ -214,9 +217,10 @@ impl Builder {
         self
     }
 
-    /// Returns the packet with this payload.
+    /// Returns the bytes of the packet with this payload, with all lengths and checksums set.
     ///
     /// # Errors
+    ///
     /// See [`BuildError`].
     pub fn build(&self, payload: &[u8]) -> Result<Vec<u8>, BuildError> {
         let mut frame = Vec::with_capacity(128 + payload.len());
@@ -293,7 +297,7 @@ impl Builder {
         }
     }
 
-    /// Returns transport header and payload.
+    /// Returns the transport header with its checksum, followed by the payload.
     fn segment(&self, payload: &[u8]) -> Result<Vec<u8>, BuildError> {
         let pseudo = match (self.source, self.destination) {
             (IpAddr::V4(source), IpAddr::V4(destination)) => PseudoHeader::V4 { source, destination },
@@ -319,7 +323,7 @@ impl Builder {
                 if length > 40 || length % 4 != 0 {
                     return Err(BuildError::TcpOptions { length });
                 }
-                // The header has at most 60 bytes, so 15 words.
+                // The header has at most 60 bytes, so that its length in 32-bit words fits into 4 bits.
                 let data_offset = ((tcp::Header::LEN + length) as u8 / 4) << 4;
                 bytes.extend_from_slice(tcp::Header { data_offset, ..*header }.as_bytes());
                 bytes.extend_from_slice(options);
@@ -339,7 +343,8 @@ impl Builder {
                 Ok(())
             }
         };
-        // Filling in fails only if the header is truncated, and the header was written just above.
+        // A checksum cannot be filled in only if the header is truncated, but the whole header was written
+        // just above.
         let _ = filled;
         Ok(bytes)
     }
@@ -370,7 +375,7 @@ mod tests {
             let own = Builder::udp(source, destination).ethernet(MacAddr(macs.0), MacAddr(macs.1)).ttl(ttl);
             let oracle = PacketBuilder::ethernet2(macs.0, macs.1).ipv4(a, b, ttl).udp(ports.0, ports.1);
             let mut oracle = bytes(|out| oracle.write(out, &payload).unwrap());
-            // etherparse sets "don't fragment".
+            // etherparse sets the flag "don't fragment" by default, this builder does not.
             oracle[20] = 0;
             checksum::fill_ipv4(&mut oracle[14..34]).unwrap();
             prop_assert_eq!(own.build(&payload).unwrap(), oracle);

@@ -1,14 +1,16 @@
 //! CRC-32/MPEG-2: polynomial 0x04c11db7, most significant bit first, initial value all ones, no final
 //! complement.
 //!
-//! Ethernet's frame check sequence has the same polynomial, but is reflected and complemented.
+//! The frame check sequence of Ethernet is another CRC of the same polynomial: least significant bit first,
+//! and complemented.
 
-/// The register before the first byte.
+/// The value of the register before the first byte.
 pub const START: u32 = u32::MAX;
 
 const POLYNOMIAL: u32 = 0x04c1_1db7;
 
-/// The terms that the 256 values of the register's top byte add to the register.
+/// For each value of the top byte, the number that is XORed to the register, shifted by one byte, when this
+/// byte leaves it.
 const TABLE: [u32; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;
@@ -26,7 +28,8 @@ const TABLE: [u32; 256] = {
     table
 };
 
-/// Returns the register after further bytes; [`START`] is its value before the first byte.
+/// Returns the register after `bytes`, given the register before them: [`START`], or the result for earlier
+/// bytes. The last result is the CRC.
 pub fn update(register: u32, bytes: &[u8]) -> u32 {
     bytes.iter().fold(register, |register, &byte| {
         let top = (register >> 24) as u8 ^ byte;

@@ -1,8 +1,8 @@
-//! Errors of parsing: the bytes are not a valid header.
+//! Errors of parsing: a fault in a header, and the part of the packet in which it lies.
 
 use std::fmt;
 
-/// The part of a packet in which an [`Error`] lies.
+/// The header in which an [`Error`] lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Layer {
@@ -14,7 +14,7 @@ pub enum Layer {
     Mpls,
     /// The PPPoE session header and PPP's protocol field.
     Pppoe,
-    /// ARP for Ethernet and IPv4.
+    /// The ARP packet, for Ethernet and IPv4.
     Arp,
     /// The IPv4 header.
     Ipv4,
@@ -51,51 +51,52 @@ impl fmt::Display for Layer {
     }
 }
 
-/// A fault in a header. Small and `Copy`, so that it can be made for each packet without cost.
+/// A fault in a header. The type is small and `Copy`, so that making an error for a packet costs next to
+/// nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Error {
-    /// The bytes end before the end of the header, or before the length in its length field.
+    /// The bytes end before the end of the header, or before the end that a length field says.
     Truncated {
-        /// The part of the packet.
+        /// The header that is truncated.
         layer: Layer,
-        /// The number of bytes needed.
+        /// The number of bytes that are needed from the start of this header on.
         need: usize,
-        /// The number of bytes present.
+        /// The number of bytes that are present from the start of this header on.
         have: usize,
     },
-    /// A version, type or format field has a value that this layer cannot have.
+    /// A version, type or format field has a value that this header cannot have.
     Format {
-        /// The part of the packet.
+        /// The header with the wrong value.
         layer: Layer,
-        /// The value found.
+        /// The value of the field.
         found: u32,
     },
-    /// A length field contradicts the header itself, e.g. an IHL below 5.
+    /// A length field is less than the fixed part of its own header, for example an IHL below 5.
     Length {
-        /// The part of the packet.
+        /// The header with the wrong length.
         layer: Layer,
-        /// The length in bytes according to the field.
+        /// The length in bytes that the field says.
         found: usize,
     },
-    /// More headers of one kind follow one another than the limit allows.
+    /// More headers of one kind follow each other than the limit allows.
     TooMany {
-        /// The kind of header.
+        /// The kind of header: VLAN tags, MPLS labels or IPv6 extension headers.
         layer: Layer,
-        /// The limit.
+        /// The largest number of headers allowed.
         limit: usize,
     },
-    /// Headers of one kind that follow one another have more bytes than the limit allows.
+    /// Headers of one kind that follow each other have more bytes in total than the limit allows.
     TooLong {
-        /// The kind of header.
+        /// The kind of header: IPv6 extension headers.
         layer: Layer,
-        /// The limit in bytes.
+        /// The largest number of bytes allowed.
         limit: usize,
     },
 }
 
 impl Error {
-    /// Returns the part of the packet in which the error lies.
+    /// Returns the header in which the fault lies.
     pub fn layer(&self) -> Layer {
         match *self {
             Error::Truncated { layer, .. }

@@ -5,21 +5,21 @@
 
 /// The lowest value that is an EtherType; a lower value is the length of an 802.3 frame.
 pub const MIN: u16 = 0x0600;
-/// IPv4.
+/// EtherType of IPv4.
 pub const IPV4: u16 = 0x0800;
-/// ARP.
+/// EtherType of ARP.
 pub const ARP: u16 = 0x0806;
-/// 802.1Q tag.
+/// EtherType before an 802.1Q VLAN tag.
 pub const VLAN: u16 = 0x8100;
-/// IPv6.
+/// EtherType of IPv6.
 pub const IPV6: u16 = 0x86dd;
-/// MPLS, unicast.
+/// EtherType of MPLS, unicast.
 pub const MPLS: u16 = 0x8847;
-/// MPLS, upstream-assigned labels (formerly "multicast"; RFC 5332).
+/// EtherType of MPLS with upstream-assigned labels (formerly "multicast"; RFC 5332).
 pub const MPLS_UPSTREAM: u16 = 0x8848;
-/// PPPoE session.
+/// EtherType of PPPoE session packets.
 pub const PPPOE_SESSION: u16 = 0x8864;
-/// 802.1ad service tag (QinQ).
+/// EtherType before an 802.1ad service tag (QinQ).
 pub const QINQ: u16 = 0x88a8;
-/// The outer tag of QinQ equipment older than 802.1ad.
+/// EtherType before the outer tag of QinQ equipment that is older than 802.1ad.
 pub const QINQ_OLD: u16 = 0x9100;

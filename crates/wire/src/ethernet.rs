@@ -7,15 +7,16 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::U16;
 
-/// The 14 bytes of an Ethernet header; 802.3 frames with a length field have the same layout.
+/// The 14 bytes of an Ethernet II header; 802.3 frames have a length in the place of the EtherType.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {
-    /// Destination address.
+    /// Destination MAC address.
     pub destination: MacAddr,
-    /// Source address.
+    /// Source MAC address.
     pub source: MacAddr,
-    /// The EtherType of the payload, see [`crate::ether_type`]; a value below 0x600 is a length.
+    /// The EtherType of the payload, see [`crate::ether_type`]; a value below 0x600 is the length of an
+    /// 802.3 frame.
     pub ether_type: U16,
 }
 
@@ -24,7 +25,7 @@ impl Header {
     pub const LEN: usize = size_of::<Header>();
 }
 
-/// A 48-bit MAC address, in wire order.
+/// A 48-bit MAC address. The bytes have the order in which they are on the wire.
 #[derive(
     Debug,
     Clone,
@@ -45,17 +46,17 @@ impl Header {
 pub struct MacAddr(pub [u8; 6]);
 
 impl MacAddr {
-    /// ff:ff:ff:ff:ff:ff.
+    /// The broadcast address ff:ff:ff:ff:ff:ff.
     pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
 
-    /// Returns the address as a 48-bit number; the first byte is the most significant.
+    /// Returns the address as a 48-bit number, in which the first byte on the wire is the most significant.
     #[inline]
     pub const fn to_bits(self) -> u64 {
         let [a, b, c, d, e, f] = self.0;
         u64::from_be_bytes([0, 0, a, b, c, d, e, f])
     }
 
-    /// True if all bits are ones.
+    /// True if all bits are ones: the frame is for all hosts.
     #[inline]
     pub fn is_broadcast(&self) -> bool {
         *self == Self::BROADCAST
@@ -67,15 +68,15 @@ impl MacAddr {
         !self.is_group() && self.0 != [0; 6]
     }
 
-    /// True if the group bit is set: multicast and broadcast.
+    /// True if the group bit is set: the address is multicast or broadcast.
     #[inline]
     pub fn is_group(&self) -> bool {
         self.0[0] & 1 != 0
     }
 }
 
-/// Writes two upper-case hexadecimal digits per byte, as Click does: `{}` writes `00:1A:2B:33:44:55`,
-/// `{:#}` the IEEE form `00-1A-2B-33-44-55` that Click's handlers and prints use.
+/// Writes two upper-case hexadecimal digits per byte, as Click does: `{}` writes `00:1A:2B:33:44:55`;
+/// `{:#}` writes `00-1A-2B-33-44-55`, the IEEE form that Click's handlers and prints use.
 impl fmt::Display for MacAddr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, g] = self.0;
@@ -84,7 +85,7 @@ impl fmt::Display for MacAddr {
     }
 }
 
-/// The error for text that is not a MAC address.
+/// The error of parsing a text that is not a MAC address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ParseMacAddrError {
     text: String,
@@ -118,7 +119,7 @@ fn parse_mac(text: &str) -> Option<MacAddr> {
     let mut address = [0; 6];
     for byte in &mut address {
         let group = groups.next()?;
-        // `from_str_radix` alone would also accept a sign.
+        // `from_str_radix` would also accept a sign.
         if group.len() > 2 || !group.bytes().all(|c| c.is_ascii_hexdigit()) {
             return None;
         }

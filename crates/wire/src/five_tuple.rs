@@ -1,4 +1,4 @@
-//! The five-tuple: addresses, ports and protocol of a packet in one direction.
+//! The five-tuple of a packet: source and destination address, source and destination port, and protocol.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -8,11 +8,11 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::{U16, ip_protocol};
 
-/// The name of a flow in one direction. A value has 40 bytes without gaps, so it is hashed and compared as
-/// plain memory.
+/// The identity of a flow, in one direction: addresses, ports and protocol of its packets. A value has 40
+/// bytes without padding, so that it is hashed and compared as plain memory.
 ///
-/// Made by [`crate::Layers::five_tuple`] or from addresses and ports. An IPv4 address never equals an IPv6
-/// address.
+/// It is made by [`crate::Layers::five_tuple`], or from addresses and ports. An IPv4 address never equals
+/// an IPv6 address. Ports are 0 for protocols without ports.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, IntoBytes, FromBytes, KnownLayout, Immutable, Unaligned,
 )]
@@ -30,7 +30,8 @@ pub struct FiveTuple {
 }
 
 impl FiveTuple {
-    /// Makes the five-tuple of IPv4 addresses and ports (0 if the protocol has no ports).
+    /// Makes the five-tuple of an IPv4 flow from (address, port) of source and destination; ports are 0 if
+    /// the protocol has none.
     #[inline]
     pub fn v4(source: (Ipv4Addr, u16), destination: (Ipv4Addr, u16), protocol: u8) -> Self {
         let extend = |address: Ipv4Addr| {
@@ -48,7 +49,8 @@ impl FiveTuple {
         }
     }
 
-    /// Makes the five-tuple of IPv6 addresses and ports (0 if the protocol has no ports).
+    /// Makes the five-tuple of an IPv6 flow from (address, port) of source and destination; ports are 0 if
+    /// the protocol has none.
     #[inline]
     pub fn v6(source: (Ipv6Addr, u16), destination: (Ipv6Addr, u16), protocol: u8) -> Self {
         FiveTuple {
@@ -62,37 +64,37 @@ impl FiveTuple {
         }
     }
 
-    /// Source address.
+    /// Returns the source address.
     #[inline]
     pub fn source(&self) -> IpAddr {
         self.address(&self.source)
     }
 
-    /// Destination address.
+    /// Returns the destination address.
     #[inline]
     pub fn destination(&self) -> IpAddr {
         self.address(&self.destination)
     }
 
-    /// Source port, 0 if there is none.
+    /// Source port; 0 if the protocol has no ports.
     #[inline]
     pub fn source_port(&self) -> u16 {
         self.source_port.get()
     }
 
-    /// Destination port, 0 if there is none.
+    /// Destination port; 0 if the protocol has no ports.
     #[inline]
     pub fn destination_port(&self) -> u16 {
         self.destination_port.get()
     }
 
-    /// IP protocol number.
+    /// Returns the IP protocol number.
     #[inline]
     pub fn protocol(&self) -> u8 {
         self.protocol
     }
 
-    /// Returns the five-tuple of the opposite direction.
+    /// Returns the five-tuple of the replies: source and destination are exchanged.
     #[inline]
     pub fn reversed(&self) -> Self {
         FiveTuple {
@@ -114,15 +116,16 @@ impl FiveTuple {
 }
 
 impl Hash for FiveTuple {
-    /// Hashes all 40 bytes in one write; the derived implementation would make eight.
+    /// Hashes all 40 bytes in one write, which is faster than one write per field, as the derived
+    /// implementation would do.
     #[inline]
     fn hash<H: Hasher>(&self, state: &mut H) {
         state.write(self.as_bytes());
     }
 }
 
-/// Writes `10.0.0.1:1024 -> 10.0.0.2:80 tcp` or `[::1]:53 -> [::2]:53 udp`; without ports where the
-/// protocol has none: `10.0.0.1 -> 10.0.0.2 icmp`. Protocols without a name are written as numbers.
+/// Writes `10.0.0.1:1024 -> 10.0.0.2:80 tcp` or `[::1]:53 -> [::2]:53 udp`. Protocols without ports are
+/// written without them, as in `10.0.0.1 -> 10.0.0.2 icmp`, and protocols without a name as numbers.
 impl fmt::Display for FiveTuple {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (source, destination) = (self.source(), self.destination());

@@ -4,49 +4,51 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::U16;
 
-/// Values of [`Header::kind`].
+/// Message types: values of [`Header::kind`].
 pub mod kind {
-    /// Echo reply.
+    /// Type of an ICMP message: echo reply.
     pub const ECHO_REPLY: u8 = 0;
-    /// Destination unreachable.
+    /// Type of an ICMP message: destination unreachable.
     pub const UNREACHABLE: u8 = 3;
-    /// Source quench (obsolete).
+    /// Type of an ICMP message: source quench (obsolete).
     pub const SOURCE_QUENCH: u8 = 4;
-    /// Redirect.
+    /// Type of an ICMP message: redirect.
     pub const REDIRECT: u8 = 5;
-    /// Echo request.
+    /// Type of an ICMP message: echo request.
     pub const ECHO: u8 = 8;
-    /// Time exceeded.
+    /// Type of an ICMP message: time exceeded.
     pub const TIME_EXCEEDED: u8 = 11;
-    /// Parameter problem.
+    /// Type of an ICMP message: parameter problem.
     pub const PARAMETER_PROBLEM: u8 = 12;
-    /// Time stamp request.
+    /// Type of an ICMP message: time stamp request.
     pub const TIME_STAMP: u8 = 13;
-    /// Time stamp reply.
+    /// Type of an ICMP message: time stamp reply.
     pub const TIME_STAMP_REPLY: u8 = 14;
-    /// Information request (obsolete).
+    /// Type of an ICMP message: information request (obsolete).
     pub const INFORMATION: u8 = 15;
-    /// Information reply (obsolete).
+    /// Type of an ICMP message: information reply (obsolete).
     pub const INFORMATION_REPLY: u8 = 16;
-    /// RFC 950.
+    /// Type of an ICMP message: address mask request (RFC 950).
     pub const ADDRESS_MASK: u8 = 17;
-    /// RFC 950.
+    /// Type of an ICMP message: address mask reply (RFC 950).
     pub const ADDRESS_MASK_REPLY: u8 = 18;
 }
 
-/// The first 8 bytes of all messages; in errors, the offending packet follows.
+/// The first 8 bytes of all ICMP messages. In error messages, the packet that caused the error follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {
     /// The message's type, see [`kind`].
     pub kind: u8,
-    /// Refines the type.
+    /// The code, which refines the type.
     pub code: u8,
-    /// Checksum over the whole message.
+    /// Checksum over the ICMP header and everything after it.
     pub checksum: U16,
-    /// Echo and time stamp: identifier. Errors: unused, or the upper half of a gateway address or pointer.
+    /// In echo and time stamp messages, the identifier. In a redirect, the upper half of the gateway's
+    /// address; in a parameter problem, the pointer in its upper byte; in other errors, unused.
     pub identifier: U16,
-    /// Echo and time stamp: sequence number. Unreachable, code 4: the next hop's MTU.
+    /// In echo and time stamp messages, the sequence number. In a redirect, the lower half of the gateway's
+    /// address; in unreachable with code 4, the next hop's MTU in bytes.
     pub sequence: U16,
 }
 
@@ -54,7 +56,7 @@ impl Header {
     /// The length of the header in bytes.
     pub const LEN: usize = size_of::<Header>();
 
-    /// True if the message reports an error and quotes the packet that caused it.
+    /// True if the message reports an error and thus contains the start of the packet that caused it.
     #[inline]
     pub fn is_error(&self) -> bool {
         matches!(
@@ -67,7 +69,8 @@ impl Header {
         )
     }
 
-    /// True if [`Header::identifier`] names a query: echo or time stamp, request or reply.
+    /// True for echo and time stamp messages, requests and replies, whose [`Header::identifier`] tells
+    /// which query they belong to.
     #[inline]
     pub fn is_query(&self) -> bool {
         matches!(self.kind, kind::ECHO | kind::ECHO_REPLY | kind::TIME_STAMP | kind::TIME_STAMP_REPLY)

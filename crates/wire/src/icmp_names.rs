@@ -1,6 +1,6 @@
-//! Names of ICMP types and codes (RFC 792, 950, 1122, 1256 and 1812), as in Click.
+//! Names of ICMP types and codes (RFC 792, 950, 1122, 1256 and 1812), as Click configurations write them.
 
-/// Types by number.
+/// The number and the name of each ICMP type that has a name.
 const TYPES: &[(u8, &str)] = &[
     (0, "echo-reply"),
     (3, "unreachable"),
@@ -19,8 +19,8 @@ const TYPES: &[(u8, &str)] = &[
     (18, "maskreq-reply"),
 ];
 
-/// Codes of destination unreachable, redirect, time exceeded and parameter problem; a code is the index of
-/// its name.
+/// For each ICMP type with named codes (unreachable, redirect, time exceeded, parameter problem), the names
+/// of the codes; the index of a name is its code.
 const CODES: &[(u8, &[&str])] = &[
     (
         3,
@@ -52,22 +52,22 @@ fn codes(kind: u8) -> &'static [&'static str] {
     CODES.iter().find(|(of, _)| *of == kind).map_or(&[], |(_, names)| names)
 }
 
-/// Returns the name of a type.
+/// Returns the name of an ICMP type; `None` if it has none.
 pub fn kind_name(kind: u8) -> Option<&'static str> {
     TYPES.iter().find(|(number, _)| *number == kind).map(|(_, name)| *name)
 }
 
-/// Returns the type with a name.
+/// Returns the ICMP type with this name; `None` if there is none.
 pub fn kind(name: &str) -> Option<u8> {
     TYPES.iter().find(|(_, known)| *known == name).map(|(number, _)| *number)
 }
 
-/// Returns the name of a code of a type.
+/// Returns the name of a code of an ICMP type; `None` if it has none.
 pub fn code_name(kind: u8, code: u8) -> Option<&'static str> {
     codes(kind).get(usize::from(code)).copied()
 }
 
-/// Returns the code of a type with a name.
+/// Returns the code with this name of an ICMP type; `None` if there is none.
 pub fn code(kind: u8, name: &str) -> Option<u8> {
     codes(kind).iter().position(|known| *known == name).map(|code| code as u8)
 }

@@ -1,48 +1,50 @@
-//! ICMPv6 (RFC 4443) and the types of neighbour discovery (RFC 4861).
+//! ICMPv6 header (RFC 4443) and the message types of errors, echo and neighbour discovery (RFC 4861).
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::U16;
 
-/// Values of [`Header::kind`].
+/// Message types: values of [`Header::kind`].
 pub mod kind {
-    /// Destination unreachable.
+    /// Type of an ICMPv6 message: destination unreachable.
     pub const UNREACHABLE: u8 = 1;
-    /// Packet too big.
+    /// Type of an ICMPv6 message: packet too big.
     pub const PACKET_TOO_BIG: u8 = 2;
-    /// Time exceeded.
+    /// Type of an ICMPv6 message: time exceeded.
     pub const TIME_EXCEEDED: u8 = 3;
-    /// Parameter problem.
+    /// Type of an ICMPv6 message: parameter problem.
     pub const PARAMETER_PROBLEM: u8 = 4;
-    /// Echo request.
+    /// Type of an ICMPv6 message: echo request.
     pub const ECHO: u8 = 128;
-    /// Echo reply.
+    /// Type of an ICMPv6 message: echo reply.
     pub const ECHO_REPLY: u8 = 129;
-    /// Router solicitation.
+    /// Type of an ICMPv6 message: router solicitation.
     pub const ROUTER_SOLICITATION: u8 = 133;
-    /// Router advertisement.
+    /// Type of an ICMPv6 message: router advertisement.
     pub const ROUTER_ADVERTISEMENT: u8 = 134;
-    /// Neighbour solicitation.
+    /// Type of an ICMPv6 message: neighbour solicitation.
     pub const NEIGHBOR_SOLICITATION: u8 = 135;
-    /// Neighbour advertisement.
+    /// Type of an ICMPv6 message: neighbour advertisement.
     pub const NEIGHBOR_ADVERTISEMENT: u8 = 136;
-    /// Redirect.
+    /// Type of an ICMPv6 message: redirect.
     pub const REDIRECT: u8 = 137;
 }
 
-/// The first 8 bytes of the usual messages.
+/// The first 8 bytes of most ICMPv6 messages: type, code, checksum, and four bytes that depend on the type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {
     /// The message's type, see [`kind`].
     pub kind: u8,
-    /// Refines the type.
+    /// The code, which refines the type.
     pub code: u8,
-    /// Checksum over pseudo header and message.
+    /// Checksum over the pseudo-header, the ICMPv6 header and everything after it.
     pub checksum: U16,
-    /// Echo: identifier. Otherwise the upper half of the type's own field (MTU, pointer, flags).
+    /// In echo messages, the identifier. In other messages, the upper 16 of the 32 bits that depend on the
+    /// type: MTU, pointer or flags.
     pub identifier: U16,
-    /// Echo: sequence number. Otherwise the lower half of that field.
+    /// In echo messages, the sequence number. In other messages, the lower 16 of the 32 bits that depend on
+    /// the type.
     pub sequence: U16,
 }
 
@@ -50,13 +52,14 @@ impl Header {
     /// The length of the header in bytes.
     pub const LEN: usize = size_of::<Header>();
 
-    /// True if the message reports an error and quotes the packet that caused it: types below 128.
+    /// True for types below 128: the message reports an error and contains the start of the packet that
+    /// caused it.
     #[inline]
     pub fn is_error(&self) -> bool {
         self.kind < 128
     }
 
-    /// True for echo request and reply.
+    /// True for echo requests and replies, whose [`Header::identifier`] tells which query they belong to.
     #[inline]
     pub fn is_query(&self) -> bool {
         matches!(self.kind, kind::ECHO | kind::ECHO_REPLY)

@@ -1,51 +1,52 @@
-//! IP protocol numbers (IANA), as in IPv4's protocol and IPv6's next header field.
+//! IP protocol numbers (IANA): values of the IPv4 protocol field and the IPv6 next header field.
 
-/// IPv6 hop-by-hop options.
+/// Protocol number of the IPv6 hop-by-hop options header.
 pub const HOP_BY_HOP: u8 = 0;
-/// ICMP.
+/// Protocol number of ICMP.
 pub const ICMP: u8 = 1;
-/// IGMP.
+/// Protocol number of IGMP.
 pub const IGMP: u8 = 2;
-/// IPv4 in IP.
+/// Protocol number of an IPv4 packet inside of an IP packet (tunnel).
 pub const IPV4: u8 = 4;
-/// TCP.
+/// Protocol number of TCP.
 pub const TCP: u8 = 6;
-/// UDP.
+/// Protocol number of UDP.
 pub const UDP: u8 = 17;
-/// DCCP.
+/// Protocol number of DCCP.
 pub const DCCP: u8 = 33;
-/// IPv6 in IP.
+/// Protocol number of an IPv6 packet inside of an IP packet (tunnel).
 pub const IPV6: u8 = 41;
-/// IPv6 routing header.
+/// Protocol number of the IPv6 routing header.
 pub const ROUTING: u8 = 43;
-/// IPv6 fragment header.
+/// Protocol number of the IPv6 fragment header.
 pub const FRAGMENT: u8 = 44;
-/// GRE.
+/// Protocol number of GRE.
 pub const GRE: u8 = 47;
-/// IPsec ESP.
+/// Protocol number of IPsec ESP.
 pub const ESP: u8 = 50;
-/// IPsec authentication header.
+/// Protocol number of the IPsec authentication header.
 pub const AH: u8 = 51;
-/// ICMPv6.
+/// Protocol number of ICMPv6.
 pub const ICMPV6: u8 = 58;
-/// IPv6: nothing follows.
+/// Next header value of an IPv6 header after which nothing follows.
 pub const NO_NEXT: u8 = 59;
-/// IPv6 destination options.
+/// Protocol number of the IPv6 destination options header.
 pub const DESTINATION: u8 = 60;
-/// SCTP.
+/// Protocol number of SCTP.
 pub const SCTP: u8 = 132;
-/// IPv6 mobility header.
+/// Protocol number of the IPv6 mobility header.
 pub const MOBILITY: u8 = 135;
-/// UDP-Lite.
+/// Protocol number of UDP-Lite.
 pub const UDP_LITE: u8 = 136;
 
-/// True if the protocol's header starts with a source and a destination port of 16 bits each.
+/// True if the protocol's header starts with source and destination port, 16 bits each: TCP, UDP, DCCP,
+/// SCTP and UDP-Lite.
 #[inline]
 pub fn has_ports(protocol: u8) -> bool {
     matches!(protocol, TCP | UDP | DCCP | SCTP | UDP_LITE)
 }
 
-/// Returns the usual lower-case name of a protocol; `None` for protocols that are not listed here.
+/// Returns the usual lower-case name of a protocol; `None` for protocols without a constant in this module.
 pub fn name(protocol: u8) -> Option<&'static str> {
     Some(match protocol {
         HOP_BY_HOP => "hopopt",

@@ -18,17 +18,17 @@ pub const FRAGMENT_OFFSET: u16 = 0x1fff;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {
-    /// Version (upper 4 bits) and header length in 32-bit words.
+    /// The version, 4, in the upper 4 bits, and the header length in 32-bit words (IHL) in the lower 4.
     pub version_ihl: u8,
-    /// Type of service: DSCP (upper 6 bits) and ECN.
+    /// Type of service: DSCP in the upper 6 bits, ECN in the lower 2.
     pub tos: u8,
-    /// The length of header and payload in bytes.
+    /// The length of the whole packet, header and payload, in bytes.
     pub total_length: U16,
-    /// Identification.
+    /// Identification, which all fragments of a datagram share.
     pub id: U16,
     /// Flags and fragment offset, see [`DONT_FRAGMENT`], [`MORE_FRAGMENTS`], [`FRAGMENT_OFFSET`].
     pub fragment: U16,
-    /// Time to live.
+    /// Time to live: the number of hops that the packet may still make.
     pub ttl: u8,
     /// The protocol of the payload, see [`crate::ip_protocol`].
     pub protocol: u8,
@@ -57,7 +57,7 @@ impl Header {
         usize::from(self.version_ihl & 0x0f) * 4
     }
 
-    /// Returns the differentiated services code point, 0-63.
+    /// Returns the differentiated services code point (DSCP), 0-63.
     #[inline]
     pub fn dscp(&self) -> u8 {
         self.tos >> 2
@@ -69,7 +69,7 @@ impl Header {
         self.tos = dscp << 2 | self.tos & 3;
     }
 
-    /// Returns the explicit congestion notification bits, 0-3.
+    /// Returns the explicit congestion notification bits (ECN), 0-3.
     #[inline]
     pub fn ecn(&self) -> u8 {
         self.tos & 3
@@ -81,47 +81,48 @@ impl Header {
         self.tos = self.tos & !3 | ecn & 3;
     }
 
-    /// Returns the offset of this payload in the whole datagram, in bytes.
+    /// Returns the offset in bytes of this packet's payload in the payload of the whole datagram; 0 for a
+    /// packet that is not a fragment.
     #[inline]
     pub fn fragment_offset(&self) -> usize {
         usize::from(self.fragment.get() & FRAGMENT_OFFSET) * 8
     }
 
-    /// True if this is not the last fragment.
+    /// True if the packet is a fragment, but not the last one of its datagram.
     #[inline]
     pub fn more_fragments(&self) -> bool {
         self.fragment.get() & MORE_FRAGMENTS != 0
     }
 
-    /// True if routers must not fragment.
+    /// True if the "don't fragment" bit is set: routers drop the packet if it is too long for a link.
     #[inline]
     pub fn dont_fragment(&self) -> bool {
         self.fragment.get() & DONT_FRAGMENT != 0
     }
 
-    /// True if the packet is a fragment of a datagram: it has an offset, or more fragments follow.
+    /// True if the packet is a fragment: its offset is not zero, or more fragments follow.
     #[inline]
     pub fn is_fragment(&self) -> bool {
         self.fragment.get() & (MORE_FRAGMENTS | FRAGMENT_OFFSET) != 0
     }
 
-    /// Source address.
+    /// Returns the source address.
     #[inline]
     pub fn source_addr(&self) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.source.get())
     }
 
-    /// Destination address.
+    /// Returns the destination address.
     #[inline]
     pub fn destination_addr(&self) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.destination.get())
     }
 }
 
-/// A datagram whose lengths have been checked.
+/// An IPv4 packet whose header length and total length have been checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// The fixed header.
+    /// The header without its options.
     pub header: &'a Header,
     /// Option bytes, a multiple of 4; read them with [`options`].
     pub options: &'a [u8],
@@ -129,11 +130,12 @@ pub struct Packet<'a> {
     pub payload: &'a [u8],
 }
 
-/// Parses the datagram at the start of `bytes`.
+/// Parses the packet at the start of `bytes`; link padding after it may follow.
 ///
 /// # Errors
-/// `Truncated` if `bytes` end before the header or the total length do, `Format` if the version is not 4,
-/// `Length` if IHL or total length are below the header's size.
+///
+/// `Truncated` if `bytes` end before the header or the total length do; `Format` if the version is not 4;
+/// `Length` if the IHL is below 5, or the total length is less than the header length.
 #[inline]
 pub fn parse(bytes: &[u8]) -> Result<Packet<'_>, Error> {
     let truncated = |need| Error::Truncated { layer: Layer::Ipv4, need, have: bytes.len() };
@@ -155,35 +157,36 @@ pub fn parse(bytes: &[u8]) -> Result<Packet<'_>, Error> {
     Ok(Packet { header, options, payload })
 }
 
-/// Kinds of [`Opt`] (IANA IPv4 option numbers).
+/// Values of [`Opt::kind`] (IANA IPv4 option numbers).
 pub mod option {
-    /// End of the list.
+    /// Kind of the option that ends the list.
     pub const END: u8 = 0;
-    /// Padding of one byte.
+    /// Kind of the option that is one byte of padding.
     pub const NOP: u8 = 1;
-    /// Record route.
+    /// Kind of the option "record route".
     pub const RECORD_ROUTE: u8 = 7;
-    /// Internet time stamp.
+    /// Kind of the option "Internet time stamp".
     pub const TIME_STAMP: u8 = 68;
-    /// Loose source route.
+    /// Kind of the option "loose source route".
     pub const LOOSE_SOURCE_ROUTE: u8 = 131;
-    /// Strict source route.
+    /// Kind of the option "strict source route".
     pub const STRICT_SOURCE_ROUTE: u8 = 137;
-    /// Router alert (RFC 2113).
+    /// Kind of the option "router alert" (RFC 2113).
     pub const ROUTER_ALERT: u8 = 148;
 }
 
-/// An option.
+/// An option of an IPv4 header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Opt<'a> {
-    /// Kind, see [`option`]; if the top bit is set, fragments carry a copy of the option.
+    /// The kind, see [`option`]. If the top bit is set, each fragment carries a copy of the option;
+    /// otherwise only the first.
     pub kind: u8,
-    /// The bytes after kind and length; empty for [`option::NOP`].
+    /// The bytes after the kind and length bytes; empty for [`option::NOP`], which has only a kind.
     pub data: &'a [u8],
 }
 
-/// Iterates over option bytes up to the end-of-list option. The first malformed option yields an error and
-/// ends the iteration.
+/// Returns an iterator over option bytes, up to the end-of-list option. The first malformed option yields
+/// an error and ends the iteration.
 pub fn options(bytes: &[u8]) -> Options<'_> {
     Options(RawOptions::new(bytes, Layer::Ipv4))
 }
@@ -255,7 +258,8 @@ mod tests {
             if let Ok(packet) = own {
                 let _ = options(packet.options).count();
             }
-            // etherparse's header slice ignores the total length, which `parse` checks last.
+            // etherparse's header slice does not check the total length. `parse` checks it last, so that an
+            // error of this check alone is no disagreement.
             let total_length = bytes.get(2..4).map(|field| u16::from_be_bytes([field[0], field[1]]).into());
             let only_total_length_wrong = match own {
                 Err(Error::Truncated { need, .. }) => Some(need) == total_length && bytes.len() >= Header::LEN,

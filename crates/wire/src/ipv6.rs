@@ -1,9 +1,11 @@
 //! IPv6 header and extension headers (RFC 8200; AH RFC 4302, mobility RFC 6275, jumbograms RFC 2675).
 //!
 //! [`extensions`] is the only loop over extension headers; [`upper_layer`] returns the header that follows
-//! them. Both read at most [`MAX_EXTENSIONS`] headers of [`MAX_EXTENSION_BYTES`] bytes in all. A packet
-//! with more is treated alike everywhere: it has no transport header, and so no ports. Only its addresses
-//! distinguish it, as for a fragment other than the first.
+//! them. Each of them reads at most [`MAX_EXTENSIONS`] headers, and at most [`MAX_EXTENSION_BYTES`] bytes
+//! of headers in total.
+//!
+//! A packet beyond these limits has no transport header for any element, and so no ports. Only its
+//! addresses distinguish it from other packets, as for a fragment other than the first.
 
 use std::net::Ipv6Addr;
 
@@ -11,29 +13,31 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::{Error, Layer, U16, U32, ip_protocol};
 
-/// The largest number of extension headers of a valid packet; RFC 8200 allows each kind once or twice.
+/// The largest number of extension headers that are read in one packet. RFC 8200 allows each kind once,
+/// destination options twice.
 pub const MAX_EXTENSIONS: usize = 16;
 
-/// The largest number of bytes of extension headers of a valid packet; a segment routing header (RFC 8754)
-/// of 15 segments fits.
+/// The largest total size, in bytes, of the extension headers that are read in one packet. A segment
+/// routing header (RFC 8754) of 15 segments fits.
 pub const MAX_EXTENSION_BYTES: usize = 256;
 
-/// The hop-by-hop option with the length of a jumbogram (RFC 2675).
+/// The kind of the hop-by-hop option that holds the length of a jumbogram (RFC 2675).
 const JUMBO_PAYLOAD: u8 = 0xc2;
-/// The destination option with the home address of a mobile node (RFC 6275).
+/// The kind of the destination option that holds the home address of a mobile node (RFC 6275).
 const HOME_ADDRESS: u8 = 0xc9;
 
 /// The fixed 40 bytes of an IPv6 header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {
-    /// Version (upper 4 bits), traffic class (8), flow label (20).
+    /// The version, 6, in the upper 4 bits, then the traffic class (8 bits) and the flow label (20 bits).
     pub version_class_flow: U32,
-    /// The number of bytes after this header; 0 in a jumbogram.
+    /// The number of bytes after this header, extension headers included; 0 in a jumbogram.
     pub payload_length: U16,
-    /// The protocol of the next header, see [`crate::ip_protocol`].
+    /// The protocol of the header after this one, see [`crate::ip_protocol`]; it may be an extension
+    /// header.
     pub next_header: u8,
-    /// Hop limit.
+    /// Hop limit: the number of hops that the packet may still make.
     pub hop_limit: u8,
     /// Source address.
     pub source: [u8; 16],
@@ -51,20 +55,20 @@ impl Header {
         (self.version_class_flow.get() >> 28) as u8
     }
 
-    /// Returns the traffic class: DSCP (upper 6 bits) and ECN.
+    /// Returns the traffic class: DSCP in the upper 6 bits, ECN in the lower 2.
     #[inline]
     pub fn traffic_class(&self) -> u8 {
         (self.version_class_flow.get() >> 20) as u8
     }
 
-    /// Sets the traffic class.
+    /// Sets the traffic class; the version and the flow label stay as they are.
     #[inline]
     pub fn set_traffic_class(&mut self, class: u8) {
         let others = self.version_class_flow.get() & 0xf00f_ffff;
         self.version_class_flow.set(others | u32::from(class) << 20);
     }
 
-    /// Returns the flow label, 20 bits.
+    /// Returns the flow label, by which a source marks the packets of a flow; 20 bits.
     #[inline]
     pub fn flow_label(&self) -> u32 {
         self.version_class_flow.get() & 0x000f_ffff
@@ -77,32 +81,33 @@ impl Header {
         self.version_class_flow.set(others | label & 0x000f_ffff);
     }
 
-    /// Source address.
+    /// Returns the source address.
     #[inline]
     pub fn source_addr(&self) -> Ipv6Addr {
         Ipv6Addr::from_octets(self.source)
     }
 
-    /// Destination address.
+    /// Returns the destination address.
     #[inline]
     pub fn destination_addr(&self) -> Ipv6Addr {
         Ipv6Addr::from_octets(self.destination)
     }
 }
 
-/// A packet whose length has been checked.
+/// An IPv6 packet whose payload length has been checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Packet<'a> {
-    /// The fixed header.
+    /// The fixed header of 40 bytes.
     pub header: &'a Header,
-    /// Extension headers and the upper layer, up to the payload length; link padding is left out.
+    /// The extension headers and everything after them, up to the payload length; link padding is left out.
     pub payload: &'a [u8],
 }
 
-/// Parses the packet at the start of `bytes`. If the payload length is 0, the jumbo payload option gives
-/// the length.
+/// Parses the packet at the start of `bytes`; link padding after it may follow. If the payload length is 0,
+/// the jumbo payload option gives the length, if there is one.
 ///
 /// # Errors
+///
 /// `Truncated` if `bytes` end before the header or the payload length do, `Format` if the version is not 6.
 #[inline]
 pub fn parse(bytes: &[u8]) -> Result<Packet<'_>, Error> {
@@ -119,8 +124,9 @@ pub fn parse(bytes: &[u8]) -> Result<Packet<'_>, Error> {
     Ok(Packet { header, payload })
 }
 
-/// Returns the payload length of a jumbogram in bytes, from the jumbo payload option of a hop-by-hop header
-/// that follows the fixed header. `None` without the option, and if its value is 65,535 or less.
+/// Returns the payload length of a jumbogram in bytes, from the jumbo payload option. `rest` are the bytes
+/// after the fixed header, whose next header is `next_header`. `None` if no hop-by-hop header with this
+/// option follows, or if its value is 65,535 or less, which RFC 2675 forbids.
 pub fn jumbo_length(next_header: u8, rest: &[u8]) -> Option<usize> {
     if next_header != ip_protocol::HOP_BY_HOP {
         return None;
@@ -130,20 +136,20 @@ pub fn jumbo_length(next_header: u8, rest: &[u8]) -> Option<usize> {
     (length > u16::MAX.into()).then_some(length as usize)
 }
 
-/// An extension header.
+/// An extension header of a packet, with its kind and its bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Extension<'a> {
-    /// The kind of this header: an IP protocol number.
+    /// The kind of this extension header: an IP protocol number.
     pub kind: u8,
-    /// The protocol of the next header.
+    /// The protocol of the header after this extension header.
     pub next_header: u8,
-    /// The whole header, including its next header field.
+    /// The bytes of this header, from its next header field on.
     pub bytes: &'a [u8],
 }
 
 impl<'a> Extension<'a> {
-    /// True if the protocol is an extension header that [`extensions`] walks over: hop-by-hop, routing,
-    /// fragment, destination options, AH or mobility.
+    /// True if the protocol number is that of an extension header that [`extensions`] reads: hop-by-hop,
+    /// routing, fragment, destination options, AH or mobility.
     #[inline]
     pub fn is(protocol: u8) -> bool {
         matches!(
@@ -157,7 +163,7 @@ impl<'a> Extension<'a> {
         )
     }
 
-    /// Returns the fragment header; `None` if the extension is of another kind.
+    /// Returns this extension as a fragment header; `None` if it is of another kind.
     #[inline]
     pub fn fragment(&self) -> Option<&'a FragmentHeader> {
         match self.kind {
@@ -166,13 +172,13 @@ impl<'a> Extension<'a> {
         }
     }
 
-    /// Returns the first option of a kind with `LENGTH` bytes of data, in a hop-by-hop or destination
-    /// options header.
+    /// Returns the data of the first option of a kind with `LENGTH` bytes of data, in a hop-by-hop or
+    /// destination options header; `None` if there is none.
     fn option<const LENGTH: usize>(&self, kind: u8) -> Option<&'a [u8; LENGTH]> {
         let mut options = self.bytes.get(2..)?;
         loop {
             options = match options {
-                // Pad1 is the only option without a length.
+                // The option Pad1 is a single zero byte; all other options have a length.
                 [0, rest @ ..] => rest,
                 [found, length, rest @ ..] => {
                     let (data, rest) = rest.split_at_checked((*length).into())?;
@@ -188,10 +194,13 @@ impl<'a> Extension<'a> {
         }
     }
 
-    /// Returns the final destination of a routing header that has segments left, in a packet whose IPv6
-    /// header says `destination`. This is the last address of types 0 and 2 (RFC 8200, RFC 6275) and of
-    /// type 3 (RFC 6554, which omits the prefix that the addresses share), or the first entry of the
-    /// segment list of type 4 (RFC 8754). `None` for other types.
+    /// Returns the final destination that a routing header with segments left gives. `destination` is the
+    /// one in the IPv6 header.
+    ///
+    /// For types 0 and 2 (RFC 8200, RFC 6275) and type 3 (RFC 6554), the result is the last address in the
+    /// header. Type 3 omits the prefix that addresses share with `destination`, which is added. For type 4
+    /// (RFC 8754), the result is the first entry of the segment list. `None` for other types, and if the
+    /// header is too short.
     fn last_stop(&self, destination: [u8; 16]) -> Option<[u8; 16]> {
         const ADDRESSES: usize = 8;
         let addresses = self.bytes.get(ADDRESSES..)?;
@@ -224,17 +233,17 @@ impl<'a> Extension<'a> {
     }
 }
 
-/// The fragment extension header.
+/// The fragment extension header, 8 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct FragmentHeader {
-    /// The protocol of the header that follows in the whole packet.
+    /// The protocol of the header that follows in the reassembled packet.
     pub next_header: u8,
     /// Reserved; zero.
     pub reserved: u8,
-    /// Offset in units of 8 bytes (upper 13 bits), "more fragments" (lowest bit).
+    /// The fragment's offset in units of 8 bytes (upper 13 bits), and "more fragments" (lowest bit).
     pub offset_more: U16,
-    /// Identification.
+    /// Identification, which all fragments of a packet share.
     pub id: U32,
 }
 
@@ -242,32 +251,32 @@ impl FragmentHeader {
     /// The length of the header in bytes.
     pub const LEN: usize = size_of::<FragmentHeader>();
 
-    /// Returns the offset of this payload in the fragmentable part, in bytes.
+    /// Returns the offset in bytes of this fragment's payload in the fragmentable part of the packet.
     #[inline]
     pub fn offset(&self) -> usize {
         usize::from(self.offset_more.get() & 0xfff8)
     }
 
-    /// True if this is not the last fragment.
+    /// True if another fragment of the packet follows this one.
     #[inline]
     pub fn more_fragments(&self) -> bool {
         self.offset_more.get() & 1 != 0
     }
 
-    /// True if the fragment holds the whole packet: such a packet is treated as a packet without a fragment
-    /// header (RFC 6946; RFC 8200, section 4.5).
+    /// True if the fragment holds the whole packet (offset 0, no more fragments). It is then treated as a
+    /// packet without a fragment header (RFC 6946; RFC 8200, section 4.5).
     #[inline]
     pub fn is_atomic(&self) -> bool {
         self.offset_more.get() & 0xfff9 == 0
     }
 }
 
-/// Iterates over the extension headers at the start of `bytes`; `next_header` is the field of the header
-/// before them.
+/// Returns an iterator over the extension headers at the start of `bytes`; `next_header` is the field of
+/// the header before them.
 ///
-/// Ends before the first header that is not an extension, after the header of a fragment other than the
-/// first (data follow), and after a fault: truncation, more than [`MAX_EXTENSIONS`] headers, or more than
-/// [`MAX_EXTENSION_BYTES`] bytes.
+/// The iteration ends before the first header that is not an extension header, and after the header of a
+/// fragment other than the first, because data follow. A fault yields an error and ends it: truncation,
+/// more than [`MAX_EXTENSIONS`] headers, or more than [`MAX_EXTENSION_BYTES`] bytes.
 pub fn extensions(next_header: u8, bytes: &[u8]) -> Extensions<'_> {
     Extensions { next_header, rest: bytes, seen: 0, length: 0, done: false }
 }
@@ -278,7 +287,7 @@ pub struct Extensions<'a> {
     next_header: u8,
     rest: &'a [u8],
     seen: usize,
-    /// The bytes of the headers so far.
+    /// The total length in bytes of the headers yielded so far.
     length: usize,
     done: bool,
 }
@@ -318,12 +327,13 @@ impl<'a> Iterator for Extensions<'a> {
 
 impl std::iter::FusedIterator for Extensions<'_> {}
 
-/// Returns source and destination of the pseudo-header, given the IPv6 header and the bytes after it.
+/// Returns the source and destination address of the pseudo-header, given the IPv6 header and the bytes
+/// after it.
 ///
-/// The source is the address of a home address option, if there is one (RFC 6275, section 6.3). The
-/// destination differs from the one in the header as long as a routing header has segments left (RFC 8200,
-/// section 8.1). `None` if the final destination is unknown: the routing header is of another type, or
-/// malformed.
+/// A home address option replaces the source (RFC 6275, section 6.3). As long as a routing header has
+/// segments left, its final destination replaces the destination (RFC 8200, section 8.1). `None` if this
+/// destination is unknown, because the routing header has another type or is too short. Extension headers
+/// after the first unreadable one are ignored.
 #[inline]
 pub fn checksum_addresses(header: &Header, rest: &[u8]) -> Option<(Ipv6Addr, Ipv6Addr)> {
     match Extension::is(header.next_header) {
@@ -337,7 +347,7 @@ fn extended_addresses(header: &Header, rest: &[u8]) -> Option<(Ipv6Addr, Ipv6Add
     let Header { mut source, mut destination, .. } = *header;
     for extension in extensions(header.next_header, rest).flatten() {
         match extension.kind {
-            // Segments are left.
+            // Byte 3 is the number of segments left.
             ip_protocol::ROUTING if extension.bytes.get(3) > Some(&0) => {
                 destination = extension.last_stop(destination)?;
             }
@@ -348,22 +358,23 @@ fn extended_addresses(header: &Header, rest: &[u8]) -> Option<(Ipv6Addr, Ipv6Add
     Some((Ipv6Addr::from_octets(source), Ipv6Addr::from_octets(destination)))
 }
 
-/// The upper-layer header, and the fragment header before it, if any.
+/// The position and protocol of the upper-layer header, and the fragment header before it, if any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UpperLayer<'a> {
-    /// The protocol of the header after the last extension header; after a fault, the kind of the header
-    /// that could not be read.
+    /// The protocol of the header after the last extension header. After a fault, the kind of the extension
+    /// header that could not be read.
     pub protocol: u8,
-    /// The offset of that header, in bytes from the end of the fixed header.
+    /// The offset of the header of `protocol`, in bytes from the end of the fixed header.
     pub offset: usize,
-    /// The fragment header, if the packet is a fragment; `None` if the fragment holds the whole packet
-    /// ([`FragmentHeader::is_atomic`]).
+    /// The fragment header, if the packet is a fragment. `None` if there is no such header, or if it holds
+    /// the whole packet ([`FragmentHeader::is_atomic`]).
     pub fragment: Option<&'a FragmentHeader>,
-    /// The fault that ended the walk early.
+    /// The fault that ended the iteration over extension headers early; `None` if all could be read.
     pub fault: Option<Error>,
 }
 
-/// Walks over the extension headers at the start of `bytes`, see [`extensions`].
+/// Reads the extension headers at the start of `bytes`, with the limits of [`extensions`], and returns the
+/// position of the header after them. `next_header` is the field of the header before `bytes`.
 #[inline]
 pub fn upper_layer(next_header: u8, bytes: &[u8]) -> UpperLayer<'_> {
     let mut found = UpperLayer { protocol: next_header, offset: 0, fragment: None, fault: None };
@@ -389,7 +400,8 @@ mod tests {
 
     use super::*;
 
-    /// Makes a chain of extension headers of these kinds (length field, filler) that ends in UDP.
+    /// Returns a sequence of extension headers, given the kind and length field of each, that ends in UDP:
+    /// the protocol of the first header, and the bytes.
     fn chain(kinds: &[(u8, u8)]) -> (u8, Vec<u8>) {
         let mut bytes = Vec::new();
         for (index, &(kind, length)) in kinds.iter().enumerate() {
@@ -443,7 +455,7 @@ mod tests {
             kinds in vec((prop::sample::select(vec![43u8, 44, 60, 51, 135]), 0u8..4), 0..3), hop: bool,
             tail in vec(any::<u8>(), 0..16),
         ) {
-            // etherparse wants each kind at most once and hop-by-hop first.
+            // etherparse accepts each kind at most once, and hop-by-hop only at the start.
             let mut kinds = kinds;
             kinds.sort();
             kinds.dedup_by_key(|k| k.0);
@@ -461,7 +473,8 @@ mod tests {
             prop_assert_eq!((own.protocol, own.offset, own.fault), (ip_protocol::UDP, length, None));
             prop_assert_eq!(own.fragment, None, "the fragment headers hold whole packets");
 
-            // Any shorter prefix is a truncation, reported with the offset that was reached.
+            // If the bytes are cut at any point, the result is a truncation, and an extension header at the
+            // offset that was reached.
             for cut in 0..length {
                 let own = upper_layer(next, &bytes[..cut]);
                 prop_assert!(matches!(own.fault, Some(Error::Truncated { .. })), "cut at {}", cut);
@@ -497,7 +510,7 @@ mod tests {
 
     #[test]
     fn so_are_the_bytes_of_the_chain() {
-        // Headers of 128 bytes each.
+        // Two headers of 128 bytes each just fit into the limit of 256 bytes.
         let (next, bytes) = chain(&[(60, 15); 2]);
         assert_eq!(bytes.len(), MAX_EXTENSION_BYTES);
         let found = upper_layer(next, &bytes);
@@ -516,11 +529,11 @@ mod tests {
             let found = upper_layer(next, &bytes);
             (found.protocol, found.offset, found.fragment.map(|fragment| fragment.more_fragments()))
         };
-        // Reserved bits are ignored.
+        // The reserved bits of a fragment header are ignored.
         assert_eq!([with(0), with(6)], [(17, 16, None); 2]);
         assert_eq!(with(1), (17, 16, Some(true)));
         assert_eq!(with(8), (17, 16, Some(false)));
-        // The first fragment header with "more fragments" counts.
+        // Of two fragment headers, the first has "more fragments", so that the packet is a fragment.
         let (next, mut bytes) = chain(&[(44, 0), (44, 0)]);
         bytes[11] = 1;
         assert!(upper_layer(next, &bytes).fragment.is_some());
@@ -528,8 +541,8 @@ mod tests {
 
     #[test]
     fn behind_a_later_fragment_lie_data() {
-        // Its next header is "destination options", but the bytes that follow are the middle of the
-        // datagram.
+        // The fragment header says "destination options" next, but its offset is not zero: the bytes that
+        // follow are from the middle of the datagram.
         let (next, mut bytes) = chain(&[(44, 0), (60, 0)]);
         bytes[2..4].copy_from_slice(&(1400u16 | 1).to_be_bytes());
         bytes[4..8].copy_from_slice(&7u32.to_be_bytes());
@@ -543,16 +556,16 @@ mod tests {
     fn jumbograms_take_their_length_from_the_option() {
         let mut bytes = vec![0x60, 0, 0, 0, 0, 0, 0, 64];
         bytes.resize(40, 0);
-        // Hop-by-hop: next header UDP, 8 bytes, jumbo payload of 70,000 bytes.
+        // A hop-by-hop header: next header UDP, 8 bytes, and a jumbo payload option of 70,000 bytes.
         bytes.extend([17, 0, 0xc2, 4]);
         bytes.extend(70_000u32.to_be_bytes());
         assert_eq!(parse(&bytes), Err(Error::Truncated { layer: Layer::Ipv6, need: 70_040, have: 48 }));
         bytes.resize(70_050, 1);
         assert_eq!(parse(&bytes).unwrap().payload.len(), 70_000);
-        // 65,535 bytes need no jumbogram, so the option is malformed.
+        // A payload of 65,535 bytes needs no jumbogram, so the option is invalid.
         bytes[44..48].copy_from_slice(&65_535u32.to_be_bytes());
         assert_eq!(parse(&bytes).unwrap().payload.len(), 0);
-        // The option may follow other options.
+        // Here the jumbo payload option follows padding options.
         assert_eq!(jumbo_length(0, &[17, 1, 1, 4, 0, 0, 0, 0, 0, 0, 0xc2, 4, 1, 0, 0, 0]), Some(1 << 24));
         assert_eq!(jumbo_length(60, &[17, 0, 0xc2, 4, 1, 0, 0, 0]), None);
     }

@@ -1,8 +1,9 @@
-//! The offsets of the headers in a frame.
+//! The offsets of all headers in a frame.
 //!
 //! [`Layers::locate`] checks every length once and never fails: it reports the headers that it found, and
-//! the fault at which it stopped. Captures are often truncated or malformed, so a fault is normal, not an
-//! error. [`ipv6`] documents the limits for extension headers, and the result for packets that exceed them.
+//! the fault at which it stopped. Captures often contain truncated or malformed frames, so a fault is a
+//! normal result and not an error. [`ipv6`] documents the limits for extension headers, and the result for
+//! packets beyond them.
 
 use zerocopy::FromBytes;
 
@@ -11,58 +12,63 @@ use crate::{
     tcp, udp, vlan,
 };
 
-/// The largest number of VLAN tags of a valid frame.
+/// The largest number of VLAN tags that are read in one frame; a frame with more has a fault.
 pub const MAX_VLAN_TAGS: usize = 8;
-/// The largest number of MPLS labels of a valid frame.
+/// The largest number of MPLS labels that are read in one frame; a frame with more has a fault.
 pub const MAX_MPLS_LABELS: usize = 16;
 
-/// The number of bytes, from the start of the frame or from the IP header on, that hold all headers which
-/// determine a packet's flow. Link headers of all kinds, an IPv6 header, [`ipv6::MAX_EXTENSION_BYTES`] and
-/// a TCP header's flags take no more. So the first `FLOW_HEADERS` bytes give the same result as the whole
-/// packet.
+/// The number of bytes that contain all headers which determine a packet's flow, counted from the start of
+/// the frame or from the IP header. Link headers of all kinds, an IPv6 header,
+/// [`ipv6::MAX_EXTENSION_BYTES`] and a TCP header up to its flags take no more. So the first `FLOW_HEADERS`
+/// bytes give the same five-tuple as the whole packet.
 pub const FLOW_HEADERS: u16 = 512;
 
-/// The headers of a frame. Offsets are bytes from the start of the frame and lie within it.
+/// The headers of a frame. Offsets are in bytes from the start of the frame, and lie within the frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layers {
-    /// The EtherType after link header and VLAN tags; `None` if they are truncated, or the link type has no
-    /// such field and carries no IP.
+    /// The EtherType after the link header and all VLAN tags. For link types without this field it follows
+    /// from the IP version. `None` if the headers are truncated, or if a frame without this field carries
+    /// no IP.
     pub ether_type: Option<u16>,
-    /// The number of VLAN tags.
+    /// The number of VLAN tags of the frame.
     pub vlan_tags: u8,
-    /// Control information of the first VLAN tag (the identifier is in the lower 12 bits).
+    /// The tag control information of the first (outermost) VLAN tag; the VLAN identifier is in the lower
+    /// 12 bits.
     pub outer_vlan: Option<u16>,
-    /// Control information of the last VLAN tag, if there are at least two.
+    /// The tag control information of the last (innermost) VLAN tag, if there are at least two.
     pub inner_vlan: Option<u16>,
-    /// The number of MPLS labels. The payload of the last label is taken for IP if its version field says
-    /// so.
+    /// The number of MPLS labels of the frame. Labels do not say what follows: the bytes after the last
+    /// label are taken for IP if the first 4 bits are a version of IP.
     pub mpls_labels: u8,
-    /// The protocol at `l3`.
+    /// The protocol of the network header at offset `l3`.
     pub network: Network,
-    /// The offset after link header, VLAN tags, MPLS labels or PPPoE header; `None` if these are truncated
-    /// or unknown.
+    /// The offset of the network header, after the link header, VLAN tags, MPLS labels or PPPoE header;
+    /// `None` if these are truncated, or the link type is unknown.
     pub l3: Option<usize>,
-    /// The protocol after the IP header and IPv6 extension headers, also in later fragments.
+    /// The protocol after the IP header and IPv6 extension headers. In fragments other than the first, the
+    /// field is set, too, although the header is not in the frame. `None` if the packet is not IP.
     pub protocol: Option<u8>,
-    /// The offset of the header of `protocol`; `None` in later fragments and if the IP headers could not be
-    /// read to their end.
+    /// The offset of the header of `protocol`. `None` in fragments other than the first, and if the IP
+    /// headers could not be read to their end.
     pub l4: Option<usize>,
-    /// The offset after the TCP, UDP, ICMP or ICMPv6 header; `None` for other protocols and truncated
-    /// headers.
+    /// The offset of the first byte after the TCP, UDP, ICMP or ICMPv6 header; `None` for other protocols,
+    /// and if this header is truncated.
     pub payload: Option<usize>,
-    /// The offset of the end of the IP packet, as far as it is in the frame; link padding follows. For
-    /// other protocols, the end of the frame.
+    /// The offset of the end of the IP packet, or of the part of it that is in the frame; bytes after it
+    /// are link padding. The end of the frame if the packet is not IP.
     pub end: usize,
-    /// The number of bytes of the IP packet, by its length field, that are beyond the end of the frame.
+    /// The number of bytes by which the IP packet, according to its length field, extends beyond the end of
+    /// the frame.
     pub missing: usize,
-    /// Set if the IP packet is a fragment. An IPv6 packet with a fragment header that holds the whole
-    /// packet is not a fragment (RFC 6946).
+    /// The position of the packet in its datagram, if it is a fragment. An IPv6 packet with a fragment
+    /// header that holds the whole packet is not a fragment (RFC 6946).
     pub fragment: Option<Fragment>,
-    /// The fault that ended the search: the first header that is truncated or malformed.
+    /// The fault of the first header that is truncated or malformed, after which no headers were read;
+    /// `None` if all headers could be read.
     pub fault: Option<Error>,
 }
 
-/// The protocol of the network layer.
+/// The network protocol of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Network {
     /// IPv4.
@@ -71,26 +77,26 @@ pub enum Network {
     Ipv6,
     /// ARP.
     Arp,
-    /// Any other protocol, or the link header could not be read.
+    /// Any other protocol, or the headers before it could not be read.
     #[default]
     Other,
 }
 
-/// The place of a fragment in its datagram.
+/// The position of a fragment in its datagram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Fragment {
-    /// Identification: equal in all fragments of a datagram.
+    /// The identification, which all fragments of a datagram share.
     pub id: u32,
     /// The offset of the fragment's payload in the datagram, in bytes.
     pub offset: usize,
-    /// True in all fragments but the last.
+    /// True in all fragments of a datagram but the last.
     pub more: bool,
-    /// The protocol that all fragments of the datagram name: the first header of the fragmented part.
+    /// The protocol of the first header of the fragmented part, which all fragments of the datagram name.
     pub protocol: u8,
 }
 
 impl Layers {
-    /// Finds the headers of a frame.
+    /// Finds the headers of a frame that starts with a header of type `link`.
     #[inline]
     pub fn locate(frame: &[u8], link: LinkType) -> Layers {
         let mut layers = Layers {
@@ -113,11 +119,11 @@ impl Layers {
         layers
     }
 
-    /// Returns addresses, ports and protocol; `None` if the packet is not IP or its header is truncated.
+    /// Returns the five-tuple of the packet; `None` if it is not IP or its IP header is truncated. `frame`
+    /// is the frame whose headers these are.
     ///
-    /// Ports are 0 for protocols without ports, truncated headers and all fragments. The first fragment
-    /// contains ports, but the later ones do not, and all fragments of a datagram must have the same
-    /// five-tuple.
+    /// Ports are 0 for protocols without ports, if they are truncated, and in all fragments. Only the first
+    /// fragment contains ports, but all fragments of a datagram must have the same five-tuple.
     #[inline]
     pub fn five_tuple(&self, frame: &[u8]) -> Option<FiveTuple> {
         let protocol = self.fragment.map(|fragment| fragment.protocol).or(self.protocol)?;
@@ -154,17 +160,18 @@ impl Layers {
         }
     }
 
-    /// Finds the offset and protocol of the network header; `None` if the link type is unknown.
+    /// Finds the offset of the network header, and sets its protocol. Returns `None` if the link type is
+    /// unknown.
     #[inline]
     fn link(&mut self, frame: &[u8], link: LinkType) -> Result<Option<usize>, Error> {
-        // (length of the link header in bytes, offset of its EtherType)
+        // The length of the link header in bytes, and the offset of its EtherType in it.
         let (length, ether_type) = match link {
             LinkType::Ethernet => (ethernet::Header::LEN, 12),
             LinkType::LinuxCooked => (16, 14),
             LinkType::LinuxCookedV2 => (20, 0),
             LinkType::RawIp => return self.bare_ip(frame, 0).map(Some),
-            // The IP version is used, because the value of the address family for IPv6 differs between
-            // systems.
+            // The address family in the first 4 bytes is ignored: its value for IPv6 differs between
+            // systems. The IP version says which protocol follows.
             LinkType::Null | LinkType::Loop => return self.bare_ip(frame, 4).map(Some),
             LinkType::Other(_) => return Ok(None),
         };
@@ -189,8 +196,10 @@ impl Layers {
         Ok(Some(offset))
     }
 
-    /// Walks over VLAN tags; returns the offset after the last one, and its EtherType.
-    // Not inlined, like the other rare ways to IP; that halves the code of each `locate`.
+    /// Reads VLAN tags from `offset` on. `ether_type` is the EtherType before them. Returns the offset
+    /// after the last tag, and the EtherType in it.
+    // Not inlined, like the functions for MPLS, PPPoE and frames without EtherType: most frames need none
+    // of them, and this halves the code of each `locate`.
     #[inline(never)]
     fn tags(&mut self, frame: &[u8], mut offset: usize, mut ether_type: u16) -> Result<(usize, u16), Error> {
         while vlan::is_tag(ether_type) {
@@ -209,7 +218,8 @@ impl Layers {
         Ok((offset, ether_type))
     }
 
-    /// Walks over labels of 4 bytes; the lowest bit of the third byte marks the last label (RFC 3032).
+    /// Reads MPLS labels of 4 bytes from `offset` on, and returns the offset after the last one. The last
+    /// label has the lowest bit of its third byte set (RFC 3032).
     #[inline(never)]
     fn mpls(&mut self, frame: &[u8], mut offset: usize) -> Result<usize, Error> {
         loop {
@@ -223,12 +233,14 @@ impl Layers {
                 break;
             }
         }
-        // No field says what the payload is; a pseudowire starts with a zero nibble (RFC 4385).
+        // No field says what follows the labels. The first 4 bits are the IP version, or 0 for a pseudowire
+        // with a control word (RFC 4385).
         self.network = network_by_version(frame, offset);
         Ok(offset)
     }
 
-    /// Skips the PPPoE header of 6 bytes and PPP's protocol field (RFC 2516), here always of two bytes.
+    /// Reads the PPPoE header of 6 bytes and the PPP protocol field (RFC 2516), which has two bytes in
+    /// PPPoE, and returns the offset after them.
     #[inline(never)]
     fn pppoe(&mut self, frame: &[u8], offset: usize) -> Result<usize, Error> {
         let [_, _, _, protocol] = prefix::<[U16; 4]>(frame, offset, Layer::Pppoe)?;
@@ -240,7 +252,7 @@ impl Layers {
         Ok(offset + 8)
     }
 
-    /// Handles IP without a preceding EtherType.
+    /// Finds the network protocol of a packet without an EtherType, by the IP version at `offset`.
     #[inline(never)]
     fn bare_ip(&mut self, frame: &[u8], offset: usize) -> Result<usize, Error> {
         if frame.len() <= offset {
@@ -275,7 +287,8 @@ impl Layers {
             });
         }
         match usize::from(header.total_length.get()) {
-            // Captured on the way to a network card that does segmentation: the frame's length counts.
+            // A total length of 0: the packet was captured before a network card cut it into segments, so
+            // that its length did not fit into the field. It ends at the end of the frame.
             0 => {}
             total if total < header_len => return Err(Error::Length { layer: Layer::Ipv4, found: total }),
             total => self.set_end(frame, l3 + total),
@@ -299,8 +312,8 @@ impl Layers {
         let start = l3 + ipv6::Header::LEN;
         let rest = frame.get(start..).unwrap_or_default();
         match (header.payload_length.get(), header.next_header) {
-            // A jumbogram; without its option the frame's length counts, because Linux sends super-segments
-            // without it.
+            // A length of 0: a jumbogram, whose length is in an option. Linux also sends packets of more
+            // than 64 KiB to network cards without this option; they end at the end of the frame.
             (0, next) if needs_payload(next) => {
                 if let Some(length) = ipv6::jumbo_length(next, rest) {
                     self.set_end(frame, start.saturating_add(length));
@@ -331,7 +344,8 @@ impl Layers {
         self.missing = end - self.end;
     }
 
-    /// Finds the end of the transport header. `l4` is at most `self.end`.
+    /// Sets the offset of the transport header to `l4`, and the offset after it. `l4` is at most
+    /// `self.end`.
     #[inline]
     fn transport(&mut self, frame: &[u8], l4: usize, protocol: u8) -> Result<(), Error> {
         self.l4 = Some(l4);
@@ -357,7 +371,8 @@ impl Layers {
     }
 }
 
-/// Returns the IP version by the version field.
+/// Returns IPv4 or IPv6 by the version in the first 4 bits at `offset`; [`Network::Other`] for other
+/// values.
 #[inline]
 fn network_by_version(frame: &[u8], offset: usize) -> Network {
     match frame.get(offset).map(|first| first >> 4) {
@@ -367,13 +382,15 @@ fn network_by_version(frame: &[u8], offset: usize) -> Network {
     }
 }
 
-/// True if an IPv6 payload of this protocol cannot be empty, so that a length of zero has another meaning.
+/// True if an IPv6 packet with this next header needs at least one byte of payload, so that a payload
+/// length of zero must mean something else.
 #[inline]
 fn needs_payload(next_header: u8) -> bool {
     matches!(next_header, ip_protocol::TCP | ip_protocol::UDP) || ipv6::Extension::is(next_header)
 }
 
-/// Returns the header at `offset`.
+/// Returns a reference to the header at `offset`. Fails with `Truncated` if the bytes end before the header
+/// does.
 #[inline]
 fn prefix<H: FromBytes + zerocopy::KnownLayout + zerocopy::Immutable + zerocopy::Unaligned>(
     bytes: &[u8],
@@ -436,13 +453,13 @@ mod tests {
                     2 => Builder::icmp(source.ip(), destination.ip(), 8, 0, [1, 2]),
                     _ => Builder::ip(source.ip(), destination.ip(), ip_protocol::SCTP),
                 };
-                // An eighth of the packets are later fragments.
+                // About an eighth of the packets are fragments, most of them not the first.
                 builder.fragment(if byte < 32 { fragment } else { 0 })
             },
         )
     }
 
-    /// Compares with another dissector, as far as both parse.
+    /// Compares the result with etherparse's, as far as both parse the frame.
     fn assert_agrees(frame: &[u8]) -> Result<(), TestCaseError> {
         let own = locate(frame);
         let Ok(oracle) = LaxSlicedPacket::from_ethernet(frame) else {
@@ -450,7 +467,7 @@ mod tests {
             return Ok(());
         };
         let tags: Vec<u16> = oracle.vlan_ids().iter().map(|id| id.value()).collect();
-        // etherparse reads at most three tags.
+        // etherparse reads at most three VLAN tags.
         prop_assert_eq!(own.vlan_tags.min(3) as usize, tags.len());
         prop_assert_eq!(own.outer_vlan.map(|control| control & 0xfff), tags.first().copied());
         if own.vlan_tags > 3 {
@@ -595,11 +612,11 @@ mod tests {
         let layers = locate(&frame);
         assert_eq!((layers.ether_type, layers.mpls_labels, layers.l3), (Some(0x8847), 2, Some(22)));
         assert_eq!((layers.network, layers.l4, layers.fault), (Network::Ipv4, Some(42), None));
-        // After a control word there is no IP.
+        // Four zero bits after the labels are a control word of a pseudowire, so that no IP is found.
         frame[22] = 0;
         let layers = locate(&frame);
         assert_eq!((layers.network, layers.l3, layers.l4), (Network::Other, Some(22), None));
-        // A stack that does not end.
+        // No label has the bottom-of-stack bit set.
         frame[14..].fill(0);
         frame.resize(200, 0);
         assert_eq!(locate(&frame).fault, Some(Error::TooMany { layer: Layer::Mpls, limit: MAX_MPLS_LABELS }));
@@ -681,7 +698,8 @@ mod tests {
         frame[18..20].fill(0);
         let layers = locate(&frame);
         assert_eq!((layers.end, layers.l4, layers.fault), (frame.len(), Some(54), None));
-        // If no header has to follow, the length is truly zero and the remaining bytes are padding.
+        // For a protocol whose header may be missing, a payload length of zero is meant, and the remaining
+        // bytes are padding.
         for next in [ip_protocol::NO_NEXT, ip_protocol::SCTP, 253] {
             frame[20] = next;
             assert_eq!(locate(&frame).end, 54);
@@ -699,7 +717,7 @@ mod tests {
         assert_eq!(with(14, 0x44).fault, Some(Error::Length { layer: Layer::Ipv4, found: 16 }));
         assert_eq!(with(14, 0x65).fault, Some(Error::Format { layer: Layer::Ipv4, found: 6 }));
         assert_eq!(with(17, 19).fault, Some(Error::Length { layer: Layer::Ipv4, found: 19 }));
-        // A total length that cuts the UDP header.
+        // The total length ends inside the UDP header.
         assert_eq!(with(17, 24).fault, Some(Error::Truncated { layer: Layer::Udp, need: 8, have: 4 }));
         assert_eq!(with(17, 200).missing, 152);
     }

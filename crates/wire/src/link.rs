@@ -1,30 +1,32 @@
-//! Link types: the kind of header at the start of a captured or received frame
+//! Link types: the kind of header with which a captured or received frame starts
 //! (<https://www.tcpdump.org/linktypes.html>).
 
 use std::fmt;
 
-/// The kind of header at the start of a frame.
+/// The kind of header with which a frame starts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LinkType {
-    /// BSD loopback: a 4-byte address family in the byte order of the capturing machine.
+    /// BSD loopback: a header of 4 bytes with the address family, in the byte order of the capturing
+    /// machine.
     Null,
     /// Ethernet II or 802.3.
     Ethernet,
     /// No link header: IPv4 or IPv6, distinguished by the version field.
     RawIp,
-    /// OpenBSD loopback: like [`LinkType::Null`], but in network byte order.
+    /// OpenBSD loopback: like [`LinkType::Null`], but with the address family in network byte order.
     Loop,
-    /// Linux cooked capture, version 1: 16 bytes.
+    /// Linux cooked capture, version 1: a header of 16 bytes in place of the link header.
     LinuxCooked,
-    /// Linux cooked capture, version 2: 20 bytes.
+    /// Linux cooked capture, version 2: a header of 20 bytes in place of the link header.
     LinuxCookedV2,
-    /// Any other type, by its number.
+    /// Any other link type, by its number in capture files.
     Other(u16),
 }
 
 impl LinkType {
-    /// Returns the type with a number of capture files. Raw IP has several numbers: 101 everywhere, 12 and
-    /// 14 as DLT values of old systems, 228 and 229 for a single IP version.
+    /// Returns the link type with this number in capture files (LINKTYPE or DLT). Raw IP has several
+    /// numbers: 101 everywhere, 12 and 14 as DLT values of old systems, 228 and 229 for a single IP
+    /// version.
     pub fn from_number(number: u16) -> Self {
         match number {
             0 => LinkType::Null,
@@ -37,7 +39,7 @@ impl LinkType {
         }
     }
 
-    /// Returns the number to write into a capture file.
+    /// Returns the number of this link type in capture files; for raw IP, 101.
     pub fn number(self) -> u16 {
         match self {
             LinkType::Null => 0,
@@ -51,7 +53,7 @@ impl LinkType {
     }
 }
 
-/// Writes a name for messages, e.g. `Ethernet` or `link type 147`.
+/// Writes the name of the link type for messages, for example `Ethernet` or `link type 147`.
 impl fmt::Display for LinkType {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

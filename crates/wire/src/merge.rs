@@ -1,10 +1,10 @@
-//! Merging of segments into a large one without loss: cut again ([`crate::offload::Segments`]), the large
-//! segment gives the same segments, byte for byte.
+//! Merging of segments into a large segment, without loss: if the large segment is cut again
+//! ([`crate::offload::Segments`]), the result is the original segments, byte for byte.
 //!
-//! So headers must be equal except in the fields that cutting sets: lengths, identification, sequence
-//! number, checksums, PSH and FIN of the last segment, CWR of the first. IPv6 extension headers must be
-//! equal. Segments with IP options, with padding after the packet, or with wrong checksums are not merged,
-//! because cutting does not restore these.
+//! So the headers of the segments must be equal, except in the fields that cutting sets: lengths,
+//! identification, sequence number, checksums, PSH and FIN on the last segment, CWR on the first. IPv6
+//! extension headers must be equal. Segments with IP options, with padding after the packet, or with wrong
+//! checksums are not merged, because cutting does not restore these.
 
 use zerocopy::{Immutable, KnownLayout, Unaligned};
 
@@ -13,43 +13,45 @@ use crate::ipv6::FragmentHeader;
 use crate::layers::Network;
 use crate::{FromBytes, IntoBytes, ip_protocol, ipv4, ipv6, offload, tcp, udp};
 
-/// The flags that segments of a large segment may have.
+/// The TCP flags that segments may have if they are to be merged.
 const PLAIN: u8 = tcp::flags::ACK | tcp::flags::ECE | ON_LAST | tcp::flags::CWR;
-/// The flags that only the last segment may have.
+/// The TCP flags that cutting leaves on the last segment only.
 const ON_LAST: u8 = tcp::flags::PSH | tcp::flags::FIN;
-/// The negative zero. It is as valid as 0, but a TCP checksum is never computed as 0xffff; in UDP, 0xffff
-/// replaces a computed 0.
+/// The checksum 0xffff, a zero in one's complement. It is as valid as 0, but cutting writes a
+/// computed zero as 0 for IPv4 and TCP, so that 0xffff would not be restored. For UDP, it is written as
+/// 0xffff.
 const NEGATIVE_ZERO: u16 = 0xffff;
 
-/// Masks for comparing the bytes of a word: all bytes, or one half.
+/// Masks by which headers are compared, one per 32-bit word, with ones for the bits that must be equal:
+/// here all bits. The next two have the first or the last two bytes only.
 const ALL: [u8; 4] = [0xff; 4];
 const FIRST_HALF: [u8; 4] = [0xff, 0xff, 0, 0];
 const LAST_HALF: [u8; 4] = [0, 0, 0xff, 0xff];
 
-/// The bits that are equal in the IPv4 headers of segments that belong together, word by word: all but
-/// length, identification and checksum.
+/// The mask of an IPv4 header, word by word: all bits must be equal but the length, the identification and
+/// the checksum.
 const IPV4: [[u8; 4]; 5] = {
     let mut words = [ALL; 5];
     (words[0], words[1], words[2]) = (FIRST_HALF, LAST_HALF, FIRST_HALF);
     words
 };
-/// The bits that are equal in IPv6 headers: all but the length.
+/// The mask of an IPv6 header: all bits must be equal but the payload length.
 const IPV6: [[u8; 4]; 10] = {
     let mut words = [ALL; 10];
     words[1] = LAST_HALF;
     words
 };
-/// The bits that are equal in TCP headers: all but sequence number, flags and checksum.
+/// The mask of a TCP header: all bits must be equal but the sequence number, the flags and the checksum.
 const TCP: [[u8; 4]; 5] = {
     let mut words = [ALL; 5];
     (words[1], words[3], words[4]) = ([0; 4], [0xff, 0, 0xff, 0xff], LAST_HALF);
     words
 };
 
-/// The bits that are equal in UDP headers: the ports.
+/// The mask of the part of a UDP header that must be equal: the ports.
 const PORTS: [[u8; 4]; 1] = [ALL];
 
-/// Concatenates the masks of two headers.
+/// Returns the masks of two headers as one mask. `C` must be `A + B`.
 const fn joined<const A: usize, const B: usize, const C: usize>(
     first: [[u8; 4]; A],
     second: [[u8; 4]; B],
@@ -63,7 +65,8 @@ const fn joined<const A: usize, const B: usize, const C: usize>(
     words
 }
 
-/// True if the first bytes are equal wherever a mask has ones.
+/// True if the first `N` words of both slices are equal in the bits that `mask` has; false if a slice is
+/// shorter.
 #[inline(always)]
 fn same<const N: usize>(a: &[u8], b: &[u8], mask: &[[u8; 4]; N]) -> bool {
     let (Some(a), Some(b)) =
@@ -76,13 +79,14 @@ fn same<const N: usize>(a: &[u8], b: &[u8], mask: &[[u8; 4]; N]) -> bool {
     words.fold(0, |differs, ((a, b), mask)| differs | (word(a) ^ word(b)) & word(mask)) == 0
 }
 
-/// True if the bytes from an offset on are equal.
+/// True if the bytes from offset `place` on are equal in both slices, which must have the same length.
 #[inline(always)]
 fn same_behind(a: &[u8], b: &[u8], place: usize) -> bool {
     a.get(place..).zip(b.get(place..)).is_some_and(|(a, b)| equal(a, b))
 }
 
-/// True if the bytes are equal. Slices of 8 to 16 bytes are compared in place, which is faster than a call.
+/// True if both slices are equal. Slices of 8 to 16 bytes are compared in place, as two words each, which
+/// is faster than calling `memcmp`.
 #[inline(always)]
 fn equal(a: &[u8], b: &[u8]) -> bool {
     let ends = |bytes: &[u8]| {
@@ -95,17 +99,19 @@ fn equal(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// The result of a walk over IPv6 extension headers.
+/// The transport protocol after IPv6 extension headers, and the properties of these headers that merging
+/// needs.
 struct Behind {
     protocol: u8,
-    /// The length of the extension headers in bytes.
+    /// The total length of the extension headers in bytes.
     length: usize,
-    /// True if segments with these headers can be parts of a larger segment.
+    /// True if segments with these extension headers can be merged.
     is_plain: bool,
 }
 
-/// Walks over IPv6 extension headers. Returns `None` if a header cannot be walked over (fragments, AH), or
-/// changes the destination in the checksum (a routing header with segments left).
+/// Reads IPv6 extension headers. Returns `None` if one of them is unreadable, or if the transport header
+/// after it cannot be found or checked (a fragment, AH). Also returns `None` for a routing header with
+/// segments left, because it changes the destination in the checksum.
 fn behind_options(next_header: u8, bytes: &[u8]) -> Option<Behind> {
     let mut behind = Behind { protocol: next_header, length: 0, is_plain: true };
     for extension in ipv6::extensions(next_header, bytes) {
@@ -113,10 +119,10 @@ fn behind_options(next_header: u8, bytes: &[u8]) -> Option<Behind> {
         match extension.kind {
             ip_protocol::HOP_BY_HOP => {}
             ip_protocol::ROUTING if extension.bytes.get(SEGMENTS_LEFT) == Some(&0) => {}
-            // A home address in it may replace the source in the checksum (RFC 6275, section 6.3).
+            // A home address in this header may replace the source in the checksum (RFC 6275, section 6.3).
             ip_protocol::DESTINATION => behind.is_plain = false,
             // The fragment header holds the whole packet. Cutting would give all segments its
-            // identification.
+            // identification, so that they would look like fragments of one datagram.
             ip_protocol::FRAGMENT if extension.fragment().is_some_and(FragmentHeader::is_atomic) => {
                 behind.is_plain = false;
             }
@@ -128,10 +134,10 @@ fn behind_options(next_header: u8, bytes: &[u8]) -> Option<Behind> {
     Some(behind)
 }
 
-/// The offset of the number of segments left in a routing header (RFC 8200, section 4.4).
+/// The offset in a routing header of the byte that says how many segments are left (RFC 8200, section 4.4).
 const SEGMENTS_LEFT: usize = 3;
 
-/// An IPv4 header without options, and a TCP header.
+/// The headers of nearly all packets: IPv4 without options, and TCP.
 #[derive(FromBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 struct Plain {
@@ -139,7 +145,7 @@ struct Plain {
     tcp: tcp::Header,
 }
 
-/// The fields of an IP header that merging needs.
+/// The fields of an IPv4 or IPv6 header that merging needs.
 struct Ip {
     network: Network,
     l3: usize,
@@ -150,10 +156,12 @@ struct Ip {
 }
 
 impl Ip {
-    /// Reads an IPv4 header of `own` bytes at offset `l3`, in a packet of `length` bytes.
+    /// Reads an IPv4 header of `own` bytes at offset `l3` of a packet of `length` bytes. `None` for
+    /// fragments and wrong lengths.
     #[inline(always)]
     fn v4(header: &ipv4::Header, own: usize, l3: usize, length: usize) -> Option<Ip> {
-        // A sender that leaves segmentation to a device may leave the length to the device, too.
+        // A total length of 0 comes from a sender that leaves segmentation to a device; the packet then
+        // ends with the frame.
         let said = usize::from(header.total_length.get());
         let whole = if said == 0 { length.checked_sub(l3)? } else { said };
         if header.is_fragment() || own < ipv4::Header::LEN || whole < own {
@@ -168,7 +176,9 @@ impl Ip {
         Some(Ip { network: Network::Ipv4, l3, l4: l3 + own, end, is_plain, id: header.id.get() })
     }
 
-    /// Returns the segment with this TCP header.
+    /// Returns the segment with this IP and TCP header, in a packet of `length` bytes, of which the first
+    /// `head` are available. `None` if the headers are not available, or the payload does not end inside
+    /// the packet.
     #[inline(always)]
     fn tcp(mut self, header: &tcp::Header, head: usize, length: usize) -> Option<Segment> {
         let own = header.header_len();
@@ -180,7 +190,9 @@ impl Ip {
         Some(Segment { is_tcp: true, sequence: header.sequence.get(), flags: header.flags, ..segment })
     }
 
-    /// Returns the datagram with this UDP header.
+    /// Returns the datagram with this IP and UDP header, in a packet of `length` bytes, of which the first
+    /// `head` are available. `None` if the headers are not available, or the payload does not end inside
+    /// the packet.
     #[inline(always)]
     fn udp(mut self, header: &udp::Header, head: usize, length: usize) -> Option<Segment> {
         let is_whole = self.l4 + usize::from(header.length.get()) == self.end;
@@ -188,8 +200,9 @@ impl Ip {
         self.segment(udp::Header::LEN, head, length)
     }
 
-    /// Returns the segment with a transport header of `own` bytes; the first `head` bytes of the packet are
-    /// available.
+    /// Returns the segment with a transport header of `own` bytes in a packet of `length` bytes, of which
+    /// the first `head` are available. `None` if the headers are not available, or the payload does not end
+    /// inside the packet.
     #[inline(always)]
     fn segment(self, own: usize, head: usize, length: usize) -> Option<Segment> {
         let Ip { network, l3, l4, end, is_plain, id } = self;
@@ -212,43 +225,48 @@ impl Ip {
     }
 }
 
-/// A whole TCP segment or UDP datagram in its packet.
+/// A TCP segment or UDP datagram that is whole: its packet contains all bytes that its length fields say.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// IPv4 or IPv6.
+    /// The IP version: [`Network::Ipv4`] or [`Network::Ipv6`].
     pub network: Network,
     /// True for TCP, false for UDP.
     pub is_tcp: bool,
-    /// True if the segment can be part of a larger one, according to its IP and transport headers.
+    /// True if its IP and transport headers allow that the segment is merged with others. The checksum over
+    /// the data is not checked.
     pub is_plain: bool,
-    /// The offset of the IP header.
+    /// The offset of the IP header in the packet, in bytes.
     pub l3: u16,
-    /// The offset of the transport header.
+    /// The offset of the transport header in the packet, in bytes.
     pub l4: u16,
-    /// The offset of the data.
+    /// The offset of the data (the payload of TCP or UDP) in the packet, in bytes.
     pub start: u16,
-    /// The number of bytes of data.
+    /// The number of bytes of data, without link padding.
     pub length: u16,
-    /// The TCP sequence number.
+    /// The TCP sequence number; 0 for UDP.
     pub sequence: u32,
-    /// The TCP flags.
+    /// The TCP flags; 0 for UDP.
     pub flags: u8,
-    /// The IPv4 identification.
+    /// The IPv4 identification; 0 for IPv6.
     pub id: u16,
 }
 
 impl Segment {
     /// Parses a packet of `length` bytes, of which `head` holds the first, and whose IP header starts at
-    /// `l3`. `None` if it is neither TCP nor UDP, is a fragment, or is shorter than its length fields say.
-    /// The following IPv6 extension headers may precede the transport header: hop-by-hop and destination
-    /// options, a routing header without segments left, and a fragment header that holds the whole packet.
+    /// offset `l3`.
+    ///
+    /// Returns `None` if the packet is neither TCP nor UDP, is a fragment, or is shorter than its length
+    /// fields say. Four IPv6 extension headers may precede the transport header: hop-by-hop options,
+    /// destination options, a routing header without segments left, and a fragment header that holds the
+    /// whole packet.
     #[inline]
     pub fn of(head: &[u8], l3: usize, length: usize) -> Option<Segment> {
         Segment::plain(head, l3, length).or_else(|| Segment::of_any(head, l3, length))
     }
 
-    /// Like [`of`](Self::of), but only for TCP over IPv4 without options, the format of nearly all packets:
-    /// two headers at fixed offsets, so that a single length check is enough. `None` for other packets.
+    /// Like [`of`](Self::of), but only for TCP over IPv4 without IP options; `None` for other packets.
+    /// Nearly all packets have this format: both headers have fixed offsets, so that a single length check
+    /// is enough.
     #[inline(always)]
     pub fn plain(head: &[u8], l3: usize, length: usize) -> Option<Segment> {
         let (Plain { ip, tcp }, _) = Plain::ref_from_prefix(head.get(l3..)?).ok()?;
@@ -272,7 +290,8 @@ impl Segment {
                     behind_options(header.next_header, rest)?;
                 let fixed = l3 + ipv6::Header::LEN;
                 let end = fixed + usize::from(header.payload_length.get());
-                // Cutting would drop the header with the length of a jumbogram.
+                // A hop-by-hop header with the length of a jumbogram would be dropped by cutting, so that
+                // such a packet is not merged.
                 let is_plain = is_plain && end == length && offload::jumbo(bytes) == 0;
                 (Ip { network: Network::Ipv6, l3, l4: fixed + options, end, is_plain, id: 0 }, protocol)
             }
@@ -286,21 +305,23 @@ impl Segment {
         }
     }
 
-    /// Returns the number of sequence numbers that the segment takes: bytes of data, SYN and FIN.
+    /// Returns the number of sequence numbers that the TCP segment takes: one for each byte of data, one
+    /// for SYN and one for FIN.
     #[inline]
     pub fn sequence_length(&self) -> u32 {
         let has = |flag: u8| u32::from(self.flags & flag != 0);
         u32::from(self.length) + has(tcp::flags::SYN) + has(tcp::flags::FIN)
     }
 
-    /// True if the segment has a checksum: datagrams over IPv4 may have none.
+    /// True if the segment has a checksum. Only UDP datagrams can have none (a checksum field of 0).
     #[inline]
     pub fn has_checksum(&self, headers: &[u8]) -> bool {
         self.is_tcp || headers.get(usize::from(self.l4) + 6..usize::from(self.l4) + 8) != Some(&[0, 0])
     }
 
-    /// Returns the sum of the data of a packet in pieces; the first piece has all headers. `None` if the
-    /// checksum is wrong.
+    /// Checks the transport checksum of a packet, given in pieces of which the first contains all headers.
+    /// Returns the sum of the data, which [`enlarge`](Self::enlarge) needs; `None` if the checksum is
+    /// wrong.
     #[inline]
     pub fn verify<'a>(&self, pieces: impl IntoIterator<Item = &'a [u8]>) -> Option<Sum> {
         let mut pieces = pieces.into_iter();
@@ -317,13 +338,14 @@ impl Segment {
         whole.is_valid().then_some(sum)
     }
 
-    /// Like [`verify`](Self::verify), for a checksum that is known to be right; needs only the headers.
+    /// Returns the sum of the data like [`verify`](Self::verify), but computes it from the headers alone:
+    /// the checksum is known to be right, for example because the network card has checked it.
     #[inline]
     pub fn trust(&self, headers: &[u8]) -> Option<Sum> {
         Some(self.header_sum(headers)?.complement(self.length.into()))
     }
 
-    /// Returns the sum of pseudo-header and transport header.
+    /// Returns the sum of the pseudo-header and the transport header, with its checksum field.
     #[inline]
     fn header_sum(&self, headers: &[u8]) -> Option<Sum> {
         let transport = headers.get(self.l4.into()..self.start.into())?;
@@ -336,16 +358,19 @@ impl Segment {
         PseudoHeader::of(headers.get(self.l3.into()..self.l4.into())?)
     }
 
-    /// Returns the bytes before the IP header, and the bytes from the IP header to the data.
+    /// Returns the bytes of the packet before the IP header, and the bytes from the IP header to the data.
+    /// `None` if `bytes` do not contain all headers.
     #[inline]
     fn headers<'a>(&self, bytes: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
         bytes.get(..self.start.into())?.split_at_checked(self.l3.into())
     }
 
-    /// True if the headers of segment `next` are what cutting would make of these headers, apart from the
-    /// sequence number and the flags of the last segment. The identification of `next` must be this
-    /// segment's plus `id_ahead`: the position of `next`, or 0 if all segments have the same
-    /// identification.
+    /// True if segment `next` can be merged after this segment: the headers `other` of `next` are those
+    /// that cutting would make from the headers `own` of this segment. Sequence number and length are not
+    /// compared, and PSH and FIN may differ.
+    ///
+    /// `id_ahead` is the expected difference between their IPv4 identifications: the position of `next` in
+    /// the large segment, or 0 if all its segments have the same identification.
     #[inline]
     pub fn goes_before(&self, own: &[u8], next: &Segment, other: &[u8], id_ahead: u16) -> bool {
         if (next.l3, next.l4, next.start) != (self.l3, self.l4, self.start)
@@ -367,7 +392,8 @@ impl Segment {
             (_, true) => same(own, other, &const { joined::<10, 5, 15>(IPV6, TCP) }),
             (_, false) => same(own, other, &const { joined::<10, 1, 11>(IPV6, PORTS) }),
         };
-        // Plain headers have only TCP's options after these.
+        // The masks cover the fixed headers. A plain IPv4 header has no options, so that TCP options are
+        // all that remains to be compared.
         let options = network + tcp::Header::LEN;
         is_same
             && equal(own_link, other_link)
@@ -377,7 +403,8 @@ impl Segment {
             && (!self.is_tcp || same_behind(own, other, options))
     }
 
-    /// True if headers with IPv6 extension headers are equal except in the fields that cutting sets.
+    /// True if IPv6 headers with extension headers, and the fixed transport headers after them, are equal
+    /// except in the fields that cutting sets.
     #[inline(never)]
     fn same_behind_options(&self, own: &[u8], other: &[u8]) -> bool {
         let at = usize::from(self.l4 - self.l3);
@@ -391,22 +418,24 @@ impl Segment {
             && if self.is_tcp { same(own, other, &TCP) } else { same(own, other, &PORTS) }
     }
 
-    /// True if no segment may follow `self` in a large segment.
+    /// True if no other segment may follow this one in a large segment, because it has PSH or FIN.
     #[inline]
     pub fn is_last(&self) -> bool {
         self.is_last_of(self.flags)
     }
 
-    /// True if no segment may follow a segment with these flags in a large segment whose first segment is
-    /// `self`.
+    /// True if no other segment may follow a segment with these flags, because they include PSH or FIN. The
+    /// segment is of the large segment that starts with `self`.
     #[inline]
     pub fn is_last_of(&self, flags: u8) -> bool {
         self.is_tcp && flags & ON_LAST != 0
     }
 
-    /// Turns these headers of the first segment into the headers of a large segment with `length` bytes of
-    /// data and the flags of the last segment. `data` is the sum of all data, from which the checksum is
-    /// computed; `None` leaves the checksum to a device.
+    /// Changes the headers of this segment, the first, to those of a large segment with `length` bytes of
+    /// data. `last` are the TCP flags of the last segment, whose PSH and FIN are added.
+    ///
+    /// `data` is the sum of all data, from which the checksum is computed. If it is `None`, the checksum
+    /// field gets the sum of the pseudo-header only, and a device completes it.
     pub fn enlarge(&self, headers: &mut [u8], length: usize, last: u8, data: Option<Sum>) {
         let (l3, l4) = (usize::from(self.l3), usize::from(self.l4));
         let Some((ip, transport)) =
@@ -436,7 +465,7 @@ impl Segment {
         let transport = headers.get_mut(l4..self.start.into()).unwrap_or_default();
         let sum = match data {
             Some(data) => match start.bytes(transport).followed_by(data).checksum() {
-                // For UDP, zero means "no checksum".
+                // In UDP, a checksum field of 0 means "no checksum".
                 0 if !self.is_tcp => NEGATIVE_ZERO,
                 sum => sum,
             },
@@ -479,11 +508,12 @@ mod tests {
         builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).vlan(5).build(payload).unwrap()
     }
 
-    /// Inserts extension headers before the transport header of an IPv6 frame.
+    /// Inserts extension headers of these kinds before the transport header of an IPv6 frame.
     fn extended(mut frame: Vec<u8>, kinds: &[u8]) -> Vec<u8> {
         for &kind in kinds.iter().rev() {
             let next = std::mem::replace(&mut frame[L3 + 6], kind);
-            // Padding options, and a routing header with no segments left.
+            // Each header has 8 bytes: a routing header without segments left, a fragment header that holds
+            // the whole packet, or padding options.
             let extension = match kind {
                 ip_protocol::ROUTING => [next, 0, 4, 0, 0, 0, 0, 0],
                 ip_protocol::FRAGMENT => [next, 0, 0, 0, 0, 0, 0, 9],
@@ -496,7 +526,7 @@ mod tests {
         frame
     }
 
-    /// Extension headers with which segments can be merged.
+    /// Lists of extension headers that do not prevent merging.
     const EXTENSIONS: [&[u8]; 4] = [
         &[],
         &[ip_protocol::HOP_BY_HOP],
@@ -504,7 +534,8 @@ mod tests {
         &[ip_protocol::HOP_BY_HOP, ip_protocol::ROUTING],
     ];
 
-    /// Returns the segments that a sender makes of a payload.
+    /// Returns the frames that a sender makes from a payload, `size` bytes in each. `start` are the
+    /// sequence number, the identification and the flags of the whole.
     fn sent(
         v6: bool,
         tcp: bool,
@@ -542,7 +573,8 @@ mod tests {
         payload.chunks(size).enumerate().map(segment).collect()
     }
 
-    /// Merges frames into a large frame, if possible.
+    /// Merges all frames into one large frame; `None` if one of them cannot be merged with those before it.
+    /// With `trusts`, sums of data are computed from the headers only.
     fn merged(frames: &[Vec<u8>], trusts: bool, constant: bool) -> Option<Vec<u8>> {
         let segments: Option<Vec<Segment>> =
             frames.iter().map(|frame| Segment::of(frame, L3, frame.len())).collect();
@@ -597,7 +629,8 @@ mod tests {
             let size = size.max(payload.len().div_ceil(40));
             let headers = (EXTENSIONS[which], constant);
             let frames = sent(v6, tcp, (sequence, id, set), options, &payload, size, headers);
-            // Segments whose checksum is the negative zero are not merged.
+            // Frames in which a checksum happens to be the negative zero are not merged, and are left out
+            // of the test.
             let other = |frame: &Vec<u8>| Segment::of(frame, L3, frame.len()).is_none_or(|segment| !segment.is_plain);
             prop_assume!(!frames.iter().any(other));
             let large = merged(&frames, trusts, constant).unwrap();
@@ -619,7 +652,8 @@ mod tests {
             let at = at % frame.len();
             frame[at] ^= flip;
             if rights && let Some(segment) = Segment::of(&frame.clone(), L3, frame.len()) {
-                // Both checksums are right, but the packet has changed.
+                // The checksums of the changed frame are corrected, so that merging must notice the change
+                // itself.
                 let end = frame.len();
                 let copy = Segments::of(frame, LinkType::Ethernet, end, usize::MAX);
                 if let Ok(copy) = copy && copy.count() == 1 && segment.length > 0 {
@@ -648,12 +682,12 @@ mod tests {
             let is_plain = ![ip_protocol::DESTINATION, ip_protocol::FRAGMENT].contains(&kind);
             prop_assert_eq!(place, is_known.then_some((L3 + 48, 100, is_plain)), "{}", kind);
             prop_assert!(found.is_none_or(|segment| segment.verify([&frame[..]]).is_some()));
-            // The destination in a routing header with segments left differs from the destination in the
-            // checksum.
+            // With segments left, the destination in the checksum is not the one in the IPv6 header, so
+            // that the packet is not parsed.
             let mut frame = sent(true, tcp, (7, 0, flags::ACK), 0, &[9; 100], 100, (EXTENSIONS[2], false)).remove(0);
             frame[L3 + 43] = left;
             prop_assert_eq!(Segment::of(&frame, L3, frame.len()).is_some(), left == 0);
-            // A fragment header with "more fragments".
+            // With "more fragments", the packet is a fragment, which is not parsed.
             let mut frame = sent(true, tcp, (7, 0, flags::ACK), 0, &[9; 100], 100, (&[ip_protocol::FRAGMENT], false)).remove(0);
             frame[L3 + 43] = left & 1;
             prop_assert_eq!(Segment::of(&frame, L3, frame.len()).is_some(), left & 1 == 0);

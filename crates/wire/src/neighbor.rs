@@ -1,5 +1,5 @@
-//! Neighbour discovery: solicitations and advertisements (RFC 4861, sections 4.3 and 4.4) on Ethernet (RFC
-//! 2464).
+//! Neighbour solicitations and advertisements of IPv6 (RFC 4861, sections 4.3 and 4.4) on Ethernet (RFC
+//! 2464): parsing with all checks, and building.
 
 use std::net::Ipv6Addr;
 
@@ -9,46 +9,47 @@ use crate::checksum::{self, PseudoHeader};
 use crate::icmpv6::kind;
 use crate::{MacAddr, U16, U32, ip_protocol, ipv6};
 
-/// Flags of advertisements, see [`Header::flags`].
+/// Bits of [`Header::flags`] in advertisements.
 pub mod flag {
-    /// The sender is a router.
+    /// Flag of an advertisement: the sender is a router.
     pub const ROUTER: u32 = 1 << 31;
-    /// The message answers a solicitation.
+    /// Flag of an advertisement: the message answers a solicitation.
     pub const SOLICITED: u32 = 1 << 30;
-    /// The message overrides addresses that are known already.
+    /// Flag of an advertisement: the receiver shall replace a link-layer address that it already knows.
     pub const OVERRIDE: u32 = 1 << 29;
 }
 
-/// Options that contain a link-layer address.
+/// The types of options that contain a link-layer address.
 pub mod option {
-    /// The link-layer address of the sender.
+    /// Type of the option with the link-layer address of the sender, in solicitations.
     pub const SOURCE: u8 = 1;
-    /// The link-layer address of the target.
+    /// Type of the option with the link-layer address of the target, in advertisements.
     pub const TARGET: u8 = 2;
 }
 
-/// The part of both messages that precedes their options.
+/// The fixed 24 bytes of a solicitation or advertisement, before its options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Header {
-    /// Solicitation or advertisement, see [`kind`].
+    /// The message type, see [`kind`]: solicitation or advertisement.
     pub kind: u8,
-    /// Zero.
+    /// The code, zero in both messages.
     pub code: u8,
-    /// Checksum over pseudo header and message.
+    /// Checksum over the pseudo-header, this header and the options.
     pub checksum: U16,
-    /// Flags of advertisements, see [`flag`].
+    /// Flags, see [`flag`]; zero in solicitations.
     pub flags: U32,
-    /// The address that the message is about.
+    /// The IPv6 address whose link-layer address is requested or announced.
     pub target: [u8; 16],
 }
 
 impl Header {
-    /// The length of the header in bytes.
+    /// The length of these fields in bytes.
     pub const LEN: usize = size_of::<Header>();
 }
 
-/// Bytes of an IPv6 packet with a message and one link-layer address.
+/// The length in bytes of a packet from [`build`]: IPv6 header, fixed part of the message, and one option
+/// with an Ethernet address.
 pub const LEN: usize = ipv6::Header::LEN + Header::LEN + 8;
 
 /// A message that has passed every check of RFC 4861, sections 7.1.1 and 7.1.2.
@@ -56,13 +57,13 @@ pub const LEN: usize = ipv6::Header::LEN + Header::LEN + 8;
 pub struct Message<'a> {
     /// The IPv6 header of the packet.
     pub ip: &'a ipv6::Header,
-    /// The header of the message.
+    /// The fixed part of the message.
     pub header: &'a Header,
     options: &'a [u8],
 }
 
-/// Returns the solicitation or advertisement in an IPv6 packet, if it is valid. Packets with extension
-/// headers are not parsed.
+/// Returns the solicitation or advertisement in the IPv6 packet `bytes`; `None` if it is neither, or fails
+/// a check of RFC 4861. A packet with extension headers gives `None`, too.
 pub fn parse(bytes: &[u8]) -> Option<Message<'_>> {
     let packet = ipv6::parse(bytes).ok()?;
     let ip = packet.header;
@@ -71,8 +72,8 @@ pub fn parse(bytes: &[u8]) -> Option<Message<'_>> {
     let message = Message { ip, header, options };
     let is_sound = message.options().all(|option| option.is_some()) && !message.target().is_multicast();
     let suits = match header.kind {
-        // A sender without an address asks the group of the target, and must not include its link-layer
-        // address.
+        // A sender without an address must send to the solicited-node group of the target, and must not
+        // include its link-layer address.
         kind::NEIGHBOR_SOLICITATION if ip.source_addr().is_unspecified() => {
             let group = solicited_node(message.target()).to_bits() >> 24;
             ip.destination_addr().to_bits() >> 24 == group && message.option(option::SOURCE).is_none()
@@ -88,25 +89,25 @@ pub fn parse(bytes: &[u8]) -> Option<Message<'_>> {
 }
 
 impl<'a> Message<'a> {
-    /// Returns the address that the message is about.
+    /// Returns the IPv6 address whose link-layer address is requested or announced.
     pub fn target(&self) -> Ipv6Addr {
         Ipv6Addr::from_octets(self.header.target)
     }
 
-    /// Returns the link-layer address in the first option of a kind (see [`option`]), if it is the address
-    /// of a single host on Ethernet.
+    /// Returns the link-layer address in the first option of this type (see [`option`]). `None` if there is
+    /// no such option, or if the address is not that of a single host on Ethernet.
     pub fn link_address(&self, kind: u8) -> Option<MacAddr> {
         let address = *self.option(kind)?.get(2..)?.as_array()?;
         Some(MacAddr(address)).filter(MacAddr::is_host)
     }
 
-    /// Returns the first option of a kind.
+    /// Returns the bytes of the first option of this type, with its type and length.
     fn option(&self, kind: u8) -> Option<&'a [u8]> {
         self.options().flatten().find(|option| option.first() == Some(&kind))
     }
 
-    /// Iterates over all options; yields `None` at the end if an option has length zero or reaches beyond
-    /// the message.
+    /// Returns an iterator over the bytes of each option. If an option has length zero or extends beyond
+    /// the message, the iterator yields a last `None`.
     fn options(&self) -> impl Iterator<Item = Option<&'a [u8]>> + use<'a> {
         let mut rest = self.options;
         std::iter::from_fn(move || {
@@ -121,7 +122,8 @@ impl<'a> Message<'a> {
     }
 }
 
-/// Builds an IPv6 packet with a message about `target` that has one option; its checksum is right.
+/// Builds an IPv6 packet with a message of type `kind` about `target`, with correct checksum. It has one
+/// option, given as its type and the Ethernet address in it.
 pub fn build(
     kind: u8,
     flags: u32,
@@ -144,18 +146,20 @@ pub fn build(
     message[..Header::LEN].copy_from_slice(header.as_bytes());
     message[Header::LEN..Header::LEN + 2].copy_from_slice(&[option, 1]);
     message[Header::LEN + 2..].copy_from_slice(&address.0);
-    // The message is long enough to have a checksum.
+    // `fill_icmpv6` fails only for messages of less than 8 bytes.
     let _ = checksum::fill_icmpv6(&PseudoHeader::V6 { source, destination }, message);
     bytes
 }
 
-/// Returns the solicited-node multicast group of an address (RFC 4291, section 2.7.1).
+/// Returns the solicited-node multicast address of an IPv6 address: the group to which solicitations for it
+/// are sent (RFC 4291, section 2.7.1).
 pub fn solicited_node(address: Ipv6Addr) -> Ipv6Addr {
     const PREFIX: u128 = 0xff02_0000_0000_0000_0000_0001_ff00_0000;
     Ipv6Addr::from_bits(PREFIX | address.to_bits() & 0xff_ffff)
 }
 
-/// Returns the Ethernet address of a multicast address (RFC 2464, section 7).
+/// Returns the Ethernet address to which packets for an IPv6 multicast address are sent (RFC 2464, section
+/// 7).
 pub fn multicast_mac(address: Ipv6Addr) -> MacAddr {
     let [.., a, b, c, d] = address.octets();
     MacAddr([0x33, 0x33, a, b, c, d])
@@ -181,7 +185,7 @@ mod tests {
         build(kind::NEIGHBOR_ADVERTISEMENT, flags, addresses, (option::TARGET, MAC)).to_vec()
     }
 
-    /// True if a changed message is still valid after its checksum has been corrected.
+    /// True if `parse` accepts a message after a change and the correction of its checksum.
     fn holds(mut packet: Vec<u8>, change: impl FnOnce(&mut Vec<u8>)) -> bool {
         change(&mut packet);
         let pseudo = PseudoHeader::from(ipv6::Header::ref_from_prefix(&packet).unwrap().0);
@@ -229,7 +233,8 @@ mod tests {
         let mut damaged = whole();
         damaged[50] ^= 1;
         assert!(parse(&damaged).is_none(), "checksum");
-        // From the unspecified address: to the group of the target, and without a link-layer address.
+        // A solicitation from the unspecified address is valid if it is sent to the group of the target and
+        // has no link-layer address of its sender.
         let from_nobody = || solicitation(Ipv6Addr::UNSPECIFIED, 14);
         assert!(holds(from_nobody(), |_| {}));
         assert!(!holds(from_nobody(), |p| p[24..40].copy_from_slice(&HOST.octets())));

@@ -1,9 +1,9 @@
-//! Work on a frame that its sender leaves to a device with offloads: a checksum field that holds only the
-//! pseudo-header's sum so far ([`completed`]), and a large frame that has to be cut into frames of the size
-//! that fits the wire ([`Segments`]).
+//! Work on frames that their sender leaves to a device with offloads. [`completed`] finishes a checksum
+//! whose field holds only the sum of the pseudo-header. [`Segments`] cuts a large frame into frames of the
+//! size that its sender chose.
 //!
-//! The numbers come with the frame, in a virtio-net header (virtio 1.2, section 5.1.6). Frames may be in
-//! pieces, so nothing here needs more than the headers in the first piece.
+//! The offsets and sizes come with the frame in a virtio-net header (virtio 1.2, section 5.1.6). Frames may
+//! be in pieces, so that all functions need only the headers to be in the first piece.
 
 use std::ops::Range;
 
@@ -11,9 +11,9 @@ use crate::checksum::{self, PseudoHeader, Sum};
 use crate::layers::Network;
 use crate::{Error, FromBytes, Layer, Layers, LinkType, ip_protocol, ipv4, ipv6, tcp, udp};
 
-/// Computes the checksum for a field that holds the sum of the pseudo-header: over everything from `start`
-/// to the end of the frame, which is given in pieces. A sum of zero becomes 0xffff, which has the same
-/// value and, for UDP, does not mean "no checksum".
+/// Computes the checksum of a frame whose checksum field holds the sum of the pseudo-header. It covers the
+/// bytes from offset `start` to the end of the frame, which is given in pieces. A result of zero becomes
+/// 0xffff, which has the same value and, for UDP, does not mean "no checksum".
 ///
 /// ```
 /// use wire::offload::completed;
@@ -36,20 +36,22 @@ pub fn completed<'a>(pieces: impl IntoIterator<Item = &'a [u8]>, start: usize) -
     }
 }
 
-/// Completes a checksum in a frame of one piece. The field is `offset` bytes after `start`, where summing
-/// starts.
+/// Completes the checksum of a frame in one piece, and writes it into its field. The checksum covers the
+/// bytes from `start` on; its field is at offset `start + offset`.
 ///
 /// # Errors
-/// `Truncated` if the field is not in the frame.
+///
+/// `Truncated` if the field is not inside the frame.
 pub fn complete(frame: &mut [u8], start: usize, offset: usize) -> Result<(), Error> {
     let checksum = completed([&*frame], start);
     set_checksum(frame, start, offset, checksum)
 }
 
-/// Writes a checksum into its field.
+/// Writes a checksum into its field at offset `start + offset`. `head` is the frame or its first piece.
 ///
 /// # Errors
-/// `Truncated` if the field is not in these bytes.
+///
+/// `Truncated` if the field is not inside `head`.
 pub fn set_checksum(head: &mut [u8], start: usize, offset: usize, checksum: u16) -> Result<(), Error> {
     let at = start.saturating_add(offset);
     let have = head.len();
@@ -59,8 +61,9 @@ pub fn set_checksum(head: &mut [u8], start: usize, offset: usize, checksum: u16)
     Ok(())
 }
 
-/// The cuts of a large TCP or UDP frame into frames of the size that its sender chose. Each piece of the
-/// payload gets a copy of the headers with its own lengths, identification, sequence number and flags.
+/// The plan by which a large TCP or UDP frame is cut into frames with the payload size that its sender
+/// chose. Each frame gets a copy of the headers with its own lengths, identification, sequence number,
+/// flags and checksums.
 ///
 /// ```
 /// use wire::offload::Segments;
@@ -81,27 +84,29 @@ pub struct Segments {
     network: Network,
     l3: usize,
     l4: usize,
-    /// The offset after all headers.
+    /// The offset in bytes of the payload, after all headers of the large frame.
     start: usize,
-    /// The offset of the end of the payload; link padding follows.
+    /// The offset in bytes of the end of the payload; bytes after it are link padding.
     end: usize,
-    /// The number of payload bytes of each frame but the last.
+    /// The number of payload bytes in each frame but the last.
     size: usize,
     is_tcp: bool,
-    /// The length in bytes of the header that holds the length of a jumbogram; frames of ordinary size must
-    /// not have this header.
+    /// The length in bytes of the hop-by-hop header with the length of a jumbogram; 0 if there is none. It
+    /// is left out of the frames, which are too short for it.
     jumbo: usize,
-    /// True if all frames have the same identification.
+    /// True if all frames get the IPv4 identification of the large frame; otherwise it increases by one
+    /// from frame to frame.
     constant_id: bool,
 }
 
 impl Segments {
-    /// Parses the headers of a frame of `length` bytes, of which `head` holds the first, to be cut into
-    /// payloads of `size` bytes.
+    /// Prepares to cut a frame of `length` bytes, of which `head` holds the first, into frames with `size`
+    /// bytes of payload.
     ///
     /// # Errors
-    /// If the frame is neither TCP nor UDP over IP, is already a fragment, its headers are not all in
-    /// `head`, or the destination in its checksum is unknown ([`PseudoHeader::of`]).
+    ///
+    /// If the frame is neither TCP nor UDP over IP, is a fragment, or has headers that are not all in
+    /// `head`. Also if its final destination is unknown ([`PseudoHeader::of`]), or if `size` is 0.
     pub fn of(head: &[u8], link: LinkType, length: usize, size: usize) -> Result<Segments, Error> {
         let layers = Layers::locate(head, link);
         let fault = |found| Error::Format { layer: Layer::Link, found };
@@ -118,7 +123,7 @@ impl Segments {
             return Err(fault(ip_protocol::ROUTING.into()));
         }
         let end = (layers.end + layers.missing).min(length);
-        // If no field gives the length of the packet, the length of the frame counts.
+        // If the IP length field is 0, the packet ends with the frame.
         let end = if layers.end == head.len() && layers.missing == 0 { length } else { end };
         if size == 0 || end < start {
             return Err(Error::Length { layer: if is_tcp { Layer::Tcp } else { Layer::Udp }, found: size });
@@ -128,37 +133,40 @@ impl Segments {
         Ok(Segments { network: layers.network, l3, l4, start, end, size, is_tcp, jumbo, constant_id: false })
     }
 
-    /// Gives all frames the identification of the large frame if `constant` is true: IPv4's identification
-    /// has no meaning if DF is set (RFC 6864), and some senders do not increment it.
+    /// Sets whether all frames get the identification of the large frame (`constant` is true), or numbers
+    /// that count up from it (false, the default). The IPv4 identification has no meaning if DF is set (RFC
+    /// 6864), and some senders do not increment it.
     pub fn constant_id(self, constant: bool) -> Segments {
         Segments { constant_id: constant, ..self }
     }
 
-    /// Returns the protocol of the network layer, true if the transport is TCP, and the offset of the
-    /// transport header.
+    /// Returns the IP version, true if the transport is TCP (false for UDP), and the offset of the
+    /// transport header in bytes.
     pub fn transport(&self) -> (Network, bool, usize) {
         (self.network, self.is_tcp, self.l4)
     }
 
-    /// Returns the number of frames; at least one.
+    /// Returns the number of frames into which the large frame is cut; at least one, even without payload.
     pub fn count(&self) -> usize {
         (self.end - self.start).div_ceil(self.size).max(1)
     }
 
-    /// Returns the length in bytes of the headers at the start of each frame.
+    /// Returns the length in bytes of the headers that each frame gets; less than that of the large frame
+    /// if this has a jumbogram header.
     pub fn header_length(&self) -> usize {
         self.start - self.jumbo
     }
 
-    /// Returns the length in bytes of the longest frame.
+    /// Returns the length in bytes of the longest of the frames.
     pub fn longest(&self) -> usize {
         self.header_length() + self.size.min(self.end - self.start)
     }
 
-    /// Appends frame `number` to `to`.
+    /// Appends frame `number`, counted from 0, to `to`. `large` is the whole large frame.
     pub fn write(&self, large: &[u8], number: usize, to: &mut Vec<u8>) {
         let at = to.len();
-        // The fixed header of IPv6, and the headers after the jumbogram header.
+        // The number of bytes before the jumbogram header, which is left out, or of all headers if there is
+        // no such header.
         let fixed = if self.jumbo > 0 { self.l3 + ipv6::Header::LEN } else { self.start };
         to.extend_from_slice(&large[..fixed]);
         to.extend_from_slice(&large[fixed + self.jumbo..self.start]);
@@ -169,14 +177,14 @@ impl Segments {
         self.finish(number, &mut to[at..]);
     }
 
-    /// Returns the byte range of the large frame that is the payload of frame `number`.
+    /// Returns the range of bytes of the large frame that are the payload of frame `number`.
     pub fn payload(&self, number: usize) -> Range<usize> {
         let start = number.saturating_mul(self.size).saturating_add(self.start).min(self.end);
         start..start.saturating_add(self.size).min(self.end)
     }
 
-    /// Corrects a frame that consists of the headers of the large frame and its own payload: lengths,
-    /// identification, sequence number, flags and all checksums.
+    /// Turns the copied headers in `frame` into those of frame `number`: sets lengths, identification,
+    /// sequence number, flags and all checksums.
     fn finish(&self, number: usize, frame: &mut [u8]) {
         let Some((headers, segment)) = frame.split_at_mut_checked(self.l4 - self.jumbo) else { return };
         let ip = headers.get_mut(self.l3..).unwrap_or_default();
@@ -188,19 +196,19 @@ impl Segments {
         };
         if self.is_tcp {
             if let Ok((header, _)) = tcp::Header::mut_from_prefix(segment) {
-                // The sequence number of a SYN precedes the number of the first byte.
+                // SYN takes the first sequence number, before the first byte of payload.
                 let syn = usize::from(number > 0 && header.flags & tcp::flags::SYN != 0);
                 let gone = number.saturating_mul(self.size).saturating_add(syn);
                 header.sequence.set(header.sequence.get().wrapping_add(gone as u32));
-                // FIN, PSH and RST belong to the last frame, CWR and SYN to the first (CWR: RFC 3168,
-                // 6.1.2).
+                // FIN, PSH and RST stay on the last frame only, CWR and SYN on the first only (CWR: RFC
+                // 3168, 6.1.2).
                 if !is_last {
                     header.flags &= !(tcp::flags::FIN | tcp::flags::PSH | tcp::flags::RST);
                 }
                 if number > 0 {
                     header.flags &= !(tcp::flags::CWR | tcp::flags::SYN);
                 }
-                // The pointer counts from the segment's own sequence number (RFC 9293, 3.8.5).
+                // The urgent pointer counts from the sequence number of its own frame (RFC 9293, 3.8.5).
                 if header.flags & tcp::flags::URG != 0 {
                     let urgent = usize::from(header.urgent.get()).saturating_sub(gone);
                     header.urgent.set(urgent as u16);
@@ -213,7 +221,7 @@ impl Segments {
             header.length.set(length as u16);
         }
         if let Some(pseudo) = pseudo {
-            // The header is complete, or `of` would have refused the frame.
+            // The transport header is complete, since `of` has checked it.
             let _ = match self.is_tcp {
                 true => checksum::fill_tcp(&pseudo, segment),
                 false => checksum::fill_udp(&pseudo, segment),
@@ -222,11 +230,11 @@ impl Segments {
     }
 }
 
-/// The offset of the next header field in an IPv6 header.
+/// The offset of the next header field in an IPv6 header, in bytes.
 const NEXT_HEADER: usize = 6;
 
-/// Returns the length in bytes of a hop-by-hop header that contains only the length of a jumbogram (RFC
-/// 2675), as Linux writes it into segments of more than 64 KiB; 0 without such a header.
+/// Returns the length in bytes (8) of a hop-by-hop header that contains only the length of a jumbogram (RFC
+/// 2675); 0 if the packet has no such header. Linux writes it into segments of more than 64 KiB.
 pub(crate) fn jumbo(ip: &[u8]) -> usize {
     let first = ip.get(NEXT_HEADER).copied() == Some(ip_protocol::HOP_BY_HOP);
     match ip.get(ipv6::Header::LEN..) {
@@ -235,8 +243,9 @@ pub(crate) fn jumbo(ip: &[u8]) -> usize {
     }
 }
 
-/// Corrects the IPv4 header of a packet with `length` bytes after the header, and increments the
-/// identification by `number`.
+/// Sets the total length of an IPv4 header before `length` bytes of transport header and payload, adds
+/// `number` to the identification, and writes the header checksum. Returns the pseudo-header; `None` if the
+/// header is truncated.
 fn finish_ipv4(ip: &mut [u8], length: usize, number: usize) -> Option<PseudoHeader> {
     let whole = ip.len() + length;
     let (header, _) = ipv4::Header::mut_from_prefix(ip).ok()?;
@@ -252,13 +261,13 @@ fn finish_ipv6(ip: &mut [u8], length: usize) -> Option<PseudoHeader> {
     PseudoHeader::of(ip)
 }
 
-/// Writes the sum of the pseudo-header into the checksum field of the TCP segment or UDP datagram of a
-/// frame, as a sender does that leaves the rest of the checksum to a device. `length` is the length of the
-/// frame. Returns the start of the transport header and the offset of the field in it.
+/// Writes the sum of the pseudo-header into the checksum field of a TCP or UDP frame of `length` bytes; a
+/// device has to complete the checksum. Returns the offset of the transport header, and the offset of the
+/// checksum field in that header.
 ///
 /// # Errors
+///
 /// The errors of [`Segments::of`].
-/// As [`Segments::of`].
 pub fn start_checksum(head: &mut [u8], link: LinkType, length: usize) -> Result<(usize, usize), Error> {
     let parts = Segments::of(head, link, length, usize::MAX)?;
     let (protocol, offset) = if parts.is_tcp { (ip_protocol::TCP, 16) } else { (ip_protocol::UDP, 6) };
@@ -281,7 +290,7 @@ mod tests {
     use crate::ethernet::MacAddr;
     use crate::tcp::flags;
 
-    /// Returns all frames cut from a large frame in one piece.
+    /// Cuts a large frame, of which only the first `head` bytes are parsed, and returns all frames.
     fn segment(large: &[u8], link: LinkType, head: usize, size: usize) -> Vec<Vec<u8>> {
         let segments = Segments::of(&large[..head], link, large.len(), size).unwrap();
         let frame = |number: usize| {
@@ -322,7 +331,7 @@ mod tests {
             v6: bool, tags in vec(0u16..0x1000, 0..3), link in link(), sequence: u32, id: u16, set: u8, options in 0usize..4,
             payload in vec(any::<u8>(), 1..9000), size in 1usize..3000, cut in 0usize..9000,
         ) {
-            // SYN and URG never occur in segments.
+            // SYN, URG and RST do not occur in large segments.
             let set = set & !(flags::SYN | flags::URG | flags::RST) | flags::ACK;
             let [a, b] = addresses(v6);
             let build = |number: usize, set: u8, payload: &[u8]| {
@@ -331,7 +340,8 @@ mod tests {
                 framed(builder, &tags, link).build(payload).unwrap()
             };
             let mut large = build(0, set, &payload);
-            // The value that the sender has written there does not matter.
+            // The large frame has only the sum of the pseudo-header as checksum, because cutting must not
+            // depend on the old checksum.
             start_checksum(&mut large, link, payload.len()).ok();
             let chunks: Vec<&[u8]> = payload.chunks(size).collect();
             let expected: Vec<Vec<u8>> = chunks.iter().enumerate().map(|(number, chunk)| {
@@ -405,7 +415,8 @@ mod tests {
                 pieces.extend([front, back]);
             }
             let stands = &right[start + offset..][..2];
-            // Both are zero in one's complement, but for UDP, 0 means "no checksum".
+            // Both values are zero in one's complement, but for UDP, 0 means "no checksum", so that
+            // `completed` returns 0xffff.
             let shown = if stands == [0, 0] { [0xff; 2] } else { [stands[0], stands[1]] };
             prop_assert_eq!(completed(pieces, start).to_be_bytes(), shown);
             complete(&mut frame, start, offset).unwrap();
@@ -426,8 +437,8 @@ mod tests {
         }
     }
 
-    /// Returns a frame on its way, and its pseudo-header, whose destination is the last stop: of TCP over
-    /// IPv6 with a routing header of this type, or over IPv4 with a source route.
+    /// Returns a TCP frame that has not reached its final destination yet, and its pseudo-header with this
+    /// destination. The route is an IPv6 routing header of type `kind`, or an IPv4 source route.
     fn on_the_way(v6: bool, kind: u8, payload: &[u8]) -> (Vec<u8>, PseudoHeader) {
         let [a, b] = addresses(v6);
         let mut frame =
@@ -465,7 +476,8 @@ mod tests {
             complete(&mut partial, start, offset).unwrap();
             assert_eq!(partial, large);
         }
-        // The destination of this routing header is unknown.
+        // For a routing header of unknown type 77, the final destination is unknown, so that the frame
+        // cannot be cut.
         let (frame, _) = on_the_way(true, 77, &[7; 90]);
         assert!(Segments::of(&frame, LinkType::Ethernet, frame.len(), 40).is_err());
     }
@@ -479,7 +491,8 @@ mod tests {
         };
         let payload: Vec<u8> = (0..100_000u32).map(|n| (n % 251) as u8).collect();
         let mut large = build(0, &[]);
-        // Hop-by-hop: TCP is next, 8 bytes, the length of everything after the fixed header.
+        // A hop-by-hop header with the length of a jumbogram: TCP is next, 8 bytes, then the length of
+        // everything after the fixed header.
         let length = (8 + 20 + payload.len() as u32).to_be_bytes();
         let option = [6, 0, 0xc2, 4, length[0], length[1], length[2], length[3]];
         (large[18], large[19], large[20]) = (0, 0, 0);
@@ -496,8 +509,8 @@ mod tests {
         let large = Builder::tcp(a, b, 0).build(&[1; 60_000]).unwrap();
         let segments = Segments::of(&large[..2000], LinkType::RawIp, large.len(), 1448).unwrap();
         assert_eq!((segments.count(), segments.payload(41)), (42, 40 + 41 * 1448..60_040));
-        // Larger than an IP length can express (BIG TCP): its length is zero, and the frame's length
-        // counts.
+        // A packet larger than an IP length can express (BIG TCP): its length field is zero, and the length
+        // of the frame is used.
         let mut large = Builder::tcp(a, b, 0).build(&[1; 1000]).unwrap();
         large[2..4].fill(0);
         large.resize(100_040, 1);

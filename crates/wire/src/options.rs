@@ -1,9 +1,10 @@
-//! The list of options that IPv4 and TCP share. An option is a kind, a length that counts both bytes, and
-//! data. Kind 0 ends the list; kind 1 is a single byte of padding.
+//! The format of option lists that IPv4 and TCP share. An option has a kind byte, a length byte that counts
+//! both, and data. Kind 0 ends the list; kind 1 is a single byte of padding.
 
 use crate::{Error, Layer};
 
-/// An iterator over (kind, data). Ends at the end of the list and after the first fault.
+/// An iterator over the kind and the data of each option. It ends at the end of the list, and after the
+/// first malformed option, which it yields as an error.
 #[derive(Debug, Clone)]
 pub(crate) struct RawOptions<'a> {
     rest: &'a [u8],
@@ -22,7 +23,7 @@ impl<'a> Iterator for RawOptions<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        // The iterator ends unless a valid option sets `rest` again.
+        // `rest` is empty from now on, so that the iterator ends, unless a valid option sets `rest` again.
         let bytes = std::mem::take(&mut self.rest);
         let layer = self.layer;
         match *bytes {

@@ -1,16 +1,16 @@
-//! The checksum of SCTP: a CRC32c (RFC 9260, section 6.8). Senders can leave its computation to the network
+//! The checksum of SCTP, a CRC32c (RFC 9260, section 6.8). Senders can leave its computation to the network
 //! card.
 
 use std::ops::Range;
 
 use crate::{Layers, LinkType, ip_protocol};
 
-/// The offset of the checksum in the common header.
+/// The offset of the checksum in the SCTP common header, in bytes.
 pub const CHECKSUM: usize = 8;
 const HEADER: usize = 12;
 
-/// Returns the byte range of the SCTP packet in a frame of `length` bytes, of which `head` holds the first.
-/// `None` if there is no SCTP packet, or only a fragment of one.
+/// Returns the range of bytes of the SCTP packet in a frame of `length` bytes, of which `head` holds the
+/// first. `None` if the frame contains no SCTP packet, a truncated header, or only a fragment.
 pub fn find(head: &[u8], link: LinkType, length: usize) -> Option<Range<usize>> {
     let layers = Layers::locate(head, link);
     let start =
@@ -19,9 +19,8 @@ pub fn find(head: &[u8], link: LinkType, length: usize) -> Option<Range<usize>> 
     (start + HEADER <= end).then_some(start..end)
 }
 
-/// Computes the checksum of the SCTP packet at the byte range `packet` of a frame, which is given in
-/// pieces. The result has the byte order of the checksum field; the present content of the field does not
-/// matter.
+/// Computes the checksum of an SCTP packet, which is the range `packet` of a frame that is given in pieces.
+/// The result has the byte order of the checksum field. The field counts as zero, whatever it contains.
 ///
 /// ```
 /// use wire::sctp::checksum;

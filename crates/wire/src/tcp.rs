@@ -5,23 +5,23 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 use crate::options::RawOptions;
 use crate::{Error, Layer, U16, U32};
 
-/// Bits of [`Header::flags`].
+/// Control bits: values of [`Header::flags`].
 pub mod flags {
-    /// No more data from the sender.
+    /// The sender has no more data.
     pub const FIN: u8 = 0x01;
-    /// Synchronize sequence numbers.
+    /// The sequence number is the initial one (start of a connection).
     pub const SYN: u8 = 0x02;
-    /// Reset the connection.
+    /// The connection is reset.
     pub const RST: u8 = 0x04;
-    /// Push.
+    /// The receiver shall pass the data to the application at once.
     pub const PSH: u8 = 0x08;
-    /// The acknowledgment number is valid.
+    /// The acknowledgment number is valid, as in nearly all segments.
     pub const ACK: u8 = 0x10;
     /// The urgent pointer is valid.
     pub const URG: u8 = 0x20;
-    /// ECN echo.
+    /// The sender of this segment has received a packet with congestion experienced (ECN echo).
     pub const ECE: u8 = 0x40;
-    /// Congestion window reduced.
+    /// The sender has reduced its congestion window after ECN echo.
     pub const CWR: u8 = 0x80;
 }
 
@@ -33,19 +33,19 @@ pub struct Header {
     pub source: U16,
     /// Destination port.
     pub destination: U16,
-    /// Sequence number of the first payload byte (of the SYN, if set).
+    /// The sequence number of the first payload byte; with SYN, of the SYN itself.
     pub sequence: U32,
-    /// The next sequence number that the sender expects.
+    /// The next sequence number that the sender of the segment expects from its peer.
     pub acknowledgment: U32,
-    /// Data offset in 32-bit words (upper 4 bits), reserved bits.
+    /// The data offset (header length) in 32-bit words, in the upper 4 bits; the lower 4 are reserved.
     pub data_offset: u8,
     /// Control bits, see [`flags`].
     pub flags: u8,
-    /// Receive window, unscaled.
+    /// The receive window, in units of 2 to the power of the window scale.
     pub window: U16,
-    /// Checksum over pseudo header, header and payload.
+    /// Checksum over the pseudo-header, the TCP header and the payload.
     pub checksum: U16,
-    /// Urgent pointer.
+    /// The offset from `sequence` of the end of urgent data; only valid with URG.
     pub urgent: U16,
 }
 
@@ -60,21 +60,21 @@ impl Header {
         usize::from(self.data_offset >> 4) * 4
     }
 
-    /// True if at least one of these bits is set.
+    /// True if at least one of these control bits is set.
     #[inline]
     pub fn has(&self, flags: u8) -> bool {
         self.flags & flags != 0
     }
 }
 
-/// A segment whose header length has been checked.
+/// A TCP segment whose header length has been checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment<'a> {
-    /// The fixed header.
+    /// The header without its options.
     pub header: &'a Header,
     /// Option bytes, a multiple of 4; read them with [`options`].
     pub options: &'a [u8],
-    /// The data.
+    /// The data after the options.
     pub payload: &'a [u8],
 }
 
@@ -94,7 +94,7 @@ pub fn parse(bytes: &[u8]) -> Result<Segment<'_>, Error> {
     Ok(Segment { header, options, payload })
 }
 
-/// An option.
+/// An option of a TCP header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Opt<'a> {
@@ -102,43 +102,44 @@ pub enum Opt<'a> {
     Nop,
     /// Kind 2: the largest segment that the sender can receive, in bytes.
     MaxSegmentSize(u16),
-    /// Kind 3: the exponent of the window's unit (2 to this power).
+    /// Kind 3: the exponent of the window's unit, which is 2 to this power in bytes.
     WindowScale(u8),
-    /// Kind 4: selective acknowledgments are allowed.
+    /// Kind 4: the sender allows selective acknowledgments.
     SackPermitted,
-    /// Kind 5: ranges received out of order.
+    /// Kind 5: ranges of data that were received out of order.
     Sack(SackBlocks<'a>),
-    /// Kind 8: time stamps.
+    /// Kind 8: time stamps of sender and peer.
     TimeStamps {
-        /// The sender's clock.
+        /// The sender's clock when it sent the segment.
         value: u32,
-        /// The peer's clock, echoed.
+        /// The last time stamp of the peer that the sender has received.
         echo: u32,
     },
-    /// An option of any other kind, or one of the above with an invalid length.
+    /// An option of any other kind, or of one of these kinds with an invalid length.
     Other {
-        /// Kind.
+        /// The kind of the option.
         kind: u8,
-        /// The bytes after kind and length.
+        /// The bytes after the kind and length bytes.
         data: &'a [u8],
     },
 }
 
-/// The blocks of a SACK option: the first sequence number of each range and the number after its last.
+/// The blocks of a SACK option: ranges of sequence numbers that have been received out of order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SackBlocks<'a> {
     blocks: &'a [[U32; 2]],
 }
 
 impl SackBlocks<'_> {
-    /// Iterates over (left edge, right edge).
+    /// Returns an iterator over (left edge, right edge): the first sequence number of each range, and the
+    /// number after its last.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = (u32, u32)> + '_ {
         self.blocks.iter().map(|[left, right]| (left.get(), right.get()))
     }
 }
 
-/// Iterates over option bytes up to the end-of-list option. The first malformed option yields an error and
-/// ends the iteration.
+/// Returns an iterator over option bytes, up to the end-of-list option. The first malformed option yields
+/// an error and ends the iteration.
 pub fn options(bytes: &[u8]) -> Options<'_> {
     Options(RawOptions::new(bytes, Layer::Tcp))
 }
@@ -187,7 +188,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns the equivalent etherparse option; `None` if etherparse has none.
+    /// Returns the option in etherparse's form; `None` if etherparse has no such option.
     fn oracle_option(option: Opt<'_>) -> Option<TcpOptionElement> {
         Some(match option {
             Opt::Nop => TcpOptionElement::Noop,
@@ -280,7 +281,7 @@ mod tests {
         }
         let Some(Ok(Opt::Sack(blocks))) = options(&bytes).next() else { panic!("no SACK") };
         assert_eq!(blocks.iter().collect::<Vec<_>>(), [(1, 2), (3, 4), (5, 6), (7, 8)]);
-        // A length that is not a multiple of 8 is not a list of blocks.
+        // A SACK option whose data are not a multiple of 8 bytes is not a list of blocks.
         assert!(matches!(
             options(&[5, 5, 1, 2, 3]).next(),
             Some(Ok(Opt::Other { kind: 5, data: [1, 2, 3] }))

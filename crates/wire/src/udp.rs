@@ -1,4 +1,4 @@
-//! UDP header (RFC 768; jumbo lengths RFC 2675).
+//! UDP header (RFC 768; length of jumbograms RFC 2675).
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -12,9 +12,10 @@ pub struct Header {
     pub source: U16,
     /// Destination port.
     pub destination: U16,
-    /// The length of header and payload in bytes; 0 in a jumbogram, where the IP length counts.
+    /// The length of header and payload in bytes; 0 in a jumbogram, whose length follows from the IP
+    /// header.
     pub length: U16,
-    /// Checksum over pseudo header, header and payload; 0 = none (IPv4).
+    /// Checksum over pseudo-header, header and payload; 0 means no checksum, which only IPv4 allows.
     pub checksum: U16,
 }
 
@@ -23,20 +24,21 @@ impl Header {
     pub const LEN: usize = size_of::<Header>();
 }
 
-/// A datagram whose length has been checked.
+/// A UDP datagram whose length has been checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Datagram<'a> {
-    /// The header.
+    /// The header of the datagram.
     pub header: &'a Header,
-    /// The data.
+    /// The data after the header.
     pub payload: &'a [u8],
 }
 
-/// Parses the datagram at the start of `bytes` (the payload of the IP packet). A length of 0 means all of
-/// `bytes`.
+/// Parses the datagram at the start of `bytes`, the payload of the IP packet. A length field of 0 means
+/// that the datagram fills `bytes`.
 ///
 /// # Errors
-/// `Truncated` if `bytes` end before the header or the length do, `Length` if the length is 1-7.
+///
+/// `Truncated` if `bytes` end before the header or the length do, `Length` if the length field is 1-7.
 #[inline]
 pub fn parse(bytes: &[u8]) -> Result<Datagram<'_>, Error> {
     let truncated = |need| Error::Truncated { layer: Layer::Udp, need, have: bytes.len() };

@@ -1,20 +1,21 @@
 //! VLAN tags (IEEE 802.1Q, 802.1ad).
 //!
-//! On the wire, a tag's protocol identifier replaces the EtherType. The tag's four bytes after it are the
-//! control information and the *next* EtherType. [`Tag`] is this pair: the bytes after an EtherType for
-//! which [`is_tag`] is true.
+//! The 16-bit protocol identifier of a tag stands where the EtherType would be without the tag. It is
+//! followed by 4 bytes: the control information, and the EtherType of the tag's payload (or the identifier
+//! of another tag). [`Tag`] is these 4 bytes: they follow an EtherType for which [`is_tag`] is true.
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 use crate::{U16, ether_type};
 
-/// Control information and the EtherType of the payload.
+/// The 4 bytes of a VLAN tag after its protocol identifier: control information, and the EtherType of the
+/// payload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
 pub struct Tag {
-    /// Tag control information: priority (3 bits), drop eligible (1), VLAN identifier (12).
+    /// Tag control information: priority (upper 3 bits), drop eligible (1 bit), VLAN identifier (12 bits).
     pub control: U16,
-    /// The EtherType of the tag's payload.
+    /// The EtherType of the tag's payload, which may be another tag.
     pub ether_type: U16,
 }
 
@@ -40,13 +41,13 @@ impl Tag {
         (self.control.get() >> 13) as u8
     }
 
-    /// Sets the priority to its lower 3 bits; the other bits stay as they are.
+    /// Sets the priority code point to the lower 3 bits of `priority`; the other bits stay as they are.
     #[inline]
     pub fn set_priority(&mut self, priority: u8) {
         self.control.set(self.control.get() & 0x1fff | u16::from(priority & 7) << 13);
     }
 
-    /// True if the drop eligible indicator is set.
+    /// True if the drop eligible indicator is set: the frame is dropped before others in congestion.
     #[inline]
     pub fn drop_eligible(&self) -> bool {
         self.control.get() & 0x1000 != 0

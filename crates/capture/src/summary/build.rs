@@ -1,24 +1,26 @@
-//! Builds packets from the values of fields.
+//! Builds packets from the values of a summary's fields.
 
 use wire::checksum::{self, PseudoHeader};
 
 use super::{Beside, Field, Flow};
 
-/// A packet made from a summary: headers with the values in the summary, and zeros elsewhere. The packet
-/// may be shorter than its IP header says; the difference is the extra length.
+/// A packet made from a line or record of a summary: headers with the values of its fields, and zeros
+/// elsewhere. `bytes` may be shorter than the IP header says; `beside.extra_length` is the number of
+/// missing bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// The bytes of the packet.
+    /// The bytes of the packet, from its Ethernet header or else its IP header on.
     pub bytes: Vec<u8>,
-    /// The offset of the Ethernet header, if there is one.
+    /// The offset of the Ethernet header in `bytes`; `None` if the packet has none.
     pub mac: Option<usize>,
-    /// The offset of the IP header, if there is one.
+    /// The offset of the IP header in `bytes`; `None` if the packet has none.
     pub network: Option<usize>,
-    /// Data that accompany the packet.
+    /// The values of the summary that are not part of the packet's bytes: times, counts, paint, aggregate.
     pub beside: Beside,
-    /// The length that the packet is meant to have. Zero if it is not known.
+    /// The length in bytes that the packet shall have according to the summary, from the start of `bytes`;
+    /// zero if the summary has none.
     meant: usize,
-    /// True if the Ethernet type is not IPv4.
+    /// True if the summary has an Ethernet type other than IPv4, so that no IP header is made.
     not_ip: bool,
     protocol: u8,
     flow: Option<Flow>,
@@ -28,7 +30,7 @@ pub struct Record {
     has_icmp_code: bool,
 }
 
-/// A value to be set.
+/// The value of a field, to be written into a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Input<'v> {
     Number(u64),
@@ -36,14 +38,16 @@ pub(super) enum Input<'v> {
 }
 
 impl Record {
-    /// Starts an empty packet. The memory of the bytes is kept.
+    /// Clears everything for the next packet, which gets this IP protocol and flow unless its fields say
+    /// otherwise. The memory of the bytes is kept.
     pub(super) fn start(&mut self, protocol: u8, flow: Option<Flow>) {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
         *self = Record { bytes, protocol, flow, ..Record::default() };
     }
 
-    /// Returns the offset of the transport header, if there is an IP header.
+    /// Returns the offset of the transport header in `bytes`, which the IP header length gives; `None` if
+    /// there is no IP header.
     pub fn transport(&self) -> Option<usize> {
         let at = self.network?;
         Some(at + 4 * usize::from(self.bytes.get(at)? & 15))
@@ -69,13 +73,13 @@ impl Record {
         self.bytes.get(at..at + 2).map_or(0, |b| usize::from(b[0]) << 8 | usize::from(b[1]))
     }
 
-    /// Inserts zeros. As options, zeros are ends of the list.
+    /// Inserts `count` zero bytes at offset `at`. In options, a zero byte ends the list.
     fn insert(&mut self, at: usize, count: usize) {
         let at = at.min(self.bytes.len());
         self.bytes.splice(at..at, std::iter::repeat_n(0, count));
     }
 
-    /// Makes sure that there is an IP header. Returns its offset, if there can be one.
+    /// Adds an IP header if there is none yet, and returns its offset; `None` if the packet is not IP.
     fn make_ip(&mut self) -> Option<usize> {
         if self.not_ip {
             return None;
@@ -96,8 +100,9 @@ impl Record {
         self.get16(ip + 6) & 0x1fff == 0
     }
 
-    /// Makes sure that there is a transport header, as far as the length allows. Returns its offset, if the
-    /// protocol is one of `protocols` (or any, if that is empty).
+    /// Adds a transport header if there is none yet, cut if the packet is meant to be shorter. Returns its
+    /// offset; `None` if the packet's protocol is not one of `protocols`. An empty list allows any
+    /// protocol.
     fn make_transport(&mut self, protocols: &[u8]) -> Option<usize> {
         let ip = self.make_ip()?;
         let at = self.transport()?;
@@ -118,7 +123,8 @@ impl Record {
             length = self.meant.saturating_sub(at);
         }
         if self.bytes.len() < at + length {
-            // Ports are set even if only a part of them has room.
+            // Ports are written even if only a part of them fits; the bytes beyond the length are cut off
+            // afterwards.
             self.bytes.resize(at + length.max(4), 0);
             if protocol == 6 && length >= 13 {
                 self.bytes[at + 12] = 0x50;
@@ -132,7 +138,8 @@ impl Record {
         Some(at)
     }
 
-    /// Sets a field.
+    /// Writes the value of a field into the packet, and adds the headers that it needs. Values that do not
+    /// suit the packet's protocol are ignored.
     pub(super) fn set(&mut self, field: Field, input: Input<'_>) {
         match input {
             Input::Number(number) => self.set_number(field, number),
@@ -170,7 +177,7 @@ impl Record {
         if let Some(at) = self.mac {
             return at;
         }
-        // The link-layer header comes before everything else.
+        // Fields of the link layer are set first, so that no other header exists yet.
         self.bytes.resize(14, 0);
         self.put16(12, 0x0800);
         (self.mac, self.network) = (Some(0), Some(14));
@@ -248,7 +255,7 @@ impl Record {
         }
     }
 
-    /// Returns the type of the ICMP message, if the summary has it.
+    /// Returns the type of the ICMP message, if a field of the summary has set it.
     pub(super) fn icmp_type(&self) -> Option<u8> {
         self.icmp_type
     }
@@ -304,7 +311,7 @@ impl Record {
             Field::Payload if !bytes.is_empty() => {
                 let before = self.payload();
                 self.account(before, bytes.len());
-                // Headers may have grown.
+                // Options that `account` has inserted move the payload.
                 let at = self.payload();
                 self.put(at, bytes);
             }
@@ -312,8 +319,8 @@ impl Record {
         }
     }
 
-    /// Puts options after the twenty bytes of a header. Returns the length of the header with them, if
-    /// there are any.
+    /// Writes options after the first 20 bytes of the header at `at`. Returns the length of the whole
+    /// header, a multiple of 4; `None` if `options` is empty. Options beyond 40 bytes are cut off.
     fn put_options(&mut self, at: usize, options: &[u8]) -> Option<u8> {
         let options = &options[..options.len().min(40)];
         if options.is_empty() {
@@ -326,7 +333,7 @@ impl Record {
         Some(length as u8)
     }
 
-    /// Returns the offset of the payload.
+    /// Adds the headers that the packet still lacks, and returns the offset of the payload.
     fn payload(&mut self) -> usize {
         let Some(ip) = self.make_ip() else { return 0 };
         self.make_transport(&[]);
@@ -341,8 +348,9 @@ impl Record {
         }
     }
 
-    /// Makes the packet long enough for its payload. If another length was also given, options fill the
-    /// headers, unless options were given.
+    /// Sets the length of the packet so that `payload` bytes follow at offset `at`. If the summary gave a
+    /// longer length, the difference must be options: zeros are inserted into the TCP and IP headers,
+    /// unless these have options.
     fn account(&mut self, at: usize, payload: usize) {
         let Some(ip) = self.network.filter(|_| !self.not_ip && self.meant > 0) else {
             self.meant = at + payload;
@@ -364,8 +372,8 @@ impl Record {
         }
     }
 
-    /// Fills in the fields that follow from others: lengths, and with `checksums` the checksums, for which
-    /// the packet gets all of its bytes.
+    /// Fills in the IP and UDP length fields. If `checksums` is true, also extends the packet to its whole
+    /// length and writes all checksums. Sets `extra_length` to the number of bytes that are missing.
     pub(super) fn finish(&mut self, checksums: bool) {
         if self.flow.is_some() {
             self.make_ip();
@@ -397,7 +405,8 @@ impl Record {
         }
     }
 
-    /// Sets the IP length, for one of several packets that a record represents.
+    /// Sets the IP and UDP length fields so that the whole packet, link header included, has `length`
+    /// bytes. Used if a record represents several packets of different lengths.
     pub fn set_length(&mut self, length: u32) {
         let Some(ip) = self.network.filter(|&at| !self.not_ip && self.bytes.len() >= at + 20) else { return };
         let length = (length as usize).saturating_sub(ip).min(0xffff);
@@ -419,7 +428,7 @@ impl Record {
             source: address(ip + 12, &self.bytes).into(),
             destination: address(ip + 16, &self.bytes).into(),
         };
-        // Headers that are too short have no checksum.
+        // The functions fail only if a header is truncated; its checksum is then left as it is.
         let _ = checksum::fill_ipv4(&mut self.bytes[ip..at]);
         if fragment {
             return;

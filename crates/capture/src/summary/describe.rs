@@ -1,4 +1,4 @@
-//! Writes packets as lines of text or binary records.
+//! Writes packets as lines of text or binary records of a summary.
 
 use std::fmt::{self, Write};
 use std::net::Ipv4Addr;
@@ -6,24 +6,24 @@ use std::net::Ipv4Addr;
 use super::options::{Chosen, describe_ip, describe_tcp};
 use super::{Beside, Field};
 
-/// A packet to be described.
+/// A packet of which a summary is to be written.
 #[derive(Clone, Copy, Debug)]
 pub struct View<'p> {
-    /// The bytes of the packet, as far as they are in one piece.
+    /// The bytes of the packet. Of a packet in several pieces, only the first piece.
     pub data: &'p [u8],
-    /// The offset of the link-layer header from the first byte.
+    /// The offset of the link-layer header from the first byte of `data`; negative if it was stripped.
     pub mac: Option<isize>,
-    /// The offset of the IP header.
+    /// The offset of the IP header from the first byte of `data`.
     pub network: Option<isize>,
-    /// The offset of the transport header.
+    /// The offset of the transport header from the first byte of `data`.
     pub transport: Option<isize>,
-    /// Data that accompany the packet.
+    /// The values that are not part of the packet's bytes: times, counts, paint, aggregate.
     pub beside: Beside,
-    /// The number of the thread that describes the packet.
+    /// The number of the thread that writes the summary.
     pub thread: u32,
 }
 
-/// An error in a packet.
+/// The first error found in a packet: a text, and a number that follows it, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bad(&'static str, Option<u32>);
 
@@ -34,24 +34,26 @@ impl fmt::Display for Bad {
     }
 }
 
-/// Facts about a packet that are found before any field is written.
+/// Facts about a packet that several fields need, found before any field is written.
 #[derive(Clone, Copy, Debug)]
 struct Facts<'p> {
     view: View<'p>,
-    /// The IP header and the bytes after it, without link padding. Empty if there is no valid header.
+    /// The packet from its IP header to the end of its IP length, as far as it is in `data`. Empty if there
+    /// is no valid IP header.
     ip: &'p [u8],
-    /// The bytes after the IP header. Empty if there are none, and not used in later fragments.
+    /// The bytes after the IP header. Empty if there are none. In fragments other than the first they are
+    /// payload, so that fields of the transport header do not use them.
     transport: &'p [u8],
     first: bool,
-    /// The offset at which the transport header would be, from the first byte.
+    /// The offset from the first byte of `data` at which the IP header ends.
     behind: usize,
     tailpad: usize,
     extra: u32,
-    /// The first error that was found.
+    /// The first error found, for the caller; the line is written in any case.
     bad: Option<Bad>,
 }
 
-/// The value of a field.
+/// The value of a field of a packet.
 enum Value<'p> {
     Number(u64),
     Address(u32),
@@ -67,8 +69,9 @@ fn number(bytes: &[u8], at: usize, length: usize) -> Option<u32> {
 }
 
 impl<'p> View<'p> {
-    /// Writes a line without its end. Returns the first error of the packet; if `careful`, a packet that
-    /// was cut is also an error.
+    /// Appends a line with the values of `fields`, without a line break, to `out`. Fields that the packet
+    /// does not have become `-`. Returns the first error of the packet. If `careful`, a packet shorter than
+    /// its IP length is an error, too.
     pub fn describe(self, fields: &[Field], careful: bool, out: &mut String) -> Option<Bad> {
         let mut facts = self.facts(careful);
         for (i, &field) in fields.iter().enumerate() {
@@ -83,8 +86,8 @@ impl<'p> View<'p> {
         facts.bad
     }
 
-    /// Writes a binary record with its length. Fields that the packet does not have are zeros. Returns
-    /// errors as [`describe`](Self::describe) does.
+    /// Appends a binary record with its four-byte length to `out`. Fields that the packet does not have
+    /// become zeros. Returns errors as [`describe`](Self::describe) does.
     pub fn describe_binary(self, fields: &[Field], careful: bool, out: &mut Vec<u8>) -> Option<Bad> {
         let mut facts = self.facts(careful);
         let start = out.len();
@@ -161,7 +164,8 @@ impl<'p> View<'p> {
             facts.bad = Some(Bad("truncated IP missing ", Some(total - there - facts.extra)));
         }
         facts.ip = &ip[..ip.len() - facts.tailpad];
-        // The length comes from the header, unless it is too large for the header.
+        // `extra` is only kept if the packet is longer than the IP length field can say (0xffff); otherwise
+        // the header says the length.
         let full = (facts.ip.len() as u32).saturating_add(facts.extra);
         facts.extra = if facts.extra > 0 && total == 0xffff { full.saturating_sub(0xffff) } else { 0 };
         facts.first = number(ip, 6, 2).is_none_or(|f| f & 0x1fff == 0);
@@ -186,7 +190,8 @@ impl<'p> Facts<'p> {
         self.bad.get_or_insert(Bad(text, None));
     }
 
-    /// Returns a field of the IP header.
+    /// Returns the `length` bytes at offset `at` of the IP header as a number; `None`, with an error noted,
+    /// if they are missing.
     fn ip(&mut self, at: usize, length: usize) -> Option<u32> {
         let found = number(self.ip, at, length);
         if found.is_none() {
@@ -195,13 +200,14 @@ impl<'p> Facts<'p> {
         found
     }
 
-    /// Returns a field of the header of one of these protocols.
+    /// Returns the `length` bytes at offset `at` of the transport header as a number, if its protocol is
+    /// one of `protocols`; otherwise `None`. Missing bytes also give `None`, with an error noted.
     fn transport(&mut self, protocols: &[u8], at: usize, length: usize) -> Option<u32> {
         if self.ip.is_empty() {
             self.missing("no IP header");
             return None;
         }
-        // Another protocol is not an error.
+        // The packet has another protocol, which is not an error: it just has no such field.
         if self.protocol().is_some_and(|protocol| !protocols.contains(&protocol)) {
             return None;
         }
@@ -225,7 +231,8 @@ impl<'p> Facts<'p> {
         found
     }
 
-    /// Returns the offset of the payload, and its length according to the headers.
+    /// Returns the offset of the payload from the first byte of `data`, and its length in bytes according
+    /// to the headers.
     fn payload(&self) -> (usize, u32) {
         if self.ip.is_empty() {
             return (0, (self.view.data.len() - self.tailpad) as u32);
@@ -253,7 +260,8 @@ impl<'p> Facts<'p> {
         found
     }
 
-    /// Returns the options after a fixed header of 20 bytes.
+    /// Returns the option bytes of a header with 20 fixed bytes and `length` bytes in all; `None` if they
+    /// are truncated.
     fn options(header: &'p [u8], length: usize) -> Option<&'p [u8]> {
         if length <= 20 { Some(&[]) } else { header.get(20..length) }
     }
@@ -337,7 +345,8 @@ impl<'p> Facts<'p> {
             Field::IcmpFlowId => icmp_flow(self, 4),
             Field::IcmpSequence => icmp_flow(self, 6),
             Field::IcmpNextMtu => match self.transport(&[1], 0, 2)? {
-                // Destination unreachable, fragmentation needed.
+                // Type 3 (destination unreachable), code 4 (fragmentation needed): the message has the MTU
+                // of the next hop.
                 0x0304 => self.transport(&[1], 6, 2),
                 _ => None,
             },
@@ -353,7 +362,7 @@ impl<'p> Facts<'p> {
     }
 
     fn write(&self, field: Field, value: Value<'_>, out: &mut String) {
-        // Writing to a string cannot fail.
+        // Errors can be ignored: writing to a string cannot fail.
         let _ = match (field, value) {
             (_, Value::Address(address)) => write!(out, "{}", Ipv4Addr::from_bits(address)),
             (_, Value::Letter(letter)) => write!(out, "{letter}"),
@@ -420,7 +429,7 @@ impl<'p> Facts<'p> {
     }
 }
 
-/// Writes seconds with six decimals, or nine if six would not be exact.
+/// Writes a time in nanoseconds as seconds with six decimals, or with nine if six would lose digits.
 fn write_time(out: &mut String, time: i64) -> fmt::Result {
     let (seconds, nanoseconds) = (time.div_euclid(1_000_000_000), time.rem_euclid(1_000_000_000));
     match nanoseconds % 1_000 {
@@ -429,7 +438,8 @@ fn write_time(out: &mut String, time: i64) -> fmt::Result {
     }
 }
 
-/// Writes bytes as a quoted string. Bytes that are not printable become `\<hex>`.
+/// Writes bytes as a string in double quotes. A sequence of unprintable bytes becomes `\<hex>`; `\`, `"`
+/// and `$` get a backslash.
 fn quote(out: &mut String, bytes: &[u8]) {
     out.push('"');
     let mut rest = bytes;

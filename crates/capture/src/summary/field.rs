@@ -1,21 +1,24 @@
-//! The fields of summary dumps.
+//! The fields of summary dumps: names, widths in binary records, and the order in which packets are built
+//! from them.
 
 macro_rules! fields {
     ($($variant:ident $name:literal $width:literal $order:literal $(= $($synonym:literal)*)?,)*) => {
-        /// A field of a summary.
+        /// A field of a summary: one value of a packet.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[allow(missing_docs, reason = "the names in dumps say it")]
         pub enum Field { $($variant,)* }
 
-        /// Every field: its name, its bytes in binary records (-1: a length byte and that number of bytes;
-        /// -2: not allowed), and its rank in the order in which packets are built.
+        /// A row for each field, in the order of the enum: its name; its width in binary records in bytes
+        /// (-1: a length byte and that number of bytes; -2: not allowed in binary records); a number that
+        /// orders fields when packets are built; and its synonyms.
         const TABLE: &[(Field, &str, i8, u8, &[&str])] =
             &[$((Field::$variant, $name, $width, $order, &[$($($synonym,)*)?]),)*];
     };
 }
 
-// Link layer before network before transport before payload. Fields that change sizes come first in their
-// layer.
+// Each line has a field's variant, name, width, order and synonyms. Packets are built from the field with
+// the lowest order to the highest: link layer, network, transport, payload. In each layer, fields that
+// change the header's size come first.
 fields! {
     Timestamp "timestamp" 8 0 = "utimestamp" "ts",
     NanoTimestamp "ntimestamp" 8 0,
@@ -73,8 +76,8 @@ fields! {
 }
 
 impl Field {
-    /// Returns the field with this name: its own name, a synonym, with a space for the underscore, or
-    /// without `ip_`.
+    /// Returns the field with this name. Synonyms are accepted, too, also a space in place of an
+    /// underscore, and names without their `ip_`. `None` for other names.
     pub fn named(name: &str) -> Option<Field> {
         let own =
             |name: &str| TABLE.iter().find(|row| row.1 == name || row.4.contains(&name)).map(|row| row.0);
@@ -86,17 +89,17 @@ impl Field {
     }
 
     fn row(self) -> &'static (Field, &'static str, i8, u8, &'static [&'static str]) {
-        // The table has the fields in the order of the enum.
+        // The rows of the table have the order of the enum's variants.
         &TABLE[self as usize]
     }
 
-    /// Returns the name of the field.
+    /// Returns the name of the field in summary dumps.
     pub fn name(self) -> &'static str {
         self.row().1
     }
 
-    /// Returns the number of bytes in a binary record: `Ok(None)` for a length byte and that number of
-    /// bytes, `Err` if the field is not allowed there.
+    /// Returns the field's width in binary records, in bytes; `Ok(None)` if the width varies: a length
+    /// byte, and that number of bytes. `Err` if binary records cannot contain the field.
     #[allow(clippy::result_unit_err, reason = "there is nothing more to say")]
     pub fn width(self) -> Result<Option<usize>, ()> {
         match self.row().2 {
@@ -105,7 +108,7 @@ impl Field {
         }
     }
 
-    /// True if packets can be made from the field.
+    /// True if a packet can be built from the field; only the thread's number is not part of a packet.
     pub fn can_be_read(self) -> bool {
         self != Field::Thread
     }
@@ -115,8 +118,8 @@ impl Field {
     }
 }
 
-/// Parses a list of fields: names separated by spaces, in quotes if they contain spaces. A name that is not
-/// a field becomes an error with its text, at its position in the list.
+/// Parses a list of field names, separated by spaces. Names that contain spaces are in quotes. For each
+/// name, in order, the result is the field, or the name itself as an error if there is no such field.
 pub fn fields(text: &str) -> Vec<Result<Field, String>> {
     let mut names = Vec::new();
     let mut rest = text.trim_start();

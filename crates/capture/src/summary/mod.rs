@@ -31,36 +31,38 @@ pub use describe::{Bad, View};
 pub use field::{Field, fields};
 pub use parse::{Flow, Parsed, Parser};
 
-/// Data that accompany a packet's bytes.
+/// Values that accompany a packet but are not part of its bytes; in Click they are annotations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Beside {
-    /// The time stamp, in nanoseconds since 1970.
+    /// The time stamp of the packet, in nanoseconds since 1970.
     pub time: i64,
-    /// The time stamp of the first packet that this packet represents. Zero if there is none.
+    /// The time stamp, in nanoseconds since 1970, of the first of the packets that this packet represents.
+    /// Zero if it is not known.
     pub first_time: i64,
-    /// The number of packets that this packet represents, minus one.
+    /// The number of other packets that this packet represents, so that 0 means an ordinary packet.
     pub extra_packets: u32,
-    /// The number of bytes that were on the wire but are not in the packet.
+    /// The number of bytes that were on the wire but are not in the packet's bytes.
     pub extra_length: u32,
-    /// The paint, or the number of the link.
+    /// The paint annotation; also the number of the link, or the direction.
     pub paint: u8,
-    /// The number of the aggregate.
+    /// The number of the aggregate (flow or other group) to which the packet belongs.
     pub aggregate: u32,
 }
 
-/// The version of the format.
+/// The version of the format that is written, and the newest that is read: major, minor.
 pub const VERSION: (u32, u32) = (1, 3);
 
-/// The lines of a dump, which may be compressed with gzip or zstd.
+/// The text of a dump, which may be compressed with gzip or zstd.
 pub struct Dump {
     lines: BufReader<Input>,
     compression: Option<Compression>,
 }
 
 impl Dump {
-    /// Opens a dump. An empty file has no lines.
+    /// Opens a dump, and detects its compression. An empty file is a dump without lines.
     ///
     /// # Errors
+    ///
     /// If the dump cannot be read.
     pub fn open(raw: Box<dyn Read + Send>) -> io::Result<Dump> {
         let (input, compression): (Input, _) = match input::decompressed(raw) {
@@ -72,8 +74,8 @@ impl Dump {
         Ok(Dump { lines: BufReader::new(input), compression })
     }
 
-    /// Returns a warning if bytes after the end of compressed data were ignored, although every line has
-    /// been read. `None` before the end.
+    /// Returns a warning for file `name` if other bytes follow the compressed data and have been ignored;
+    /// every line has been read all the same. `None` for other files, and before the end has been read.
     pub fn warning(&self, name: &str) -> Option<String> {
         let compression = self.compression.filter(|_| self.lines.get_ref().ignores_rest())?;
         Some(input::warning(name, compression))

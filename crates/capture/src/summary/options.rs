@@ -1,13 +1,13 @@
-//! IP and TCP options as text: `mss1400;wscale10;sackok`, `rr{10.0.0.1}+5`.
+//! IP and TCP options as text, written and parsed: `mss1400;wscale10;sackok`, `rr{10.0.0.1}+5`.
 
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
-/// The TCP options that a field has.
+/// The TCP options that a field of a summary shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Chosen {
     All,
-    /// All options except time stamps.
+    /// All options except time stamps (field `tcp_ntopt`).
     Others,
     Sack,
 }
@@ -22,8 +22,8 @@ impl Chosen {
     }
 }
 
-/// Iterates over options: kind and data. Stops at the end of the list. Returns `None` as the last item if
-/// an option is malformed.
+/// Returns an iterator over the kind and the data of each option. It skips padding, and ends at the
+/// end-of-list option. If an option is malformed, a last `None` follows.
 fn each(mut options: &[u8]) -> impl Iterator<Item = Option<(u8, &[u8])>> {
     std::iter::from_fn(move || {
         loop {
@@ -48,8 +48,9 @@ fn number(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0, |number, &byte| number << 8 | u32::from(byte))
 }
 
-/// Writes options with `one`, which returns true if an option is well-formed, and writes it if it is
-/// chosen. Writes only `?` if any option is malformed, and `.` if no option is chosen.
+/// Writes options to `out`, separated by semicolons. `one` writes an option, or nothing if the field does
+/// not show it, and returns false if the option is malformed. If any is malformed, the result is only `?`;
+/// if none is shown, `.`.
 fn join(out: &mut String, options: &[u8], mut one: impl FnMut(&mut String, u8, &[u8]) -> bool) {
     let start = out.len();
     for option in each(options) {
@@ -71,16 +72,16 @@ fn join(out: &mut String, options: &[u8], mut one: impl FnMut(&mut String, u8, &
     }
 }
 
-/// Writes an option that has no name of its own: `99=0:5:10`.
+/// Writes an option without a name of its own as kind and data bytes: `99=0:5:10`.
 fn plain(out: &mut String, kind: u8, data: &[u8]) {
-    // Writing to a string cannot fail.
+    // Errors can be ignored: writing to a string cannot fail.
     let _ = write!(out, "{kind}");
     for (i, byte) in data.iter().enumerate() {
         let _ = write!(out, "{}{byte}", if i == 0 { '=' } else { ':' });
     }
 }
 
-/// Writes TCP options as text.
+/// Writes the TCP options that `chosen` selects as text.
 pub(super) fn describe_tcp(out: &mut String, options: &[u8], chosen: Chosen) {
     join(out, options, |out, kind, data| {
         let sound = match kind {
@@ -112,7 +113,7 @@ pub(super) fn describe_tcp(out: &mut String, options: &[u8], chosen: Chosen) {
     });
 }
 
-/// Writes IP options as text.
+/// Writes IP options as text, separated by semicolons.
 pub(super) fn describe_ip(out: &mut String, options: &[u8]) {
     join(out, options, |out, kind, data| match kind {
         7 | 131 | 137 => describe_route(out, kind, data),
@@ -124,8 +125,9 @@ pub(super) fn describe_ip(out: &mut String, options: &[u8]) {
     });
 }
 
-/// Writes a route option. For record route: the addresses up to the pointer, and the number of further
-/// addresses that have room. For source routes: all addresses, with the pointer.
+/// Writes a route option as text; returns false if it is malformed. Record route shows the addresses before
+/// the pointer, and the number of addresses for which there is room after it. Source routes show all
+/// addresses, with `^` at the pointer.
 fn describe_route(out: &mut String, kind: u8, data: &[u8]) -> bool {
     let Some((&pointer, route)) = data.split_first().filter(|(pointer, _)| **pointer >= 4) else {
         return false;
@@ -212,7 +214,8 @@ fn describe_time(out: &mut String, data: &[u8]) -> bool {
     true
 }
 
-/// Parses TCP options, and appends them to `out`. False if they are malformed.
+/// Parses TCP options from text, and appends their bytes to `out`. Returns false if the text is malformed,
+/// or has an option that `chosen` does not select.
 pub(super) fn parse_tcp(out: &mut Vec<u8>, text: &str, chosen: Chosen) -> bool {
     let mut words = text.split([';', ',']).peekable();
     while let Some(word) = words.next() {
@@ -240,7 +243,8 @@ pub(super) fn parse_tcp(out: &mut Vec<u8>, text: &str, chosen: Chosen) -> bool {
         } else if let Some(times) = word.strip_prefix("ts").and_then(|times| pair(times, ':'))
             && chosen.has(8)
         {
-            // A single time stamp is aligned, as in RFC 7323 (appendix A).
+            // A time stamp option that comes first is preceded by two bytes of padding, which align it as
+            // in RFC 7323 (appendix A).
             if out.is_empty() {
                 out.extend([1, 1]);
             }
@@ -252,7 +256,7 @@ pub(super) fn parse_tcp(out: &mut Vec<u8>, text: &str, chosen: Chosen) -> bool {
             let start = out.len();
             out.extend([5, 0]);
             out.extend(first.iter().flat_map(|n| n.to_be_bytes()));
-            // Consecutive words are blocks of one option.
+            // Consecutive `sack` words are blocks of one SACK option.
             while let Some(block) = words.peek().and_then(|word| sack(word)) {
                 words.next();
                 out.extend(block.iter().flat_map(|n| n.to_be_bytes()));
@@ -266,7 +270,8 @@ pub(super) fn parse_tcp(out: &mut Vec<u8>, text: &str, chosen: Chosen) -> bool {
     fits(out)
 }
 
-/// Parses an option such as `99=0:5:10`.
+/// Parses an option such as `99=0:5:10` (kind and data bytes), and appends it to `out`. Returns false if it
+/// is malformed.
 fn parse_plain(out: &mut Vec<u8>, word: &str) -> bool {
     let (kind, data) = word.split_once('=').map_or((word, None), |(kind, data)| (kind, Some(data)));
     let Ok(kind) = kind.parse() else { return false };
@@ -283,8 +288,8 @@ fn parse_plain(out: &mut Vec<u8>, word: &str) -> bool {
     true
 }
 
-/// True if the options fit into a header, which has room for forty bytes. Padding at the start may be
-/// removed.
+/// True if the options fit into a header, which has room for 40 bytes. Padding at the start is removed if
+/// it does not fit.
 fn fits(out: &mut Vec<u8>) -> bool {
     while out.len() > 40 && out[0] == 1 {
         out.remove(0);
@@ -292,11 +297,12 @@ fn fits(out: &mut Vec<u8>) -> bool {
     out.len() <= 40
 }
 
-/// Parses IP options. Time stamp options cannot be parsed.
+/// Parses IP options from text, and appends their bytes to `out`. Returns false if the text is malformed or
+/// contains time stamp options, which cannot be parsed.
 pub(super) fn parse_ip(out: &mut Vec<u8>, text: &str) -> bool {
     let mut rest = text;
     while !rest.is_empty() {
-        // Commas may separate options, but may also be in braces.
+        // A comma or semicolon ends an option, but a comma in braces separates addresses of a route.
         let inside = rest.find('{').and_then(|open| rest[open..].find('}').map(|close| open + close));
         let from = inside.filter(|_| rest.find([';', ',']) > rest.find('{')).unwrap_or(0);
         let end = rest[from..].find([';', ',']).map_or(rest.len(), |end| from + end);
@@ -405,7 +411,7 @@ mod tests {
             describe_ip(&mut text, bytes);
             text
         };
-        // The documented examples, laid out by hand as in RFC 791.
+        // The examples of the documentation, as bytes in the format of RFC 791.
         let mut times = vec![68, 24, 17, 0x30, 0, 0, 0, 1, 0, 0, 0x27, 0x10, 0x80, 0, 0, 45];
         times.resize(24, 0);
         assert_eq!(describe(&times), "ts{1,10000,!45}+2++3");

@@ -1,4 +1,4 @@
-//! Makes packets from lines and records.
+//! Parses lines and binary records of summaries, and makes packets from them.
 
 use std::net::Ipv4Addr;
 use std::ops::Range;
@@ -7,36 +7,37 @@ use super::build::Input;
 use super::options::{Chosen, parse_ip, parse_tcp};
 use super::{Field, Record, VERSION, field_names, fields};
 
-/// Values that packets have unless their line has others.
+/// Addresses and ports that packets get unless fields of their line have others (directive `!flowid`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Flow {
-    /// The IPv4 source address.
+    /// The IPv4 source address as a number; 0 if it is not given.
     pub source: u32,
-    /// The IPv4 destination address.
+    /// The IPv4 destination address as a number; 0 if it is not given.
     pub destination: u32,
-    /// The source and destination port.
+    /// The source port and the destination port; 0 if a port is not given.
     pub ports: [u16; 2],
 }
 
-/// The result of parsing a line or record.
+/// The content of a line or record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// No packet: a directive, a comment, or nothing.
+    /// No packet: a directive, a comment, an empty line, or a line without any valid value.
     Nothing,
-    /// The start of binary records.
+    /// The directive `!binary`: the file continues with binary records.
     Binary,
-    /// A packet.
+    /// A packet, which is in the `record` that the caller passed.
     Packet,
 }
 
-/// Parses summaries, one line or record after the other.
+/// A parser of summaries, called for one line or record after the other. It remembers the directives.
 #[derive(Clone, Debug)]
 pub struct Parser {
-    /// The fields of a line. `None` for an unknown field, whose values are skipped.
+    /// The fields of each line, in order. `None` for an unknown field, whose values are skipped.
     fields: Vec<Option<Field>>,
-    /// The indexes of fields, in the order in which they are set.
+    /// The indexes in `fields` of known fields, in the order in which their values are written into a
+    /// packet.
     order: Vec<usize>,
-    /// The range of each value in the line.
+    /// The byte range of each value in the current line or record; reused to save allocations.
     values: Vec<Range<usize>>,
     protocol: u8,
     flow: Option<Flow>,
@@ -48,8 +49,8 @@ pub struct Parser {
 }
 
 impl Parser {
-    /// Makes a parser. Packets have `protocol` unless the dump has another. With `checksums`, packets get
-    /// their whole length and correct checksums.
+    /// Makes a parser. Packets have IP protocol `protocol` unless the dump has another. If `checksums`,
+    /// packets are extended to their whole length and get correct checksums.
     pub fn new(protocol: u8, checksums: bool) -> Parser {
         Parser {
             fields: Vec::new(),
@@ -65,12 +66,13 @@ impl Parser {
         }
     }
 
-    /// True if the fields are known.
+    /// True if the list of fields is known; without it no line can be parsed.
     pub fn has_fields(&self) -> bool {
         !self.fields.is_empty()
     }
 
-    /// Sets the list of fields, as after `!data`. Errors are added to `issues`.
+    /// Sets the list of fields, given as after `!data`. Messages about fields that are unknown or cannot be
+    /// read are added to `issues`; their values are skipped.
     pub fn set_fields(&mut self, text: &str, issues: &mut Vec<String>) {
         self.fields.clear();
         for field in fields(text) {
@@ -94,7 +96,9 @@ impl Parser {
         self.order.sort_by_key(|&i| fields[i].map(Field::order));
     }
 
-    /// Sets a flow, as after `!flowid`: addresses, ports and optionally a protocol.
+    /// Sets the flow of the following packets, given as after `!flowid`: source address and port,
+    /// destination address and port, and optionally a protocol. Messages about errors are added to
+    /// `issues`.
     pub fn set_flow(&mut self, text: &str, issues: &mut Vec<String>) {
         let words: Vec<&str> = text.split_whitespace().collect();
         let address = |word: &str| match word {
@@ -136,7 +140,7 @@ impl Parser {
         }
     }
 
-    /// Parses a line. A packet is written to `record`.
+    /// Parses a line. A packet is written to `record`, and messages about errors are added to `issues`.
     pub fn line(&mut self, line: &str, record: &mut Record, issues: &mut Vec<String>) -> Parsed {
         let line = line.trim_end_matches(['\n', '\r', '\0']);
         match line.as_bytes() {
@@ -159,7 +163,8 @@ impl Parser {
         self.done(good > 0, line.trim().is_empty(), record, issues)
     }
 
-    /// Parses a binary record, without its length.
+    /// Parses a binary record, given without its length field. A packet is written to `record`, and
+    /// messages about errors are added to `issues`.
     pub fn binary(&mut self, bytes: &[u8], record: &mut Record, issues: &mut Vec<String>) -> Parsed {
         self.values.clear();
         let mut at = 0;
@@ -171,7 +176,7 @@ impl Parser {
                 Some(Ok(None)) => bytes.get(at).map_or(left + 1, |&length| 1 + usize::from(length)),
                 Some(Err(())) => left + 1,
             };
-            // A value that is cut is not used, nor any value after it.
+            // A value that the end of the record cuts is left out, and so are all values after it.
             let end = if length <= left { at + length } else { bytes.len() };
             self.values.push(if length <= left { at..end } else { end..end });
             at = end;
@@ -239,7 +244,8 @@ impl Parser {
         Parsed::Nothing
     }
 
-    /// Finds the values of a line: words, and strings in quotes.
+    /// Finds the values of a line, which are words or strings in double quotes, and stores their byte
+    /// ranges in `values`.
     fn split(&mut self, line: &str) {
         self.values.clear();
         let bytes = line.as_bytes();
@@ -267,7 +273,8 @@ impl Parser {
         }
     }
 
-    /// Sets a field from its text. False if the text is not a value of the field.
+    /// Parses the text of a field's value, and writes the value into the packet. Returns false if the text
+    /// is not a value of the field.
     fn set(&mut self, field: Field, text: &str, record: &mut Record) -> bool {
         self.scratch.clear();
         let bytes = &mut self.scratch;
@@ -350,20 +357,21 @@ impl Parser {
         }
     }
 
-    /// Parses a fragment field: `F`, `f`, `.`, `!`, or an offset in bytes with `+` for more fragments and
-    /// `!` for "don't fragment".
+    /// Parses a fragment field: `F` (first fragment), `f` (later fragment), `.` (no fragment), `!` ("don't
+    /// fragment"), or an offset in bytes with `+` for more fragments and `!` for "don't fragment". Returns
+    /// the word of flags and offset in the IP header.
     fn fragment(&self, text: &str) -> Option<u64> {
         match text {
             "." => return Some(0),
             "!" => return Some(0x4000),
             "F" => return Some(0x2000),
-            // An arbitrary offset, because `f` is a later fragment.
+            // `f` does not say the offset of the later fragment; 100 (units of 8 bytes) is arbitrary.
             "f" => return Some(100),
             _ => {}
         }
         let digits = text.trim_end_matches(['+', '!']);
         let offset = integer(digits).filter(|&offset| offset < 1 << 16)?;
-        // Version 1.0 counted in units of eight bytes.
+        // Version 1.0 of the format has offsets in units of 8 bytes, later versions in bytes.
         let offset = if self.minor > 0 { offset / 8 } else { offset };
         let flag = |sign, bit| if text[digits.len()..].contains(sign) { bit } else { 0 };
         Some(offset & 0x1fff | flag('+', 0x2000) | flag('!', 0x4000))
@@ -381,7 +389,7 @@ fn binary_value(field: Field, value: &[u8]) -> Input<'_> {
     Input::Number(match field {
         Field::Timestamp | Field::FirstTimestamp => seconds * 1_000_000_000 + parts * 1_000,
         Field::NanoTimestamp | Field::FirstNanoTimestamp => seconds * 1_000_000_000 + parts,
-        // The letters of fragments have the same meaning as in text.
+        // The letters have the same meaning as in text, see [`Parser::fragment`].
         Field::IpFragment => match number as u8 {
             b'F' => 0x2000,
             b'f' => 100,
@@ -392,7 +400,7 @@ fn binary_value(field: Field, value: &[u8]) -> Input<'_> {
     })
 }
 
-/// Parses a number, decimal or with `0x`.
+/// Parses a number: decimal, or hexadecimal with `0x`.
 fn integer(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
@@ -400,7 +408,7 @@ fn integer(text: &str) -> Option<u64> {
     }
 }
 
-/// Parses a protocol: `T`, `U`, `I` or a number.
+/// Parses an IP protocol: `T` (TCP), `U` (UDP), `I` (ICMP) or a number.
 fn protocol(text: &str) -> Option<u64> {
     match text {
         "T" => Some(6),
@@ -410,7 +418,8 @@ fn protocol(text: &str) -> Option<u64> {
     }
 }
 
-/// Parses seconds with a fraction, and returns nanoseconds.
+/// Parses seconds with an optional fraction, and returns nanoseconds. Digits after the ninth decimal are
+/// ignored.
 fn time(text: &str) -> Option<u64> {
     let (seconds, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
@@ -422,8 +431,9 @@ fn time(text: &str) -> Option<u64> {
     Some(seconds * 1_000_000_000 + nanoseconds.parse::<u64>().ok()?)
 }
 
-/// Unquotes a string in quotes, with `\<hex>` and backslashes before single characters. A word without
-/// quotes is copied.
+/// Appends the contents of a string in double quotes to `out`. `\<hex>` gives bytes, `\n`, `\t` and `\r`
+/// control characters, and a backslash before any other character that character. A word without quotes is
+/// appended as it is.
 fn unquote(out: &mut Vec<u8>, text: &str) {
     let Some(inside) = text.strip_prefix('"').map(|t| t.strip_suffix('"').unwrap_or(t)) else {
         return out.extend(text.as_bytes());
@@ -460,7 +470,7 @@ mod tests {
     use super::*;
     use crate::summary::View;
 
-    /// Parses the packets of a dump.
+    /// Parses all packets of a dump; returns them and the messages about errors.
     fn read(text: &str, checksums: bool) -> (Vec<Record>, Vec<String>) {
         let mut parser = Parser::new(6, checksums);
         let (mut record, mut records, mut issues) = (Record::default(), Vec::new(), Vec::new());
@@ -519,7 +529,7 @@ mod tests {
             let mut again = String::new();
             assert_eq!(view(&records[0]).describe(&listed, true, &mut again), None);
             assert_eq!(again, line);
-            // Binary records give the same, where text has no more precision.
+            // Binary records of the same fields can be written, and start with their own length.
             let binary: Vec<Field> = listed.iter().copied().filter(|f| f.width().is_ok()).collect();
             let mut bytes = Vec::new();
             view(&records[0]).describe_binary(&binary, true, &mut bytes);

@@ -1,4 +1,4 @@
-//! Tests the classic format with hand-made bytes and with the pcap-file crate.
+//! Tests of the classic format, with files made by hand and by the pcap-file crate.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -11,7 +11,8 @@ use proptest::prelude::*;
 
 use crate::{Packet, Trickle, drain, read_good};
 
-/// Makes a file of 32-bit words. `fill` adds records.
+/// Makes a file with this byte order, magic number and link type. `fill` adds the words of each record
+/// header and the data of each record.
 fn file(
     big_endian: bool,
     magic: u32,
@@ -75,7 +76,7 @@ fn link_types_and_their_flags() {
         (113, LinkType::LinuxCooked),
         (276, LinkType::LinuxCookedV2),
         (147, LinkType::Other(147)),
-        // Ethernet with 4 bytes of frame check sequence.
+        // Ethernet, with the flag and length of a frame check sequence of 4 bytes in the upper 16 bits.
         (0x2400_0001, LinkType::Ethernet),
     ] {
         let reader =
@@ -130,7 +131,7 @@ proptest! {
             expected.iter_mut().for_each(|packet| packet.time -= packet.time % 1_000);
         }
         prop_assert_eq!(&read_good(&bytes), &expected);
-        // The sizes of reads do not matter.
+        // Reading in small pieces gives the same packets.
         let trickle = Trickle { bytes: std::io::Cursor::new(bytes), step };
         let (packets, fault) = drain(Reader::from_read(trickle, "trickle").unwrap());
         prop_assert!(fault.is_none());

@@ -1,4 +1,4 @@
-//! Tests gzip and zstd files, in one piece and in several.
+//! Tests of gzip and zstd files, with one or several members or frames.
 
 use std::io::Cursor;
 
@@ -7,7 +7,7 @@ use capture::{ErrorKind, Reader, WriterOptions};
 use crate::writer::write;
 use crate::{Packet, Trickle, drain, fault_of, gzip, read_all, read_good, zstd};
 
-/// Makes packets that compress to some degree.
+/// Makes packets of 100 bytes, in which every third byte is random, so that they compress to some degree.
 fn packets(count: usize) -> Vec<Packet> {
     let mut state = 1u32;
     (0..count)
@@ -45,7 +45,7 @@ fn several_members_and_frames_make_one_file() {
     let skippable = [&[0x5e, 0x2a, 0x4d, 0x18, 3, 0, 0, 0], &b"abc"[..]].concat();
     let frames = [&skippable[..], &zstd(a), &zstd(b), &skippable, &zstd(&[]), &zstd(c), &skippable].concat();
     assert_eq!(read_good(&frames), packets);
-    // The sizes of reads do not matter.
+    // Reading in pieces of 7 bytes gives the same packets.
     for file in [members, frames] {
         let (read, fault) =
             drain(Reader::from_read(Trickle { bytes: Cursor::new(file), step: 7 }, "x").unwrap());
@@ -66,7 +66,8 @@ fn what_comes_before_the_damage_is_delivered() {
             let text = fault.to_string();
             assert!(text.contains(format) && text.contains("of the decompressed data"), "{text}");
             assert!(read[..] == packets[..read.len()]);
-            // zstd returns nothing of a block that is cut, and a block holds up to 128 KiB.
+            // zstd returns nothing of a block that is cut. A block has up to 128 KiB, and a packet 116
+            // bytes in the file. Another 400 packets are a margin.
             let expected = (10_000 * eighth / 8).saturating_sub(128 * 1024 / 116 + 400);
             assert!(read.len() >= expected.max(last), "{format} {eighth}/8: {} packets", read.len());
             last = read.len();
@@ -79,7 +80,8 @@ fn checksums_are_verified() {
     let packets = packets(10);
     let file = write(WriterOptions::default(), &packets);
     for mut compressed in [gzip(&file), zstd(&file)] {
-        // gzip ends with checksum and length, zstd with its checksum.
+        // gzip ends with 4 bytes of checksum and 4 of length, zstd with its checksum: one bit of the
+        // checksum is changed.
         let place = if compressed[0] == 0x1f { compressed.len() - 6 } else { compressed.len() - 2 };
         compressed[place] ^= 1;
         let (read, fault) = read_all(&compressed);
@@ -95,7 +97,7 @@ fn garbage_behind_a_magic_number() {
         assert!(matches!(fault.kind(), ErrorKind::Decompress { .. }), "{fault}");
         assert_eq!((fault.packet(), fault.offset()), (None, 0));
     }
-    // A window of 2 GiB.
+    // A frame whose window is larger than the limit: 2 GiB.
     let fault = fault_of(&[0x28, 0xb5, 0x2f, 0xfd, 0x00, 21 << 3, 1, 0, 0]);
     assert!(matches!(fault.kind(), ErrorKind::Decompress { format: "zstd", .. }), "{fault}");
 }
@@ -159,8 +161,8 @@ fn summary_dumps_end_as_captures_do() {
     }
 }
 
-/// Checks cut files. The parts meet in the middle of packets, so that a file that ends between two parts is
-/// not complete either.
+/// Each prefix of a compressed file must give an error. Its members or frames meet inside of packets, so
+/// that a cut between two of them is not the end of a packet either.
 #[test]
 fn a_file_that_is_cut_anywhere_is_not_taken_for_whole() {
     let packets = packets(50);

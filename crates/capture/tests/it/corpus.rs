@@ -1,4 +1,5 @@
-//! Tests with real captures, if they are there: `TIDEGATE_DATA`, or `../shared/data` next to the workspace.
+//! Tests with real captures, if there are any: in the folder that `TIDEGATE_DATA` names, or in
+//! `../shared/data` next to the workspace.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -21,13 +22,13 @@ fn traces() -> Option<PathBuf> {
     None
 }
 
-/// Counts of the packets and flows of a capture.
+/// Numbers of packets, bytes and flows of a capture, to compare with those in the index of the captures.
 #[derive(Default)]
 struct Census {
     packets: u64,
     wire_bytes: u64,
-    /// The flows, per direction. Packets without ports are left out: later fragments, and packets that are
-    /// cut before the ports.
+    /// The TCP flows, per direction. Packets without ports are left out: fragments other than the first,
+    /// and packets that are cut before the ports.
     tcp_flows: HashSet<FiveTuple>,
     udp_flows: HashSet<FiveTuple>,
 }
@@ -41,7 +42,8 @@ impl Census {
             census.wire_bytes += u64::from(record.wire_len);
             let layers = Layers::locate(record.data, record.link);
             let has_ports = layers.l4.is_some_and(|l4| l4 + 4 <= layers.end);
-            // The index also counts the ports of first fragments.
+            // The index of the captures counts the ports of first fragments, too, but `five_tuple` returns
+            // ports of 0 for all fragments.
             let unfragmented = Layers { fragment: None, ..layers };
             if let (Some(tuple), true) = (unfragmented.five_tuple(record.data), has_ports) {
                 match tuple.protocol() {
@@ -97,7 +99,7 @@ fn checksums_of_complete_captures_are_right() {
             let valid = match layers.protocol {
                 Some(ip_protocol::TCP) => checksum::tcp_valid(&pseudo, segment),
                 Some(ip_protocol::UDP) => checksum::udp_valid(&pseudo, segment),
-                // The anonymised ICMP messages have no valid checksum.
+                // ICMP messages in these captures were anonymised without correcting their checksums.
                 _ => continue,
             };
             assert!(valid, "{name} {}", record.number);

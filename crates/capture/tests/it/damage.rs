@@ -1,5 +1,5 @@
-//! Tests files that are cut short or damaged: there is no panic, all good packets are returned, and then
-//! one helpful error.
+//! Tests of files that are cut short or damaged: no panic occurs, all packets before the damage are
+//! returned, and then one error that says what to do.
 
 use capture::{ErrorKind, Reader, WriterOptions};
 use proptest::collection::vec;
@@ -54,7 +54,8 @@ fn every_prefix_gives_its_packets_and_an_end() {
                 }
             }
         }
-        // A cut between records or blocks cannot be detected.
+        // A cut exactly between two records or blocks cannot be detected, so that it gives no error; there
+        // are this many such places.
         assert_eq!(boundaries, if file[0] == 0x0a { 13 } else { 5 });
     }
 }
@@ -103,7 +104,7 @@ fn a_record_beyond_the_limit_ends_the_file() {
     assert_eq!(read, packets());
     assert_eq!((fault.packet(), fault.offset()), (Some(6), end));
     assert!(matches!(fault.kind(), ErrorKind::TooLong { captured: 262_145 }), "{fault}");
-    // With one byte less, the record is the largest allowed.
+    // One captured byte less, and the record has the largest length allowed.
     file.truncate(end as usize);
     for word in [0, 0, 262_144u32, 262_144] {
         file.extend(word.to_le_bytes());

@@ -1,5 +1,5 @@
-//! Reads and writes capture files of every kind: made here, made and read by another implementation,
-//! damaged, and real.
+//! Tests that read and write capture files of every kind: made here, made or read by another
+//! implementation, damaged, and real.
 
 mod classic;
 mod compressed;
@@ -12,7 +12,7 @@ use std::io::{Cursor, Read, Write};
 
 use capture::{Error, LinkType, Reader, Record};
 
-/// A record that owns its data.
+/// A packet like [`Record`], which owns its data so that it can be kept.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Packet {
     time: i64,
@@ -34,8 +34,7 @@ impl From<Record<'_>> for Packet {
     }
 }
 
-/// Reads all packets and the error. Also reads after the end and after an error, where no packet may
-/// follow.
+/// Reads all packets up to the end or an error, and returns both. Checks that no packet follows after that.
 fn drain(mut reader: Reader) -> (Vec<Packet>, Option<Error>) {
     let mut packets = Vec::new();
     let fault = loop {
@@ -52,7 +51,7 @@ fn drain(mut reader: Reader) -> (Vec<Packet>, Option<Error>) {
     (packets, fault)
 }
 
-/// Reads all packets of a file, and the error at which it ends.
+/// Reads all packets of a file, and returns them with the error at which it ends, if any.
 fn read_all(file: &[u8]) -> (Vec<Packet>, Option<Error>) {
     match Reader::from_read(Cursor::new(file.to_vec()), "test") {
         Ok(reader) => drain(reader),
@@ -60,7 +59,7 @@ fn read_all(file: &[u8]) -> (Vec<Packet>, Option<Error>) {
     }
 }
 
-/// Reads all packets of a file without errors.
+/// Reads all packets of a file that must have no error.
 fn read_good(file: &[u8]) -> Vec<Packet> {
     let (packets, fault) = read_all(file);
     if let Some(fault) = fault {
@@ -69,7 +68,7 @@ fn read_good(file: &[u8]) -> Vec<Packet> {
     packets
 }
 
-/// Returns the error at which a file ends.
+/// Returns the error at which a file ends; panics if there is none.
 fn fault_of(file: &[u8]) -> Error {
     read_all(file).1.expect("the file has a fault")
 }
@@ -83,7 +82,7 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
     ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
 }
 
-/// A stream that returns a few bytes at a time.
+/// A stream that returns at most `step` bytes per read.
 struct Trickle {
     bytes: Cursor<Vec<u8>>,
     step: usize,

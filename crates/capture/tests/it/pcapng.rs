@@ -1,4 +1,4 @@
-//! Tests the pcapng format with hand-made blocks and with the pcap-file crate.
+//! Tests of the pcapng format, with blocks made by hand and by the pcap-file crate.
 
 use std::borrow::Cow;
 use std::io::Cursor;
@@ -16,7 +16,7 @@ use proptest::prelude::*;
 
 use crate::{Packet, fault_of, read_all, read_good};
 
-/// Makes pcapng files block by block.
+/// A builder of pcapng files, block by block.
 pub(crate) struct Blocks {
     pub(crate) bytes: Vec<u8>,
     big_endian: bool,
@@ -88,7 +88,7 @@ fn all_packet_blocks_in_both_byte_orders() {
         let link = LinkType::LinuxCooked;
         let expected = [
             Packet { time: 5_000_000_001, data: b"one".to_vec(), wire_len: 60, link },
-            // The snap length is 4, so 4 of 7 bytes are there.
+            // A simple packet: the snap length is 4, so that 4 of its 7 bytes were captured.
             Packet { time: 0, data: b"tw2t".to_vec(), wire_len: 7, link },
             Packet { time: (1 << 32) + 2, data: b"three".to_vec(), wire_len: 5, link },
         ];
@@ -116,7 +116,7 @@ fn sections_start_afresh() {
     let mut reader = Reader::from_read(Cursor::new(blocks.bytes.clone()), "x").unwrap();
     while reader.next().unwrap().is_some() {}
     assert_eq!((reader.link(), reader.nanoseconds()), (LinkType::Ethernet, false), "of the first interface");
-    // The second section has only one interface.
+    // The second section describes only one interface, so that a packet of interface 1 is an error.
     blocks.packet(1, 4, 1, b"d");
     let fault = fault_of(&blocks.bytes);
     assert!(matches!(fault.kind(), ErrorKind::Interface { id: 1, known: 1 }), "{fault}");
@@ -133,10 +133,10 @@ fn units_and_offsets_of_time() {
             (9, -3_000, 123),
             (9, 10, 3_010_000_000_123),
             (12, 0, 3_000_000_000),
-            // 10^39 does not fit into 128 bits.
+            // 10^39 ticks per second do not fit into 128 bits.
             (39, 0, 0),
             (127, 1, 1_000_000_000),
-            // The nearest values that 64 bits can hold.
+            // Times beyond 64 bits become the nearest values that they can hold.
             (0, 0, i64::MAX),
             (0, i64::MIN, i64::MIN),
             (0x80, 0, i64::MAX),
@@ -155,7 +155,7 @@ fn units_and_offsets_of_time() {
 #[test]
 fn malformed_options_are_left_out() {
     let mut blocks = Blocks::new(false);
-    // An if_tsoffset of 2 bytes, then an option longer than the block.
+    // An if_tsoffset of 2 in place of 8 bytes, then an option that is longer than the block.
     blocks.block(1, &[1, 0, 14 | 2 << 16, 0, 9 | 400 << 16], &[]);
     blocks.packet(0, 1, 0, b"");
     assert_eq!(read_good(&blocks.bytes)[0].time, 1_000);

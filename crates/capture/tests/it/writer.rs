@@ -1,4 +1,4 @@
-//! Tests the writer. Its files are read back by this crate's reader and by the pcap-file crate.
+//! Tests of the writer: its files are read back by this crate's reader and by the pcap-file crate.
 
 use std::io::{self, Write};
 
@@ -56,8 +56,8 @@ proptest! {
         prop_assert_eq!(oracle.header().datalink, DataLink::from(u32::from(link)));
         let unit = if nanoseconds { 1 } else { 1_000 };
         for packet in &expected {
-            // The cooked packets of pcap-file reject wire lengths above the snap length, although a snap
-            // length makes them usual.
+            // Raw packets are read, because `next_packet` of pcap-file rejects wire lengths above the snap
+            // length, although these are normal in captures with a snap length.
             let read = oracle.next_raw_packet().unwrap().unwrap();
             let time = i64::from(read.ts_sec) * 1_000_000_000 + i64::from(read.ts_frac) * unit;
             prop_assert_eq!((time, read.orig_len, &read.data[..]), (packet.time, packet.wire_len, &packet.data[..]));
@@ -106,7 +106,7 @@ fn the_largest_packet_is_cut_at_the_limit() {
     assert_eq!((packets[0].data.len(), packets[0].wire_len), (MAX_CAPTURED, MAX_CAPTURED as u32 + 2));
 }
 
-/// A stream that takes some bytes, then fails.
+/// A stream that takes `room` bytes, then fails.
 struct Full {
     room: usize,
     taken: Vec<u8>,

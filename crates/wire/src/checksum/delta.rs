@@ -1,4 +1,5 @@
-//! Incremental update of a checksum (RFC 1624, equation 3).
+//! Incremental update of a checksum when fields change, without reading the other data (RFC 1624, equation
+//! 3).
 
 use std::ops::Add;
 
@@ -23,25 +24,26 @@ use super::{Sum, fold};
 /// updates give the same result as one update by the sum of their changes.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Delta(
-    /// A sum of words that is folded only at the end. Each change adds less than 2^34, so 2^30 changes fit.
+    /// The sum of ~m + m' over all changed words, folded to 16 bits only when it is applied. Each change
+    /// adds less than 2^34, so that 2^30 changes fit.
     u64,
 );
 
 impl Delta {
-    /// Returns the delta of a changed 16-bit field.
+    /// Returns the delta of a 16-bit field that changes from `old` to `new`.
     #[inline]
     pub fn u16(old: u16, new: u16) -> Self {
         Delta(u64::from(!old) + u64::from(new))
     }
 
-    /// Returns the delta of a changed 32-bit field.
+    /// Returns the delta of a 32-bit field that changes from `old` to `new`.
     #[inline]
     pub fn u32(old: u32, new: u32) -> Self {
         let words = |number: u32| u64::from(number >> 16) + u64::from(number & 0xffff);
         Delta(words(!old) + words(new))
     }
 
-    /// Returns the delta of four changed words, given as big-endian numbers.
+    /// Returns the delta of an 8-byte field that changes from `old` to `new`, given as big-endian numbers.
     #[inline]
     pub fn u64(old: u64, new: u64) -> Self {
         // Modulo 0xffff, 2^16 equals 1, so the sum of 32-bit halves equals the sum of their words.
@@ -49,35 +51,38 @@ impl Delta {
         Delta(halves(!old) + halves(new))
     }
 
-    /// Returns the delta of a changed byte sequence, e.g. an IPv6 address; both slices start at an even
-    /// offset.
+    /// Returns the delta of bytes that change from `old` to `new`, for example of an IPv6 address. They
+    /// start at an even offset of the summed data.
     #[inline]
     pub fn bytes(old: &[u8], new: &[u8]) -> Self {
         Delta(u64::from(Sum::new().bytes(old).checksum()) + u64::from(Sum::new().bytes(new).folded()))
     }
 
-    /// True if the delta leaves a checksum as it is: nothing changes, or the changes add up to zero.
+    /// True if applying the delta does not change the value of a checksum: no field changes, or the changes
+    /// add up to zero.
     #[inline]
     pub fn is_nothing(self) -> bool {
         matches!(fold(self.0), 0 | 0xffff)
     }
 
-    /// Returns the checksum of the changed data.
+    /// Returns the checksum of the changed data, given the checksum before the change. The result is never
+    /// 0xffff.
     #[inline]
     pub fn apply(self, checksum: u16) -> u16 {
-        // Adding 0xffff does not change the value, but keeps the sum from being 0.
+        // Adding 0xffff, a zero in one's complement, does not change the value, but keeps the sum from
+        // being 0, whose complement would be 0xffff.
         !fold(u64::from(!checksum) + 0xffff + self.0)
     }
 
-    /// Like [`apply`](Self::apply), except that changes that add up to zero leave even the checksum 0xffff
-    /// as it is.
+    /// Like [`apply`](Self::apply), but if the changes add up to zero, the checksum is returned as it is,
+    /// even 0xffff.
     #[inline]
     pub fn apply_to_any(self, checksum: u16) -> u16 {
         if checksum == 0xffff && self.is_nothing() { checksum } else { self.apply(checksum) }
     }
 
-    /// Returns the checksum of a changed UDP datagram: 0 stays 0 (no checksum), and a computed 0 is written
-    /// as 0xffff (RFC 768).
+    /// Returns the checksum of a changed UDP datagram, given the checksum before the change. 0 (no
+    /// checksum) stays 0, and a computed 0 is written as 0xffff (RFC 768).
     #[inline]
     pub fn apply_udp(self, checksum: u16) -> u16 {
         match checksum {
@@ -93,7 +98,7 @@ impl Delta {
 impl Add for Delta {
     type Output = Delta;
 
-    /// Combines both changes.
+    /// Returns the delta of both changes together.
     #[inline]
     fn add(self, other: Delta) -> Delta {
         Delta(self.0 + other.0)
@@ -117,7 +122,8 @@ mod tests {
     }
 
     proptest! {
-        /// The data always hold a word that is not zero, as each IP header does (its version).
+        /// The data always contain a word that is not zero, as each IP header does (its version): the delta
+        /// and a full computation differ only for data that are all zero.
         #[test]
         fn update_equals_recomputation(
             fixed in 1u16.., mut words in vec(any_word(), 3..8), new in any_word(), high in any_word(), low in any_word(),
@@ -187,7 +193,7 @@ mod tests {
 
     #[test]
     fn the_rfcs_example() {
-        // RFC 1624, section 4: equation 1 of RFC 1141 would give 0xffff here.
+        // Data from RFC 1624, section 4: equation 1 of RFC 1141 would give 0xffff here.
         assert_eq!(Delta::u16(0x5555, 0x3285).apply(0xdd2f), 0x0000);
     }
 

@@ -14,7 +14,7 @@ pub use protocols::{
     icmp_valid, icmpv6_valid, ipv4_plain_valid, ipv4_valid, tcp_packet_valid, tcp_valid, udp_valid,
 };
 
-/// A running one's complement sum.
+/// The one's complement sum of the bytes added so far. Methods take the sum and return the longer sum.
 ///
 /// ```
 /// use wire::checksum::Sum;
@@ -25,33 +25,35 @@ pub use protocols::{
 /// ```
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Sum {
-    /// The sum of words in the machine's byte order; only the final result has to be swapped (RFC 1071, 2
-    /// (B)). Each word adds less than 2^32, so 2^32 words fit.
+    /// The sum of 16-bit words in the machine's byte order; only the final result has to be swapped (RFC
+    /// 1071, 2 (B)). A carry out of the 64 bits is added at the bottom again, so that no number of words
+    /// overflows.
     words: u64,
-    /// True if an odd number of bytes has been added: the next byte is the lower half of a word.
+    /// True if an odd number of bytes has been added: the next byte is the second byte of a 16-bit word.
     odd: bool,
 }
 
 impl Sum {
-    /// Returns the sum of no bytes.
+    /// Returns the sum of no bytes, to which data are added.
     #[inline]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds bytes. A chunk of odd length is continued by the next one.
+    /// Adds bytes that follow the bytes added so far. The number of bytes may be odd: the next call
+    /// continues in the middle of a word.
     #[inline]
     #[must_use]
     pub fn bytes(mut self, bytes: &[u8]) -> Self {
-        // A chunk that starts in the middle of a word is summed as if it started a word, then swapped (RFC
-        // 1071, 2 (B)).
+        // After an odd number of bytes, the chunk starts in the middle of a word. It is summed as if it
+        // started a word, then the two bytes of the sum are swapped (RFC 1071, 2 (B)).
         let words = if self.odd { u64::from(fold(sum_words(bytes)).swap_bytes()) } else { sum_words(bytes) };
         self = self.add(words);
         self.odd ^= !bytes.len().is_multiple_of(2);
         self
     }
 
-    /// Adds the sum of the bytes that follow, which was computed separately.
+    /// Adds the sum `other` of the bytes that follow, which was computed separately.
     #[inline]
     #[must_use]
     pub fn followed_by(mut self, other: Sum) -> Self {
@@ -60,7 +62,8 @@ impl Sum {
         self
     }
 
-    /// Returns the sum of the next `length` bytes, given that the checksum over all bytes is right.
+    /// Returns the sum of the next `length` bytes, without reading them, given that the checksum over all
+    /// bytes is right: then both sums together are 0xffff. The number of bytes added so far must be even.
     #[inline]
     #[must_use]
     pub fn complement(self, length: usize) -> Self {
@@ -68,17 +71,17 @@ impl Sum {
         Sum { words: (!fold(self.words)).into(), odd: !length.is_multiple_of(2) }
     }
 
-    /// Adds words that are already summed. A carry out of the top bit counts as 1, because 2^64 leaves the
-    /// remainder 1 modulo 0xffff, as 2^16 does.
+    /// Adds 16-bit words that are already summed. A carry out of the top bit is added as 1, because 2^64
+    /// modulo 0xffff is 1, as 2^16 is.
     #[inline]
     fn add(mut self, words: u64) -> Self {
         let (sum, carry) = self.words.overflowing_add(words);
-        // After an overflow, adding the carry cannot overflow again.
+        // The sum after an overflow is at most 2^64 - 2, so that adding the carry cannot overflow again.
         self.words = sum + u64::from(carry);
         self
     }
 
-    /// Adds a 16-bit number; the number of bytes added so far must be even.
+    /// Adds a 16-bit number in network byte order. The number of bytes added so far must be even.
     #[inline]
     #[must_use]
     pub fn word(self, word: u16) -> Self {
@@ -86,7 +89,7 @@ impl Sum {
         self.add(u16::from_ne_bytes(word.to_be_bytes()).into())
     }
 
-    /// Adds a 32-bit number; the number of bytes added so far must be even.
+    /// Adds a 32-bit number in network byte order. The number of bytes added so far must be even.
     #[inline]
     #[must_use]
     pub fn word32(self, words: u32) -> Self {
@@ -103,16 +106,18 @@ impl Sum {
         Sum { words: pair(0), odd: false }.add(pair(2)).add(words[4].into())
     }
 
-    /// Returns the one's complement sum, not complemented; 0xffff over data that hold a correct checksum.
+    /// Returns the one's complement sum in 16 bits, not complemented; 0xffff if the bytes contain a correct
+    /// checksum.
     #[inline]
     pub fn folded(self) -> u16 {
         u16::from_be_bytes(fold(self.words).to_ne_bytes())
     }
 
-    /// True if the one's complement sum is 0xffff, as it is over data that hold a correct checksum. Folding
-    /// a number does not change its remainder modulo 0xffff, so a multiplication by the inverse of 0xffff
-    /// modulo 2^64 replaces the folding: it turns a multiple of 0xffff into its quotient, and any other
-    /// number into a larger one.
+    /// True if the one's complement sum is 0xffff, which means that the bytes contain a correct checksum.
+    ///
+    /// Folding a number does not change its remainder modulo 0xffff, so a multiplication by the inverse of
+    /// 0xffff modulo 2^64 replaces the folding. It turns a multiple of 0xffff into its quotient, and any
+    /// other number into a larger one.
     #[inline]
     pub fn is_valid(self) -> bool {
         const INVERSE: u64 = 0xfffe_fffe_fffe_ffff;
@@ -120,18 +125,20 @@ impl Sum {
         self.words.wrapping_mul(INVERSE).wrapping_sub(1) < u64::MAX / 0xffff
     }
 
-    /// Returns the checksum: the value of the field, if the field was zero while summing.
+    /// Returns the checksum of the bytes, to be written to the checksum field; the field must have been
+    /// zero while it was added.
     #[inline]
     pub fn checksum(self) -> u16 {
         !self.folded()
     }
 }
 
-/// Sums 32-bit words in the machine's byte order, and the remaining bytes in smaller words; a last single
-/// byte is the first half of its word.
+/// Returns the sum of the bytes as words in the machine's byte order, not folded. A last single byte is the
+/// first half of its word.
 ///
-/// All 8-byte words are added modulo 2^64, and their upper halves again separately. The sum minus the upper
-/// halves gives the lower halves. So no carry has to be handled, and the compiler vectorises the loop.
+/// The 8-byte words are added modulo 2^64, and their upper halves are also added separately. The first sum
+/// without the upper halves gives the sum of the lower halves. So no carry has to be handled, and the
+/// compiler vectorises the loop.
 #[inline]
 fn sum_words(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
@@ -149,7 +156,7 @@ fn sum_words(bytes: &[u8]) -> u64 {
     sum + rest.first().map_or(0, |&byte| u64::from(u16::from_ne_bytes([byte, 0])))
 }
 
-/// Adds the carries to the low bits until 16 bits are left.
+/// Folds a sum to 16 bits: adds the bits above the lower 16 to the lower 16 until none are left.
 #[inline]
 fn fold(sum: u64) -> u16 {
     let sum = (sum & 0xffff_ffff) + (sum >> 32);
@@ -166,7 +173,7 @@ mod tests {
 
     use super::*;
 
-    /// The checksum by the definition in RFC 1071.
+    /// Computes the checksum word by word, as RFC 1071 defines it, to compare with.
     fn plain(bytes: &[u8]) -> u16 {
         let mut sum = 0u32;
         for word in bytes.chunks(2) {
@@ -178,7 +185,7 @@ mod tests {
 
     #[test]
     fn the_rfcs_example() {
-        // RFC 1071, section 3.
+        // The example of RFC 1071, section 3.
         assert_eq!(Sum::new().bytes(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]).folded(), 0xddf2);
     }
 

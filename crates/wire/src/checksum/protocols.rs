@@ -1,4 +1,5 @@
-//! Checksums of IPv4, TCP, UDP, ICMP and ICMPv6: the offsets of the fields and the data that are summed.
+//! Checksums of IPv4, TCP, UDP, ICMP and ICMPv6: for each protocol, functions that check and that write its
+//! checksum field.
 
 use std::mem::offset_of;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -6,35 +7,36 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use super::Sum;
 use crate::{Error, FromBytes, IntoBytes, Layer, icmp, icmpv6, ip_protocol, ipv4, ipv6, tcp, udp};
 
-/// The addresses that the checksums of TCP, UDP and ICMPv6 include (RFC 9293 3.1, RFC 8200 8.1).
+/// The source and destination address that the checksums of TCP, UDP and ICMPv6 include (RFC 9293 3.1, RFC
+/// 8200 8.1).
 ///
-/// The destination is the *final* one. If an IPv6 routing header has segments left, the final destination
-/// differs from the address in the IPv6 header.
+/// The destination is the *final* one. It differs from the address in the IP header as long as an IPv6
+/// routing header has segments left, or an IPv4 source route has addresses left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PseudoHeader {
     /// The addresses of an IPv4 packet.
     V4 {
-        /// Source address.
+        /// Source address of the packet.
         source: Ipv4Addr,
-        /// Destination address.
+        /// Final destination address, after all addresses of a source route.
         destination: Ipv4Addr,
     },
     /// The addresses of an IPv6 packet.
     V6 {
-        /// Source address.
+        /// Source address of the packet.
         source: Ipv6Addr,
-        /// Final destination address.
+        /// Final destination address, after all segments of a routing header.
         destination: Ipv6Addr,
     },
 }
 
 impl PseudoHeader {
-    /// Starts a sum with addresses, protocol and length in bytes of the data that follow (header and
-    /// payload).
+    /// Starts a checksum with the pseudo-header: addresses, protocol, and `length`, the number of bytes of
+    /// transport header and payload. The caller adds these bytes.
     #[inline]
     pub fn sum(&self, protocol: u8, length: usize) -> Sum {
-        // IPv4 has 16 bits for the length and IPv6 has 32; the upper 16 are zero for lengths that fit into
-        // 16.
+        // The length has 16 bits over IPv4 and 32 bits over IPv6. It is added as 32 bits in both cases: the
+        // upper 16 are zero for IPv4.
         let addresses = match self {
             PseudoHeader::V4 { source, destination } => {
                 Sum::new().word32(source.to_bits()).word32(destination.to_bits())
@@ -48,9 +50,9 @@ impl PseudoHeader {
 }
 
 impl PseudoHeader {
-    /// Returns the pseudo-header of a packet, given from its IP header on. Source routes and IPv6 routing
-    /// headers are taken into account. `None` if the packet is not IP, or its final destination is unknown
-    /// ([`ipv6::checksum_addresses`]).
+    /// Returns the pseudo-header of the packet whose IP header is at the start of `ip`. The destination is
+    /// the final one by an IPv4 source route or IPv6 routing header. `None` if the packet is not IP, its
+    /// headers are truncated, or its final destination is unknown ([`ipv6::checksum_addresses`]).
     #[inline]
     pub fn of(ip: &[u8]) -> Option<PseudoHeader> {
         match ip.first()? >> 4 {
@@ -68,11 +70,11 @@ impl PseudoHeader {
         }
     }
 
-    /// Returns the pseudo-header of an IPv4 packet with options: the last address of a source route is the
-    /// final destination, until the packet has reached the end of the route (RFC 791, section 3.1).
+    /// Returns the pseudo-header of an IPv4 packet, given its header and option bytes. As long as a source
+    /// route has addresses left, its last address is the destination (RFC 791, section 3.1).
     #[inline]
     pub fn routed(header: &ipv4::Header, options: &[u8]) -> PseudoHeader {
-        // Nearly all packets have no options.
+        // Nearly all packets have no options, so that the function for options is not inlined.
         if options.is_empty() { header.into() } else { PseudoHeader::by_options(header, options) }
     }
 
@@ -82,8 +84,9 @@ impl PseudoHeader {
         let route = ipv4::options(options)
             .flatten()
             .find(|option| matches!(option.kind, LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE));
-        // The pointer counts from 1, from the option's first byte on; addresses follow it. The addresses
-        // that the pointer has passed are the recorded route.
+        // The route's first data byte is a pointer to the next address. It counts from 1, which is the
+        // option's kind byte, so that the first address has number 4. Addresses before the pointer have
+        // been visited; a pointer beyond the end means that none is left.
         let left = route
             .filter(|route| route.data.first().is_some_and(|&at| usize::from(at) <= route.data.len() + 2));
         let last = left.and_then(|route| route.data.get(1..)?.as_chunks::<4>().0.last());
@@ -119,46 +122,50 @@ pub fn ipv4_plain_valid(header: &ipv4::Header) -> bool {
     Sum::of_20(bytes).is_valid()
 }
 
-/// Decrements the time to live, which must not be zero, and updates the checksum. Does the same as
-/// [`Delta`](super::Delta), in the few instructions that this case needs (RFC 1624, section 4: the result
-/// is never the negative zero 0xffff).
+/// Decrements the time to live and updates the header checksum. The time to live must not be zero.
+///
+/// The result is that of [`Delta`](super::Delta) (RFC 1624, section 4: never the negative zero 0xffff), in
+/// the few instructions that this case needs.
 #[inline]
 pub fn decrement_ttl(ip: &mut ipv4::Header) {
-    // The time to live is the upper byte of its word, so the word falls and the checksum rises by 0x0100. A
-    // one's complement sum can be computed in either byte order (RFC 1071, 2 (B)).
+    // The time to live is the upper byte of its 16-bit word, so the word falls, and the checksum rises, by
+    // 0x0100. The sum is computed in the machine's byte order (RFC 1071, 2 (B)).
     let sum = u32::from(!u16::from_ne_bytes(ip.checksum.to_bytes())) + u32::from(!0x0100u16.to_be());
     let sum = !((sum + (sum >> 16)) as u16);
     ip.checksum = sum.to_ne_bytes().into();
     ip.ttl = ip.ttl.wrapping_sub(1);
 }
 
-/// Writes the checksum of an IPv4 header. `header` is the header with its options and nothing else.
+/// Writes the checksum of an IPv4 header into its field. `header` is the header with its options and
+/// nothing else.
 ///
 /// # Errors
+///
 /// `Truncated` below 20 bytes.
 #[inline]
 pub fn fill_ipv4(header: &mut [u8]) -> Result<(), Error> {
     Field::IPV4.fill(header, ipv4_sum)
 }
 
-/// Writes the checksum of an IPv4 header without options; its version and length must be set.
+/// Writes the checksum of an IPv4 header without options into its field; the version and IHL must be set.
 #[inline]
 pub fn fill_ipv4_plain(header: &mut ipv4::Header) {
     let bytes: &[u8; 20] = zerocopy::transmute_ref!(&*header);
-    // The old value of the field is subtracted from the sum. Clearing the field first would make the
-    // processor wait for the write before it can read the header in large words.
+    // The old value of the checksum field is subtracted from the sum. If the field were cleared first, the
+    // processor would have to wait for this write before it could read the header in larger words.
     let sum = Sum::of_20(bytes).word(!header.checksum.get());
     header.checksum.set(sum.checksum());
 }
 
-/// True if the checksum of a TCP segment (header and payload) is right.
+/// True if the checksum of a TCP segment is right. `segment` is the TCP header and all of the payload.
 #[inline]
 pub fn tcp_valid(pseudo: &PseudoHeader, segment: &[u8]) -> bool {
     pseudo.sum(ip_protocol::TCP, segment.len()).bytes(segment).folded() == 0xffff
 }
 
-/// True if both checksums of a TCP packet are right: TCP's and IPv4's. `ip` holds the packet from its IP
-/// header to its end; the TCP header is at offset `l4`.
+/// True if both checksums of a TCP packet are right: that of TCP and, over IPv4, that of the IP header.
+/// `ip` holds the packet from its IP header to its end, without link padding; the TCP header is at offset
+/// `l4`.
 pub fn tcp_packet_valid(ip: &[u8], l4: usize) -> bool {
     let is_sound = match ipv4::Header::ref_from_prefix(ip) {
         Ok((header, _)) if header.version() == 4 => ip.get(..header.header_len()).is_some_and(ipv4_valid),
@@ -169,9 +176,10 @@ pub fn tcp_packet_valid(ip: &[u8], l4: usize) -> bool {
     pseudo.zip(segment).is_some_and(|(pseudo, segment)| tcp_valid(&pseudo, segment))
 }
 
-/// Writes the checksum of a TCP segment (header and payload).
+/// Writes the checksum of a TCP segment into its field. `segment` is the TCP header and all of the payload.
 ///
 /// # Errors
+///
 /// `Truncated` below 20 bytes.
 #[inline]
 pub fn fill_tcp(pseudo: &PseudoHeader, segment: &mut [u8]) -> Result<(), Error> {
@@ -209,30 +217,35 @@ pub fn fill_udp(pseudo: &PseudoHeader, bytes: &mut [u8]) -> Result<(), Error> {
     Ok(())
 }
 
-/// True if the checksum of an ICMP message is right.
+/// True if the checksum of an ICMP message is right. `message` is the ICMP header and everything after it.
 #[inline]
 pub fn icmp_valid(message: &[u8]) -> bool {
     Sum::new().bytes(message).folded() == 0xffff
 }
 
-/// Writes the checksum of an ICMP message.
+/// Writes the checksum of an ICMP message into its field. `message` is the ICMP header and everything after
+/// it.
 ///
 /// # Errors
+///
 /// `Truncated` below 8 bytes.
 #[inline]
 pub fn fill_icmp(message: &mut [u8]) -> Result<(), Error> {
     Field::ICMP.fill(message, |bytes| Sum::new().bytes(bytes))
 }
 
-/// True if the checksum of an ICMPv6 message is right.
+/// True if the checksum of an ICMPv6 message is right. `message` is the ICMPv6 header and everything after
+/// it.
 #[inline]
 pub fn icmpv6_valid(pseudo: &PseudoHeader, message: &[u8]) -> bool {
     pseudo.sum(ip_protocol::ICMPV6, message.len()).bytes(message).folded() == 0xffff
 }
 
-/// Writes the checksum of an ICMPv6 message.
+/// Writes the checksum of an ICMPv6 message into its field. `message` is the ICMPv6 header and everything
+/// after it.
 ///
 /// # Errors
+///
 /// `Truncated` below 8 bytes.
 #[inline]
 pub fn fill_icmpv6(pseudo: &PseudoHeader, message: &mut [u8]) -> Result<(), Error> {
@@ -247,7 +260,8 @@ fn ipv4_sum(header: &[u8]) -> Sum {
     }
 }
 
-/// The place of a protocol's checksum.
+/// The checksum field of a protocol: the length of the header that contains it, and its offset in the
+/// header.
 struct Field {
     layer: Layer,
     header_len: usize,
@@ -275,7 +289,8 @@ impl Field {
             .ok_or(Error::Truncated { layer: self.layer, need: self.header_len, have })
     }
 
-    /// Zeroes the field, sums the bytes and writes the checksum.
+    /// Zeroes the checksum field, sums the bytes with `sum`, and writes the checksum into the field. Fails
+    /// with `Truncated` if the bytes are shorter than the header.
     #[inline]
     fn fill(&self, bytes: &mut [u8], sum: impl Fn(&[u8]) -> Sum) -> Result<(), Error> {
         *self.of(bytes)? = [0; 2];
@@ -318,7 +333,7 @@ mod tests {
             prop_assert_eq!(&bytes[10..12], oracle.calc_header_checksum().to_be_bytes());
             prop_assert!(ipv4_valid(&bytes));
             if let Ok(plain) = ipv4::Header::mut_from_bytes(&mut bytes.clone()) {
-                // The result does not depend on the old value of the field.
+                // The old value of the checksum field does not influence the result.
                 plain.checksum.set(ttl.into());
                 fill_ipv4_plain(plain);
                 prop_assert_eq!(plain.as_bytes(), &bytes);
@@ -388,7 +403,8 @@ mod tests {
     #[test]
     fn a_computed_zero_of_udp_is_written_as_ones() {
         let (_, pseudo) = v4([0, 0, 0, 0], [0, 0, 0, 0]);
-        // Pseudo header: 17 + 10; UDP: length 10; the payload makes the sum 0xffff.
+        // The pseudo-header adds 17 + 10, the UDP length 10; the payload makes the sum 0xffff, so that the
+        // checksum is 0.
         let mut bytes = vec![0, 0, 0, 0, 0, 10, 0, 0];
         bytes.extend((0xffffu16 - 17 - 20).to_be_bytes());
         fill_udp(&pseudo, &mut bytes).unwrap();
