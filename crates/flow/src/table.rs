@@ -80,7 +80,7 @@ pub struct FlowTable<K: Key> {
     holds: Lines<u32>,
     /// The number of entries that have ever been used; entries from this index on were never accessed.
     used: u32,
-    /// The first entry of the list of free entries, the one that was freed last.
+    /// The first entry of the list of free entries: the entry that was freed last.
     free: Link,
     first_generation: NonZeroU32,
     /// The highest generation that any id has had.

@@ -4,7 +4,7 @@ use packet::Timestamp;
 
 use super::table::Cells;
 
-/// One stamp per entry of a core's table, written by one other core when it sees a packet of the flow. The
+/// A stamp per entry of a core's table, written by one other core when it sees a packet of the flow. The
 /// stamp is the number of the tick plus one, 0 if the flow was never seen. A stamp is written at most once
 /// per [`TICK`], so the designated core, which reads it, rarely finds its copy of the cache line invalid.
 pub(super) struct Seen(Cells);
