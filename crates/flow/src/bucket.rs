@@ -61,7 +61,8 @@ pub(crate) fn position(hash: u32, buckets: usize) -> usize {
 }
 
 impl Bucket {
-    /// Returns the entries whose tag is `tag`, lowest slot first.
+    /// Returns the entries in slots with this tag, from the lowest slot on. Entries on the overflow chain
+    /// are not among them.
     #[inline(always)]
     pub(crate) fn candidates(&self, tag: u8) -> impl Iterator<Item = Link> + '_ {
         let mut left = self.matches(tag);
@@ -84,7 +85,8 @@ impl Bucket {
         self.matches(FREE) == 0
     }
 
-    /// Points a free slot to an entry; returns `false` if there is no free slot.
+    /// Points a free slot to an entry with this tag. Returns `false`, and changes nothing, if no slot is
+    /// free.
     #[inline]
     pub(crate) fn put(&mut self, tag: u8, link: Link) -> bool {
         let slot = self.matches(FREE).trailing_zeros() as usize;
@@ -96,7 +98,8 @@ impl Bucket {
         found
     }
 
-    /// Frees the slot that points to `link`; returns `false` if there is no such slot.
+    /// Frees the slot that points to the entry `link`. Returns `false` if no slot does, so that the entry
+    /// is on the overflow chain.
     #[inline]
     pub(crate) fn clear(&mut self, link: Link) -> bool {
         let mut slots = self.tags.iter_mut().zip(&mut self.entries);

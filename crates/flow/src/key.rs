@@ -56,7 +56,7 @@ impl Ends {
 /// A key that carries a value next to the words that are compared. Equality ignores the value, so the value
 /// may change while the key is in a table, and a look-up needs no second memory access to reach it.
 pub trait Valued: Key {
-    /// The type of the value.
+    /// The type of the value that the key carries.
     type Value;
 
     /// Returns the value by mutable reference.
@@ -70,7 +70,7 @@ pub trait Directed: Key {
     fn reversed(&self) -> Self;
 }
 
-/// The length of the longest key, in words.
+/// The largest number of 64-bit words of a key.
 pub const MAX_WORDS: usize = 5;
 
 /// The key of a flow: addresses, ports, protocol and VLAN, in one direction.
@@ -83,7 +83,7 @@ impl FiveTupleKey {
     /// five-tuple.
     pub const NONE: FiveTupleKey = FiveTupleKey([0; 5]);
 
-    /// Makes the key of a five-tuple in a VLAN.
+    /// Makes the key of a flow from its five-tuple and its VLAN (0 for none).
     #[inline]
     pub fn new(tuple: &FiveTuple, vlan: u16) -> Self {
         let mut words = [0; 5];
@@ -144,7 +144,7 @@ impl Directed for FiveTupleKey {
 pub struct AddressKey([u64; 3]);
 
 impl AddressKey {
-    /// Makes the key of an address in a VLAN.
+    /// Makes the key of a host from its IP address and its VLAN (0 for none).
     #[inline]
     pub fn new(address: IpAddr, vlan: u16) -> Self {
         let [a, b] = address_words(address);

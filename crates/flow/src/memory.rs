@@ -51,7 +51,8 @@ impl<T: FromZeros> Deref for Lines<T> {
 impl<T: FromZeros> DerefMut for Lines<T> {
     #[inline(always)]
     fn deref_mut(&mut self) -> &mut [T] {
-        // SAFETY: as above, and the borrow is exclusive.
+        // SAFETY: as in `deref`, the map is `length` values long, aligned to a page, not shared, and never
+        // moves; zeros are a valid `T`, and only values of `T` were ever written. The borrow is exclusive.
         unsafe { std::slice::from_raw_parts_mut(self.map.as_mut_ptr().cast(), self.length) }
     }
 }

@@ -18,7 +18,7 @@ const ROWS: u32 = 4;
 #[repr(align(64))]
 struct Line([u32; COUNTERS]);
 
-/// A sketch that counts packets by the hash of their flow.
+/// A count-min sketch of packets per flow; a flow is given by its hash.
 pub struct Sketch {
     lines: Vec<Line>,
 }

@@ -20,7 +20,7 @@ const CHUNK: usize = 128 << 10;
 /// The TCP connections of an experiment, which send at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flows<'f> {
-    /// The number of connections.
+    /// The number of connections that send at the same time.
     pub count: u16,
     /// The source port of the first connection; each further connection uses the next port. With `None`,
     /// the kernel chooses the ports.

@@ -88,8 +88,8 @@ impl<const D: usize> Builder<'_, D> {
         &self.areas[entry as usize]
     }
 
-    /// Assigns boxes to four trees, according to which of the first two fields (source and destination
-    /// address) they restrict.
+    /// Assigns boxes to four trees, according to which of the first two fields they restrict. For IPv4
+    /// these are source and destination address, for IPv6 the first two words of the source.
     fn kinds(&self) -> [Vec<u32>; 4] {
         let mut kinds: [Vec<u32>; 4] = Default::default();
         for (entry, area) in self.areas.iter().enumerate() {

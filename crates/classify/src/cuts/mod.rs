@@ -5,8 +5,8 @@
 //! their memory, and has a child for each value of these bits (after HiCuts, Gupta and McKeown, Hot
 //! Interconnects 1999). A leaf has a few boxes, which are compared with the point at the same time. A box
 //! that does not restrict a field would be copied to every child of a branch on that field. So boxes are
-//! divided into several trees by the address fields that they restrict (after EffiCuts, Vamanan et al.,
-//! SIGCOMM 2010), and all trees are searched.
+//! divided into four trees, according to which of the first two fields they restrict (after EffiCuts,
+//! Vamanan et al., SIGCOMM 2010), and all trees are searched.
 //!
 //! Points are looked up in groups: all points of a group take one step, then all take the next. So the
 //! memory accesses of different points overlap.
@@ -24,7 +24,7 @@ pub type Range = (u32, u32);
 /// The range that contains all values.
 pub const ALL: Range = (0, u32::MAX);
 
-/// The number of points that are looked up together.
+/// The largest number of points that one call of [`Cuts::first`] looks up together.
 pub const GROUP: usize = 32;
 
 /// The result for a point for which no rule holds. It is larger than any rule number.
@@ -172,7 +172,7 @@ impl<const D: usize> Cuts<D> {
     ) -> [u32; GROUP] {
         #[cfg(target_arch = "x86_64")]
         if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("bmi2") {
-            // SAFETY: the processor has what the function needs.
+            // SAFETY: the processor has the features that the function needs.
             #[expect(unsafe_code, reason = "calls a function for some processors only")]
             return unsafe { self.first_avx2(points, count, holds) };
         }

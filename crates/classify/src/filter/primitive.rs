@@ -208,7 +208,7 @@ pub enum Primitive {
         address: u128,
         /// The mask of the bits that are compared, aligned like the address.
         mask: u128,
-        /// True for `!=`.
+        /// True for `!=`: the address must differ in a bit under the mask.
         opposite: bool,
     },
     /// A question about Ethernet addresses.
@@ -219,7 +219,7 @@ pub enum Primitive {
         address: [u8; 6],
         /// The mask of the bits that are compared.
         mask: [u8; 6],
-        /// True for `!=`.
+        /// True for `!=`: the address must differ in a bit under the mask.
         opposite: bool,
     },
     /// A question about the number in the protocol field (IPv4) or the next header field (IPv6).
@@ -235,7 +235,7 @@ pub enum Primitive {
         version: Version,
         /// The set of protocols.
         protocol: Protocol,
-        /// True for `!=`.
+        /// True for `!=`: the protocol must not be in the set.
         opposite: bool,
     },
     /// A question about fragmentation in IPv4: `ip frag` or `ip unfrag`.
