@@ -1,7 +1,7 @@
 //! Keys: the data of a packet by which a [`FlowTable`](crate::FlowTable) identifies its flow.
 //!
 //! A key is one to five 64-bit words without padding, so it hashes and compares as plain numbers, the same
-//! on every machine. Keys of three or five words end in a word with the IP version and the VLAN, so an IPv4
+//! on every machine. Keys of three or five words end in a word with the IP version and the VLAN. So an IPv4
 //! address never equals an IPv6 address, and a flow in one VLAN never equals a flow in another. VLAN 0
 //! means that a packet has no VLAN tag (IEEE 802.1Q reserves 0 for priority tags).
 

@@ -288,7 +288,7 @@ pub(crate) fn of_program(program: &Program, sources: &Sources) -> Parameters {
     parameters
 }
 
-/// True if a parameter that is used in a template is defined by no template inside of the file, so that its
+/// True if neither `template` nor a compound element around it defines the parameter `name`, so that its
 /// value comes from the file or from outside.
 fn is_from_outside<'p>(program: &'p Program, mut template: Option<&'p Template>, name: &str) -> bool {
     while let Some(here) = template {

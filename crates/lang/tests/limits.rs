@@ -16,8 +16,8 @@ fn assert_error(text: &str, part: &str) {
     assert!(errors.iter().any(|error| error.contains(part)), "no '{part}' in {errors:?}");
 }
 
-/// Returns a configuration with `count` classes, each of which uses the class before it `times` times, so
-/// that the last has `times` to the power of `count` elements.
+/// Returns a configuration with `count` classes, each of which uses the class before it `times` times. So
+/// the last class has `times` to the power of `count` elements.
 fn tower(count: usize, times: usize) -> String {
     let mut text = "elementclass C0 { -> X -> }\n".to_owned();
     for level in 1..=count {

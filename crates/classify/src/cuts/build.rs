@@ -21,9 +21,9 @@ const WIDE: u32 = 1 << 27;
 
 // The value of a branch is its gain divided by its cost. The gain is the number of times that it halves the
 // boxes with which a point has to be compared; below `LEAST_GAIN` a branch is rejected. The cost is 1 for
-// the step, `COST_OF_BIT` for each bit, because more children take more memory, and `COST_OF_DOUBLING` for
-// each doubling of the boxes by copies in several children. (Measured on the ClassBench rule sets of 1,000
-// and 10,000 rules.)
+// the step. It rises by `COST_OF_BIT` for each bit, because more children take more memory. It rises by
+// `COST_OF_DOUBLING` for each doubling of the boxes by copies in several children. (Measured on the
+// ClassBench rule sets of 1,000 and 10,000 rules.)
 const COST_OF_BIT: f64 = 0.05;
 const COST_OF_DOUBLING: f64 = 1.0;
 const LEAST_GAIN: f64 = 0.1;
@@ -100,8 +100,8 @@ impl<const D: usize> Builder<'_, D> {
     }
 
     /// Makes the subtree for a list of boxes in the order of their rules, and returns its root. `region`
-    /// contains all points that come to this node, `spare` is the number of boxes that its leaves may have
-    /// in total, and `depth` the number of branches above it.
+    /// contains all points that come to this node. `spare` is the number of boxes that its leaves may have
+    /// in total, and `depth` is the number of branches above the node.
     fn divide(&mut self, mut entries: Vec<u32>, region: [Range; D], spare: usize, depth: u32) -> Node {
         // An exact box that contains the whole region hides all boxes after it.
         let covers = |entry: &u32| {

@@ -161,8 +161,8 @@ impl Numbers {
 
 impl<const D: usize> Cuts<D> {
     /// Returns the first rule for each of the first `count` points, by its index, or [`NONE`]. If a point
-    /// is in a box that is not exact, `holds` is called with the index of the point and the rule, and tells
-    /// if the rule holds; it is called in the order of rules within a tree.
+    /// is in a box that is not exact, `holds` decides if the rule holds: it is called with the index of the
+    /// point and the rule. Within a tree it is called in the order of rules.
     #[inline]
     pub fn first(
         &self,

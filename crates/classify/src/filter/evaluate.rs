@@ -106,8 +106,8 @@ fn is(protocol: Protocol, version: Version, headers: &Headers<'_>) -> bool {
     }
 }
 
-/// True if the packet has a header of `protocol` after the IP header and is not a later fragment. (In an
-/// IPv6 fragment, the protocol field has the number of the fragment header, so no protocol fits.)
+/// True if the packet has the protocol and is not a later fragment. In an IPv6 fragment, the protocol field
+/// has the number of the fragment header, so it is not TCP, UDP or ICMP; it fits `transp`.
 fn starts_with(protocol: Protocol, version: Version, headers: &Headers<'_>) -> bool {
     let first = match version {
         Version::V4 => headers.network.get(6..8).is_some_and(|f| big_endian(f) & 0x1fff == 0),

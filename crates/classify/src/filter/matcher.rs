@@ -100,8 +100,8 @@ impl Fours {
     }
 }
 
-/// The result for a packet of a group, if it is known already, or the point to look up for it, by its index
-/// among the IPv4 points or the IPv6 points.
+/// The result for a packet of a group, if it is known already. Otherwise the point to look up for it, by
+/// its index among the IPv4 points or the IPv6 points.
 #[derive(Clone, Copy)]
 pub(super) enum Place {
     Four(usize),
@@ -191,9 +191,9 @@ impl Matcher {
         self.steps.iter().any(|step| step.test.header == header)
     }
 
-    /// True if the result is the same for all packets of a flow and finding it is expensive, so that
-    /// remembering the result of a flow saves time. This is the case for lists of more than 16 conditions
-    /// that depend only on addresses, ports, protocol, and whether the packet is a later fragment.
+    /// True if finding the result is expensive, and all packets of a flow have the same result, so that
+    /// remembering it per flow saves time. This is the case for lists of more than 16 conditions that
+    /// depend only on addresses, ports, protocol, and whether the packet is a later fragment.
     pub fn is_by_flow(&self) -> bool {
         matches!(&self.way, Way::Boxes(boxes) if boxes.by_flow)
     }

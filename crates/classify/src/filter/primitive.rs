@@ -58,7 +58,7 @@ pub enum Ends {
     Destination,
     /// Source and destination must both fit: `src and dst`.
     Both,
-    /// Source or destination must fit: `src or dst`, and the default.
+    /// Source or destination must fit: `src or dst`, which is the default.
     Either,
 }
 

@@ -32,7 +32,7 @@ impl Products {
             return None;
         }
         let ranges = |field: usize| areas.iter().map(|area| area.ranges[field]).collect::<Vec<_>>();
-        // The product of the numbers of pieces into which the boxes divide each address field is cheap to
+        // Boxes divide each address field into pieces. The product of both numbers of pieces is cheap to
         // compute, and rejects most sets of boxes that are too large.
         let pieces = [0, 1].map(|field| starts(&ranges(field)).len());
         if pieces.iter().product::<usize>() > 4 * MOST_PAIRS {
@@ -220,8 +220,9 @@ fn classes(ranges: &[Range], budget: &mut Budget) -> Option<(Vec<Start>, Sets)> 
     Some((of, classes.sets))
 }
 
-/// Returns the class of each of the 256 protocols in packets that have ports, followed by the class of each
-/// protocol in later fragments, and the set of boxes of each class; `None` if the budget is exceeded.
+/// Returns the class of each of the 256 protocols in packets that are not later fragments, followed by the
+/// class of each protocol in later fragments. Also returns the set of boxes of each class. `None` if the
+/// budget is exceeded.
 fn protocols(areas: &[Area<FIELDS>], budget: &mut Budget) -> Option<(Box<[u16; 512]>, Sets)> {
     let mut classes = Classes::default();
     let mut of = Box::new([0; 512]);

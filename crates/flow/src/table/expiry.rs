@@ -57,7 +57,7 @@ impl<K: Key> FlowTable<K> {
     /// Ends flows like [`expire`](Self::expire), for tables in which flows have different time-outs: an
     /// element gives a flow a shorter time-out by touching it with an earlier time. `pace` is the shortest
     /// of the time-outs. A turn begins no sooner than `pace / `[`SLACK`] after the start of the previous
-    /// turn, and a flow expires late by at most this time plus the time of two turns.
+    /// turn. A flow expires late by at most this time plus the time of two turns.
     #[inline]
     pub fn expire_paced(
         &mut self,

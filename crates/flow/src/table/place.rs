@@ -12,8 +12,8 @@ use crate::key::Key;
 
 /// The largest number of entries on a bucket's overflow chain, which bounds the time of a look-up. Further
 /// inserts into this bucket fail with [`InsertError::Crowded`]. A bucket of a full table has 7.2 entries on
-/// average. The probability that a bucket gets 45 entries is below 1e-19 with a seeded hash, so only a
-/// broken hash, or an attacker who knows the seed, reaches this limit.
+/// average. With a seeded hash, the probability that a bucket gets 45 entries is below 1e-19. Only a broken
+/// hash, or an attacker who knows the seed, reaches this limit.
 pub(super) const OVERFLOW_LIMIT: usize = 32;
 
 impl<K: Key> FlowTable<K> {
