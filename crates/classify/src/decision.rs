@@ -1,24 +1,27 @@
-//! Decision graphs over aligned 32-bit words, as in Click's classifiers.
+//! Decision graphs over aligned 32-bit words of a packet, as in Click's classifiers: the compiled form of
+//! [`pattern`](crate::pattern) and of the listings of filters.
 //!
-//! Tests whose outcome follows from tests before them are skipped. Branches only lead forward.
+//! A graph is a list of steps. Each step tests one word and leads to a later step or to a result, so an
+//! evaluation ends after at most as many steps as there are. [`Graph::skip_implied`] redirects branches
+//! past tests whose outcome follows from tests on the way to them.
 
 use std::fmt;
 
-/// The target of a branch: the index of a later test, or a result.
+/// The target of a branch: the index of a later step, or a result with its number, or [`FAIL`](Self::FAIL).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Next(pub(crate) u32);
 
 impl Next {
-    /// The end at which nothing matches.
+    /// The result if no pattern matches.
     pub(crate) const FAIL: Next = Next(u32::MAX);
-    /// The value at which results begin. There are fewer tests than this.
+    /// The offset that is added to the number of a result; smaller values are indexes of steps.
     const RESULTS: u32 = 1 << 31;
 
     pub(crate) fn step(number: usize) -> Next {
         Next(number as u32)
     }
 
-    /// Makes the branch target for a result.
+    /// Makes the branch target for the result with this number, such as the number of an output.
     pub(crate) fn result(number: usize) -> Next {
         Next(Next::RESULTS + number as u32)
     }
@@ -33,30 +36,33 @@ impl Next {
     }
 }
 
-/// A test of one word.
+/// A test of one word of a packet: the word under `mask` equals `value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Test {
-    /// The offset of the word in bytes, a multiple of four.
+    /// The offset of the word in the packet in bytes, a multiple of four.
     pub(crate) offset: u32,
     pub(crate) mask: u32,
     pub(crate) value: u32,
-    /// True if a packet that lacks the bytes passes.
+    /// True if the test holds for a packet too short to have the bytes under the mask; otherwise it fails
+    /// for such a packet.
     pub(crate) short: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
     pub(crate) test: Test,
-    /// The test's mask and value in the byte order of memory.
+    /// The mask and the value of `test` in network byte order, so that they compare with a word as loaded
+    /// from memory.
     pub(crate) mask: u32,
     pub(crate) value: u32,
-    /// The number of bytes that a packet must have for the test.
+    /// The smallest length of a packet, in bytes, that has all bytes under the mask.
     pub(crate) needs: u32,
     pub(crate) yes: Next,
     pub(crate) no: Next,
 }
 
-/// Tests whose branches lead to other tests and finally to results.
+/// The steps of a decision graph, and the target at which an evaluation starts: the first step, or a result
+/// if the graph has no steps. Branches lead from a step to a later step only.
 #[derive(Clone, Debug)]
 pub(crate) struct Graph {
     pub(crate) steps: Vec<Step>,
@@ -69,13 +75,14 @@ impl Default for Graph {
     }
 }
 
-/// The number of facts kept while skipping implied tests. More would make the compilation of long lists
-/// quadratic.
+/// The number of most recent test outcomes that are kept on the way to a step while implied tests are
+/// skipped. Without a limit, the compilation of long lists would take quadratic time.
 const MOST_FACTS: usize = 64;
 
 impl Graph {
-    /// Redirects each branch past tests whose outcome is already known. Branches only lead forward, so one
-    /// pass in order knows the facts that hold on every path to a test before it comes to the test.
+    /// Redirects each branch past tests whose outcome follows from the outcomes of tests before them.
+    /// Branches lead forward only. So one pass in the order of the steps knows, when it comes to a step,
+    /// the outcomes that hold on every way to it.
     pub(crate) fn skip_implied(&mut self) {
         type Facts = Vec<(Test, bool)>;
         let mut known: Vec<Option<Facts>> = vec![None; self.steps.len()];
@@ -115,10 +122,10 @@ impl Graph {
         }
     }
 
-    /// Removes tests that no packet reaches, and tests whose two branches have the same target.
+    /// Removes steps that no packet reaches, and steps whose two branches have the same target.
     pub(crate) fn prune(&mut self) {
         for i in (0..self.steps.len()).rev() {
-            // Later steps are final, so following them once is enough.
+            // Later steps have been processed already, so skipping one step is enough.
             let settle = |steps: &[Step], next: Next| match next.as_step() {
                 Some(n) if steps[n].yes == steps[n].no => steps[n].yes,
                 _ => next,
@@ -167,7 +174,7 @@ impl Graph {
         renumber(&mut self.start);
     }
 
-    /// Returns the results below `count` that no branch leads to.
+    /// Returns the numbers below `count` of results to which no branch leads.
     pub(crate) fn unused(&self, count: usize) -> Vec<usize> {
         let mut used = vec![false; count];
         let all = self.steps.iter().flat_map(|s| [s.yes, s.no]).chain([self.start]);
@@ -179,7 +186,7 @@ impl Graph {
         (0..count).filter(|&result| !used[result]).collect()
     }
 
-    /// Returns the number of bytes that the longest test looks at.
+    /// Returns the length in bytes from which on a packet has the bytes of all tests; 0 without tests.
     pub(crate) fn safe_length(&self) -> usize {
         self.steps.iter().map(|s| s.needs as usize).max().unwrap_or(0)
     }
@@ -194,14 +201,15 @@ impl Step {
     pub(crate) fn holds(&self, data: &[u8]) -> bool {
         let offset = self.test.offset as usize;
         if let Some(word) = data.get(offset..offset + 4) {
-            // The length of the slice is known, so this compiles to one load.
+            // The slice has four bytes, so this compiles to one load.
             let word = u32::from_ne_bytes([word[0], word[1], word[2], word[3]]);
             return word & self.mask == self.value;
         }
         self.holds_at_end(data)
     }
 
-    /// Tests the last word of a packet, which may be incomplete.
+    /// Evaluates the test where fewer than four bytes of the word are in the packet. It fails if bytes
+    /// under the mask are missing.
     #[cold]
     fn holds_at_end(&self, data: &[u8]) -> bool {
         if data.len() < self.needs as usize {
@@ -215,15 +223,16 @@ impl Step {
 }
 
 impl Test {
-    /// Returns the number of bytes that a packet must have.
+    /// Returns the smallest length of a packet, in bytes, that has all bytes under the mask.
     pub(crate) fn needs(self) -> u32 {
         self.offset + 4 - self.mask.trailing_zeros().min(31) / 8
     }
 
-    /// Returns the outcome of this test if `fact` is known to have held, or not. `None` if it does not
-    /// follow.
+    /// Returns the outcome of this test for packets for which the outcome of the test `fact` is `held`;
+    /// `None` if both outcomes are possible.
     pub(crate) fn implied_by(self, fact: Test, held: bool) -> Option<bool> {
-        // If missing bytes pass, only an equal test is sure to have the same outcome.
+        // If one of the tests holds for missing bytes, the words alone imply nothing. Only an equal test
+        // certainly has the same outcome.
         if self.short || fact.short {
             return (self == fact).then_some(held);
         }
@@ -235,14 +244,14 @@ impl Test {
         match held {
             true if !agree => Some(false),
             true if common == self.mask => Some(true),
-            // If a weaker test failed, a stronger test fails too.
+            // This test requires everything that `fact` requires, so it fails if `fact` failed.
             false if agree && common == fact.mask => Some(false),
             _ => None,
         }
     }
 }
 
-/// Formats the decision graph as Click lists it.
+/// Formats the graph as Click lists it: one line per step, then the length that all tests need.
 impl fmt::Display for Graph {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let show = |next: Next| match (next.as_step(), next) {

@@ -1,8 +1,9 @@
-//! Sets of field values as disjoint closed intervals.
+//! Sets of field values, stored as disjoint closed intervals.
 
 use std::fmt;
 
-/// A set of numbers up to 128 bits, as sorted intervals with gaps between them.
+/// A set of numbers of up to 128 bits, as intervals with both ends included. The intervals are sorted, and
+/// between two of them at least one number is missing. So equal sets have equal representations.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct IntervalSet {
     intervals: Vec<(u128, u128)>,
@@ -14,22 +15,22 @@ impl IntervalSet {
         IntervalSet { intervals: Vec::new() }
     }
 
-    /// Returns the set of all numbers from `low` to `high`, both included. Empty if `low > high`.
+    /// Returns the set of all numbers from `low` to `high`, both included; the empty set if `low > high`.
     pub fn one(low: u128, high: u128) -> IntervalSet {
         IntervalSet { intervals: if low <= high { vec![(low, high)] } else { Vec::new() } }
     }
 
-    /// Returns the set of all numbers of `bits` bits (at most 128).
+    /// Returns the set of all numbers of `bits` bits: 0 to 2^`bits` - 1. More than 128 bits count as 128.
     pub fn full(bits: u32) -> IntervalSet {
         IntervalSet::one(0, top(bits))
     }
 
-    /// Returns the intervals, lowest first.
+    /// Returns the intervals as pairs of lowest and highest number, in ascending order.
     pub fn intervals(&self) -> &[(u128, u128)] {
         &self.intervals
     }
 
-    /// True if the set has no numbers.
+    /// True if no number is in the set.
     pub fn is_empty(&self) -> bool {
         self.intervals.is_empty()
     }
@@ -40,13 +41,13 @@ impl IntervalSet {
         after > 0 && value <= self.intervals[after - 1].1
     }
 
-    /// Returns the numbers that are in either set.
+    /// Returns the numbers that are in at least one of the two sets.
     #[must_use]
     pub fn union(&self, other: &IntervalSet) -> IntervalSet {
         self.intervals.iter().chain(&other.intervals).copied().collect()
     }
 
-    /// Returns the numbers that are in both sets.
+    /// Returns the numbers that are in both this set and `other`.
     #[must_use]
     pub fn intersection(&self, other: &IntervalSet) -> IntervalSet {
         let (mut i, mut j) = (0, 0);
@@ -83,14 +84,15 @@ impl IntervalSet {
     }
 }
 
-/// Collects all numbers in any of the closed intervals, which may come in any order and overlap.
+/// Makes a set from closed intervals, given as pairs of lowest and highest number. They may come in any
+/// order, overlap and touch; a pair whose first number is larger is empty.
 impl FromIterator<(u128, u128)> for IntervalSet {
     fn from_iter<I: IntoIterator<Item = (u128, u128)>>(intervals: I) -> IntervalSet {
         let mut all: Vec<_> = intervals.into_iter().filter(|(low, high)| low <= high).collect();
         all.sort_unstable();
-        // In place, because a declaration may have a million intervals.
+        // Intervals are merged in place, because a set may have a million of them.
         all.dedup_by(|next, last| {
-            // Neighbours without a gap become one interval.
+            // Intervals that overlap or touch become one interval.
             let together = next.0 <= last.1.saturating_add(1);
             if together {
                 last.1 = last.1.max(next.1);
@@ -101,7 +103,7 @@ impl FromIterator<(u128, u128)> for IntervalSet {
     }
 }
 
-/// Returns the largest number of `bits` bits.
+/// Returns the largest number of `bits` bits; more than 128 bits count as 128.
 fn top(bits: u32) -> u128 {
     if bits >= 128 { u128::MAX } else { (1 << bits) - 1 }
 }
@@ -124,7 +126,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Generates small sets together with their bit masks.
+    /// Generates a set of numbers below 32, with the same set as a bit mask.
     fn small() -> impl Strategy<Value = (IntervalSet, u32)> {
         any::<u32>().prop_map(|mask| {
             let ones = (0..32).filter(|i| mask >> i & 1 == 1);

@@ -1,10 +1,11 @@
-//! Classifies packets: sets of field values, and the languages that describe them.
+//! The classification of packets: sets of field values, the languages in which users describe packets, and
+//! data structures that find the first matching rule or longest prefix.
 //!
 //! - [`IntervalSet`]: a set of numbers as disjoint intervals, used by the declared effects of elements
-//! - [`filter`]: Click's expressions over IP packets (`src net 10/8 and tcp port www`), and matchers for
-//!   many of them
-//! - [`cuts`], [`products`]: find the first of many boxes over header fields that a packet lies in, by
-//!   trees and by tables
+//! - [`filter`]: Click's expressions over IP packets (`src net 10/8 and tcp port www`), and matchers that
+//!   find the first of many expressions that holds
+//! - [`cuts`], [`products`]: find the first of many boxes over header fields that contains a packet; `cuts`
+//!   by decision trees, `products` by tables
 //! - [`prefixes`]: longest-prefix match (LPM) over IPv4 and IPv6 addresses
 //! - [`pattern`]: Click's byte patterns (`12/0800 33/02%12`), compiled into a decision graph
 

@@ -1,62 +1,66 @@
-//! Click's byte patterns: `12/0800 33/02%12 !20/1?`, first match wins.
+//! Click's byte patterns, such as `12/0800 33/02%12 !20/1?`. In a list of patterns, the first that matches
+//! a packet decides.
 //!
-//! A pattern is a list of clauses that must all hold. A clause is `[!]offset/value[%mask]` in hexadecimal,
-//! with `?` for half bytes that do not matter. The pattern `-` matches everything. A packet too short for a
-//! clause's bytes does not match the clause.
+//! A pattern is a list of clauses that must all hold. A clause is `[!]offset/value[%mask]`: the offset in
+//! bytes is decimal, value and mask are hexadecimal. `?` stands for half bytes with any value, and `!`
+//! negates the clause. The pattern `-` matches every packet. A packet that is too short for a clause's
+//! bytes does not match the clause, so it matches the negated clause.
 //!
 //! Patterns are compiled into a decision graph over aligned 32-bit words. Tests whose outcome follows from
-//! tests before them are skipped.
+//! earlier tests are skipped.
 
 use std::fmt;
 
 use crate::decision::{Graph, Next, Step, Test};
 
-/// The pattern that a packet matches, if any. Equal decisions mean equal patterns.
+/// The result of [`Program::decide`]: the number of a pattern, or that no pattern matches. Decisions of one
+/// program are equal if and only if the patterns are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision(Next);
 
 impl Decision {
-    /// Returns the number of the pattern, if one matches.
+    /// Returns the number of the pattern that matches; `None` if no pattern does.
     #[inline]
     pub fn pattern(self) -> Option<usize> {
         self.0.as_result()
     }
 }
 
-/// Compiled patterns.
+/// A list of compiled patterns.
 #[derive(Clone, Debug)]
 pub struct Program {
     graph: Graph,
     patterns: Vec<Vec<Clause>>,
 }
 
-/// A clause, as tests of words. A packet matches if all tests hold, or (negated) if not all hold.
+/// A clause as tests of aligned words. It holds if all tests hold or, if `negated`, if at least one test
+/// fails.
 #[derive(Clone, Debug)]
 struct Clause {
     negated: bool,
     tests: Vec<Test>,
 }
 
-/// A test of bytes of the packet, as a big-endian number under a mask. It fails if the packet lacks any of
-/// the bytes.
+/// A test of up to four bytes of a packet: as a big-endian number under `mask` they equal `value`. It fails
+/// if the packet lacks any of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BytesTest {
-    /// The offset of the first byte.
+    /// The offset of the first byte in the packet.
     pub offset: u32,
-    /// The number of bytes, up to four.
+    /// The number of bytes, one to four.
     pub length: u16,
-    /// The mask of the bits that count.
+    /// The mask of the bits that are compared, in the lowest `length` bytes.
     pub mask: u32,
-    /// The value that these bits must have.
+    /// The value that the bits under the mask must have.
     pub value: u32,
 }
 
 impl Program {
-    /// Compiles a pattern for each output.
+    /// Compiles a list of patterns. The number of a pattern is its index in the list.
     ///
     /// # Errors
-    /// If patterns have errors: every error of every pattern, in Click's words, with the number of the
-    /// pattern.
+    /// If patterns have errors: all errors of all patterns, each with the number of its pattern and a text
+    /// in Click's words.
     pub fn compile<S: AsRef<str>>(patterns: &[S]) -> Result<Program, Vec<(usize, String)>> {
         let mut errors = Vec::new();
         let mut parsed = Vec::new();
@@ -79,16 +83,19 @@ impl Program {
         Ok(program)
     }
 
-    /// Lays out the tests of all patterns one after the other.
+    /// Appends the steps for the patterns, one pattern after the other, and returns the target at which an
+    /// evaluation starts. A test that decides against a pattern leads to the first step of the next
+    /// pattern.
     fn chain(&mut self, patterns: &[Vec<Clause>]) -> Next {
-        // The index of each pattern's first test, so that a failing test can lead to the next pattern.
+        // For each pattern, the index that its first step will have. It must be known before, because
+        // failing tests lead there.
         let sizes = patterns.iter().map(|p| p.iter().map(|c| c.tests.len()).sum::<usize>());
         let mut starts: Vec<usize> = vec![0];
         for size in sizes {
             starts.push(starts[starts.len() - 1] + size);
         }
         let entry = |pattern: usize| {
-            // Patterns without tests match at once.
+            // A pattern without tests matches every packet.
             match patterns.get(pattern) {
                 None => Next::FAIL,
                 Some(p) if p.iter().all(|c| c.tests.is_empty()) => Next::result(pattern),
@@ -118,39 +125,43 @@ impl Program {
         entry(0)
     }
 
-    /// Returns the first pattern that matches.
+    /// Returns the number of the first pattern that matches the packet, whose bytes are `data`; `None` if
+    /// no pattern matches.
     #[inline]
     pub fn matches(&self, data: &[u8]) -> Option<usize> {
         self.decide(data).pattern()
     }
 
-    /// Like [`matches`](Self::matches), but returns a decision, which takes one comparison less to compare
-    /// with another.
+    /// Returns the first pattern that matches, like [`matches`](Self::matches), as a [`Decision`].
+    /// Comparing two decisions takes one comparison less than comparing two numbers.
     #[inline]
     pub fn decide(&self, data: &[u8]) -> Decision {
-        // A single test, as for one Ethernet type, needs no loop.
+        // A program with a single test, such as for one Ethernet type, needs no loop.
         if let [only] = &self.graph.steps[..] {
             return Decision(if only.holds(data) { only.yes } else { only.no });
         }
         let mut next = self.graph.start;
-        // Any value that is not the index of a step is a result. The comparison with the number of steps is
-        // needed anyway.
+        // A target that is not the index of a step is a result. The bounds check of `get` thus also ends
+        // the loop.
         while let Some(step) = self.graph.steps.get(next.0 as usize) {
             next = if step.holds(data) { step.yes } else { step.no };
         }
         Decision(next)
     }
 
-    /// Returns the patterns that no packet can match, because patterns before them match every such packet.
+    /// Returns the numbers of patterns that no packet reaches as its first match: earlier patterns match
+    /// the same packets, or the pattern contradicts itself. Some such patterns may be missed.
     pub fn unmatched(&self) -> Vec<usize> {
         self.graph.unused(self.patterns.len())
     }
 
-    /// Returns the clauses of a pattern, all of which must hold. Each clause is a flag and tests: with
-    /// `false`, all of the tests must hold; with `true`, at least one of them must fail.
+    /// Returns the clauses of a pattern, all of which must hold; none for the pattern `-` or a number that
+    /// no pattern has. Each clause is a flag and a list of tests. If the flag is `false`, all tests must
+    /// hold; if it is `true` (negated), at least one test must fail.
     pub fn clauses(&self, pattern: usize) -> impl Iterator<Item = (bool, Vec<BytesTest>)> {
         let bytes = |test: &Test| {
-            // Bytes of the word after the last byte that counts may be missing.
+            // The length ends with the last byte under the mask: later bytes of the word may be missing in
+            // the packet.
             let length = test.needs() - test.offset;
             let (mask, value) = (test.mask >> (32 - 8 * length), test.value >> (32 - 8 * length));
             BytesTest { offset: test.offset, length: length as u16, mask, value }
@@ -159,13 +170,13 @@ impl Program {
         clauses.iter().map(move |clause| (clause.negated, clause.tests.iter().map(bytes).collect()))
     }
 
-    /// Returns the number of bytes that the longest test looks at.
+    /// Returns the length in bytes from which on a packet has the bytes of all tests.
     pub fn safe_length(&self) -> usize {
         self.graph.safe_length()
     }
 }
 
-/// Parses the clauses of one pattern.
+/// Parses one pattern into clauses, or returns all its errors in Click's words.
 fn parse_pattern(text: &str) -> Result<Vec<Clause>, Vec<String>> {
     if text.trim() == "-" {
         return Ok(Vec::new());
@@ -217,7 +228,8 @@ fn parse_pattern(text: &str) -> Result<Vec<Clause>, Vec<String>> {
     if errors.is_empty() { Ok(simplify(clauses)) } else { Err(errors) }
 }
 
-/// Splits a clause into tests of aligned words. Words without a bit that counts are left out.
+/// Splits a clause into tests of aligned words. Bytes without mask bits are not tested, and words without
+/// mask bits have no test.
 fn words(offset: u32, value: &str, mask: Option<&str>) -> Vec<Test> {
     let nibble = |c: Option<u8>, otherwise: u8| match c {
         Some(b'?') | None => otherwise,
@@ -251,7 +263,8 @@ fn words(offset: u32, value: &str, mask: Option<&str>) -> Vec<Test> {
     tests
 }
 
-/// Merges plain clauses that look at the same word and sorts them by offset. Negated clauses follow.
+/// Merges the tests of clauses that are not negated, where they are of the same word and do not contradict
+/// each other, and sorts them by offset. Negated clauses follow.
 fn simplify(clauses: Vec<Clause>) -> Vec<Clause> {
     let (negated, plain): (Vec<_>, Vec<_>) = clauses.into_iter().partition(|c| c.negated);
     let mut tests: Vec<Test> = Vec::new();
@@ -272,7 +285,8 @@ fn simplify(clauses: Vec<Clause>) -> Vec<Clause> {
     if !tests.is_empty() {
         simple.push(Clause { negated: false, tests });
     }
-    // A negated clause without a test can never hold. An impossible pair of tests expresses that.
+    // A negated clause without tests, such as `!0/??`, never holds. Two tests that contradict each other
+    // express that.
     simple.extend(negated.into_iter().map(|mut clause| {
         if clause.tests.is_empty() {
             let never = Test { offset: 0, mask: 0xff00_0000, value: 0, short: false };
@@ -355,7 +369,8 @@ mod tests {
         assert!(Program::compile(&["-"]).unwrap().to_string().starts_with("all->[0]\n"));
     }
 
-    /// Evaluates patterns as the manual describes them.
+    /// Evaluates patterns one by one from their text, without compilation, and returns the first that
+    /// matches: the reference for the compiled program.
     fn reference(patterns: &[String], data: &[u8]) -> Option<usize> {
         patterns.iter().position(|pattern| {
             pattern == "-"
@@ -378,7 +393,7 @@ mod tests {
     }
 
     fn clause() -> impl Strategy<Value = String> {
-        // Few offsets and values, so that clauses imply and contradict each other.
+        // The offsets and values are few, so that clauses often imply or contradict each other.
         let bytes = |n| prop::collection::vec(prop_oneof![Just(0u8), Just(1), Just(0xff)], n);
         (any::<bool>(), 0usize..7, (1usize..6).prop_flat_map(move |n| (bytes(n), bytes(n))), any::<bool>())
             .prop_map(|(negated, offset, (value, mask), masked)| {

@@ -1,17 +1,18 @@
-//! Longest-prefix match over IPv4 and IPv6 addresses: a table that is quick to look up and can be changed
-//! while it is in use.
+//! Longest-prefix match over IPv4 and IPv6 addresses, with a table that is quick to look up and quick to
+//! change.
 //!
-//! The first step of a look-up uses 16 bits of the address, and each further step 8 bits. The first step is
-//! an array of 256 KiB, which stays in the processor's caches. Each address block of 16 (or 24, 32, ...)
-//! bits in which there are longer prefixes has a page of its own, of 256 entries or 1 KiB. So a look-up in
-//! IPv4 costs one access to main memory for prefixes of up to 24 bits and two for longer prefixes, as in
-//! DIR-24-8 (Gupta, Lin, McKeown: Routing Lookups in Hardware at Memory Access Speeds, INFOCOM 1998). But a
-//! small table takes little memory, and a change touches few entries. A full table of the Internet, 900,000
-//! IPv4 prefixes, takes about 70 MB including the prefixes themselves; 160,000 IPv6 prefixes take about 50
-//! MB.
+//! The table is a trie over cells. The first step of a look-up uses 16 bits of the address as an index into
+//! an array of 256 KiB, which stays in the processor's caches. Each further step uses 8 bits as an index
+//! into a page of 256 cells, 1 KiB. An address block of 16 (or 24, 32, ...) bits has a page only if there
+//! are longer prefixes in it. So a look-up in IPv4 costs one access to main memory for prefixes of up to 24
+//! bits and two for longer prefixes, as in DIR-24-8 (Gupta, Lin, McKeown: Routing Lookups in Hardware at
+//! Memory Access Speeds, INFOCOM 1998). In contrast to DIR-24-8, a small table takes little memory, and a
+//! change writes few cells. A full table of the Internet, 900,000 IPv4 prefixes, takes about 70 MB
+//! including the prefixes themselves; 160,000 IPv6 prefixes take about 50 MB.
 //!
-//! Each entry has the value and the length of the longest prefix of its addresses. That is enough to write
-//! a new prefix over shorter prefixes, and to write the next shorter prefix over a prefix that is removed.
+//! Each cell has the value and the length of the longest prefix that contains its addresses. So an inserted
+//! prefix overwrites exactly the cells of shorter prefixes, and a removed prefix is replaced by the next
+//! shorter prefix.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Debug;
@@ -22,21 +23,21 @@ use packet::prefetch_line;
 
 use crate::IntervalSet;
 
-/// An address as a number: `u32` for IPv4, `u128` for IPv6.
+/// An IP address as a number: `u32` for IPv4, `u128` for IPv6.
 pub trait Address: Copy + Ord + Hash + Debug {
-    /// The number of bits: 16 or more, a multiple of 8.
+    /// The number of bits of an address: 16 or more, a multiple of 8.
     const BITS: u8;
 
-    /// Makes an address from its lowest bits.
+    /// Makes an address from the lowest `BITS` bits of a number; higher bits are ignored.
     fn from_bits(bits: u128) -> Self;
 
-    /// Returns the address as a number.
+    /// Returns the address as a number, in host order.
     fn to_bits(self) -> u128;
 
-    /// Returns the eight bits after the first `behind` bits (at most `BITS - 8`).
+    /// Returns the eight bits that follow the first `behind` bits. `behind` is at most `BITS - 8`.
     fn byte(self, behind: u8) -> usize;
 
-    /// Returns the first 16 bits.
+    /// Returns the first 16 bits, the index into the first array of a [`PrefixTable`].
     fn root(self) -> usize;
 }
 
@@ -69,7 +70,7 @@ macro_rules! address {
 address!(u32);
 address!(u128);
 
-/// A prefix: an address without host bits, and a length.
+/// A prefix: its first address, in which all host bits are 0, and its length in bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Prefix<A = u32> {
     address: A,
@@ -77,18 +78,19 @@ pub struct Prefix<A = u32> {
 }
 
 impl<A: Address> Prefix<A> {
-    /// Makes the prefix of `length` bits (at most all bits) that an address lies in.
+    /// Makes the prefix of `length` bits that contains an address. A length above the number of bits of an
+    /// address is taken as that number.
     pub fn new(address: A, length: u8) -> Prefix<A> {
         let length = length.min(A::BITS);
         Prefix { address: A::from_bits(address.to_bits() & !host_bits::<A>(length)), length }
     }
 
-    /// Returns the first address of the prefix.
+    /// Returns the lowest address in the prefix.
     pub fn first(self) -> A {
         self.address
     }
 
-    /// Returns the last address of the prefix.
+    /// Returns the highest address in the prefix.
     pub fn last(self) -> A {
         A::from_bits(self.address.to_bits() | host_bits::<A>(self.length))
     }
@@ -98,54 +100,57 @@ impl<A: Address> Prefix<A> {
         self.length
     }
 
-    /// Returns the next shorter prefix that this prefix lies in.
+    /// Returns the prefix that is one bit shorter and contains this prefix; `None` for length 0.
     fn shorter(self) -> Option<Prefix<A>> {
         Some(Prefix::new(self.address, self.length.checked_sub(1)?))
     }
 }
 
-/// Returns a mask of the bits of an address after a prefix.
+/// Returns a mask of the host bits of a prefix of `length` bits, which are all bits after the prefix.
 fn host_bits<A: Address>(length: u8) -> u128 {
     1u128.checked_shl(u32::from(A::BITS - length)).map_or(u128::MAX, |bit| bit - 1)
 }
 
-/// The data that a table keeps for a prefix.
+/// The data that a [`PrefixTable`] keeps for a prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The result of looking up an address of the prefix, at most [`MAX_VALUE`].
+    /// The number that a look-up of an address in the prefix returns, at most [`MAX_VALUE`].
     pub value: u32,
-    /// A number that the table only stores.
+    /// A number that the caller can store with the prefix; look-ups do not use it.
     pub note: u32,
 }
 
-/// A table of prefixes, each with a value.
+/// A table of prefixes that finds the value of the longest prefix containing an address.
 #[derive(Clone, Debug)]
 pub struct PrefixTable<A = u32> {
-    /// The prefixes, for changes.
+    /// All prefixes with their entries, from which changes are computed; look-ups do not use it.
     prefixes: HashMap<Prefix<A>, Entry>,
-    /// The first step's array, followed by the pages.
+    /// The cells of the trie: the array of the first step ([`ROOT`] cells), followed by the pages ([`PAGE`]
+    /// cells each).
     cells: Vec<Cell>,
-    /// For each page, the number of prefixes that need it.
+    /// For each page, the number of prefixes with cells in it or in pages below it. A page with 0 users is
+    /// free.
     users: Vec<u32>,
-    /// Pages that can be used again.
+    /// The numbers of free pages, which are used again before the table grows.
     free: Vec<u32>,
-    /// The value of the prefix of length 0. It is stored separately, so that it need not be written into
-    /// all entries.
+    /// The value of the prefix of length 0 if it is in the table. It is stored separately, so that it need
+    /// not be written into all cells.
     default: Option<u32>,
 }
 
-/// The number of entries of the first step's array.
+/// The number of cells of the first step's array.
 const ROOT: usize = 1 << 16;
-/// The number of entries of a page.
+/// The number of cells of a page.
 const PAGE: usize = 256;
-/// The largest number of steps after the first step.
+/// The largest number of steps after the first step, for addresses of 128 bits.
 const STEPS: usize = (128 - 16) / 8;
-/// The number of addresses that are looked up together. The processor can wait for about this many cache
-/// lines at once.
+/// The number of addresses whose first memory accesses overlap in a batch. The processor can wait for about
+/// this many cache lines at the same time.
 const WINDOW: usize = 32;
 
-/// An entry: nothing (0); or the number of a page, marked by the highest bit; or the length of a prefix, at
-/// least 1, in the bits above the 23 bits of its value.
+/// A cell of the trie. It is 0 if no prefix contains its addresses. With the highest bit set, the lower
+/// bits are the number of the page for the next step. Otherwise the lowest 23 bits are the value of the
+/// longest prefix, and the bits above are the length of this prefix, at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Cell(u32);
 
@@ -167,7 +172,7 @@ impl Cell {
         (self.0 & Cell::IS_PAGE != 0).then_some((self.0 & !Cell::IS_PAGE) as usize)
     }
 
-    /// Returns the length of the prefix, or 0 if there is none.
+    /// Returns the length of the longest prefix in bits, or 0 if there is none.
     fn length(self) -> u8 {
         (self.0 >> Cell::VALUE_BITS) as u8
     }
@@ -188,7 +193,7 @@ impl<A: Address> Default for PrefixTable<A> {
 }
 
 impl<A: Address> PrefixTable<A> {
-    /// Makes an empty table.
+    /// Makes a table without prefixes.
     pub fn new() -> PrefixTable<A> {
         PrefixTable {
             prefixes: HashMap::new(),
@@ -199,29 +204,31 @@ impl<A: Address> PrefixTable<A> {
         }
     }
 
-    /// Returns the number of prefixes.
+    /// Returns the number of prefixes in the table.
     pub fn len(&self) -> usize {
         self.prefixes.len()
     }
 
-    /// True if there are no prefixes.
+    /// True if no prefix is in the table.
     pub fn is_empty(&self) -> bool {
         self.prefixes.is_empty()
     }
 
-    /// Returns the entry for exactly this prefix.
+    /// Returns the entry of exactly this prefix; `None` if it is not in the table, even if shorter prefixes
+    /// contain it.
     pub fn get(&self, prefix: Prefix<A>) -> Option<Entry> {
         self.prefixes.get(&prefix).copied()
     }
 
-    /// Returns the value of the longest prefix that an address lies in.
+    /// Returns the value of the longest prefix that contains an address; `None` if no prefix does.
     #[inline]
     pub fn lookup(&self, address: A) -> Option<u32> {
         self.resolve(self.second(address), address)
     }
 
-    /// Like [`lookup`](Self::lookup), for many addresses, whose waits for memory overlap. The slices are
-    /// matched element by element; surplus elements of the longer slice are ignored.
+    /// Looks up many addresses like [`lookup`](Self::lookup), and writes the results to `values` at the
+    /// same indexes. If one slice is longer, its surplus elements are ignored. It is faster than single
+    /// look-ups, because memory accesses overlap.
     #[inline]
     pub fn lookup_batch(&self, addresses: &[A], values: &mut [Option<u32>]) {
         for (addresses, values) in addresses.chunks(WINDOW).zip(values.chunks_mut(WINDOW)) {
@@ -236,8 +243,9 @@ impl<A: Address> PrefixTable<A> {
         }
     }
 
-    /// Returns the index of the cell for the second step: in a page, or again the cell of the first step.
-    /// There is no branch, because the processor could not predict it.
+    /// Returns the index of the cell that the second step of a look-up reads. If the first step's cell has
+    /// no page, it is the index of that same cell. The choice has no branch, because the processor could
+    /// not predict it.
     #[inline]
     fn second(&self, address: A) -> usize {
         let root = address.root();
@@ -246,7 +254,8 @@ impl<A: Address> PrefixTable<A> {
         select_unpredictable(cell & Cell::IS_PAGE != 0, paged, root)
     }
 
-    /// Continues a look-up at the cell of the second step.
+    /// Ends a look-up whose second step reads the cell at index `place`: follows pages until it finds a
+    /// cell with a value, or none. Returns the value.
     #[inline]
     fn resolve(&self, place: usize, address: A) -> Option<u32> {
         let mut cell = self.cell(place);
@@ -265,7 +274,8 @@ impl<A: Address> PrefixTable<A> {
         self.cells.get(at).copied().unwrap_or(Cell::NOTHING)
     }
 
-    /// Sets the entry of a prefix. Returns the previous entry.
+    /// Adds a prefix, or replaces its entry. Returns the previous entry, or `None` if the prefix is new. A
+    /// value above [`MAX_VALUE`] must not be used.
     pub fn insert(&mut self, prefix: Prefix<A>, entry: Entry) -> Option<Entry> {
         let before = self.prefixes.insert(prefix, entry);
         if prefix.length == 0 {
@@ -284,7 +294,8 @@ impl<A: Address> PrefixTable<A> {
         before
     }
 
-    /// Removes a prefix. Returns its entry.
+    /// Removes a prefix, and returns its entry; `None` if it is not in the table. Its addresses then have
+    /// the value of the next shorter prefix that contains them.
     pub fn remove(&mut self, prefix: Prefix<A>) -> Option<Entry> {
         let before = self.prefixes.remove(&prefix)?;
         if prefix.length == 0 {
@@ -294,20 +305,22 @@ impl<A: Address> PrefixTable<A> {
         let shorter = std::iter::successors(prefix.shorter(), |p| p.shorter()).filter(|p| p.length > 0);
         let under = shorter.into_iter().find_map(|p| Some(Cell::leaf(p, self.get(p)?.value)));
         self.paint(prefix, under.unwrap_or(Cell::NOTHING));
-        // The inner pages first, so that an outer page has no inner page left when it is released itself.
+        // Inner pages are released first. An outer page then has no inner page left when it is released
+        // itself.
         for at in self.path(prefix, false).into_iter().rev().flatten() {
             self.leave(at);
         }
         Some(before)
     }
 
-    /// Removes all prefixes.
+    /// Removes all prefixes and their pages.
     pub fn clear(&mut self) {
         *self = PrefixTable::new();
     }
 
-    /// Returns the values of all addresses, as intervals that do not overlap, lowest first. Adjacent
-    /// intervals have different values. Addresses that lie in no prefix are left out.
+    /// Returns the result of [`lookup`](Self::lookup) for all addresses, as intervals (first address, last
+    /// address, value) in ascending order. They do not overlap, and adjacent intervals have different
+    /// values. Addresses for which no prefix is found are left out.
     pub fn intervals(&self) -> Vec<(A, A, u32)> {
         let mut found = Vec::new();
         self.sweep(0, ROOT, A::BITS - 16, 0, &mut found);
@@ -317,8 +330,8 @@ impl<A: Address> PrefixTable<A> {
             .collect()
     }
 
-    /// Appends the intervals of `count` entries from index `start` on. Each entry is for `bits` bits of
-    /// addresses, from `first` on.
+    /// Appends the intervals of `count` cells from index `start` on to `found`. The first cell begins at
+    /// the address `first`, and each cell covers 2^`bits` addresses.
     fn sweep(&self, start: usize, count: usize, bits: u8, first: u128, found: &mut Vec<(u128, u128, u32)>) {
         let mut first = first;
         for cell in self.cells.iter().skip(start).take(count) {
@@ -338,7 +351,8 @@ impl<A: Address> PrefixTable<A> {
         }
     }
 
-    /// Returns each value with the set of addresses that have it, lowest value first.
+    /// Returns each value with the set of addresses for which look-ups return it, in ascending order of
+    /// values.
     pub fn sets(&self) -> Vec<(u32, IntervalSet)> {
         let mut by_value: BTreeMap<u32, Vec<(u128, u128)>> = BTreeMap::new();
         for (first, last, value) in self.intervals() {
@@ -347,8 +361,9 @@ impl<A: Address> PrefixTable<A> {
         by_value.into_iter().map(|(value, set)| (value, set.into_iter().collect())).collect()
     }
 
-    /// Returns the indexes of the cells that lead to the pages of a prefix, one for each step. If `make`,
-    /// missing pages are made.
+    /// Returns the indexes of the cells that lead to the pages of a prefix, from the first step on; `None`
+    /// for steps that the prefix does not need. If `make`, missing pages are made; otherwise the path ends
+    /// at the first missing page.
     fn path(&mut self, prefix: Prefix<A>, make: bool) -> [Option<usize>; STEPS] {
         let mut cells = [None; STEPS];
         let mut at = prefix.address.root();
@@ -367,7 +382,8 @@ impl<A: Address> PrefixTable<A> {
         cells
     }
 
-    /// Replaces a cell by a page with the same content.
+    /// Makes a page whose cells are all copies of the cell `at`, replaces that cell by a link to the page,
+    /// and returns the page's number. Look-ups find the same as before.
     fn make_page(&mut self, at: usize) -> usize {
         let leaf = self.cells[at];
         let page = match self.free.pop() {
@@ -386,8 +402,8 @@ impl<A: Address> PrefixTable<A> {
         page as usize
     }
 
-    /// Notes that a prefix no longer needs the page of a cell. If no prefix needs it, all entries of the
-    /// page are equal. Then the page is released, and the cell gets that content.
+    /// Records that a prefix no longer needs the page of the cell at index `at`. If no other prefix needs
+    /// the page, all its cells are equal: the cell gets their content, and the page is freed.
     fn leave(&mut self, at: usize) {
         let Some(page) = self.cell(at).as_page() else { return };
         self.users[page] -= 1;
@@ -397,11 +413,13 @@ impl<A: Address> PrefixTable<A> {
         }
     }
 
-    /// Writes a cell into all entries of a prefix that do not belong to a longer prefix.
+    /// Writes a cell into all cells of a prefix, also in pages below, except cells that belong to a longer
+    /// prefix.
     fn paint(&mut self, prefix: Prefix<A>, cell: Cell) {
         let last = self.path(prefix, false).into_iter().flatten().last();
         let inner = last.and_then(|at| self.cell(at).as_page());
-        // The number of bits used up to and including the step that has the prefix's cells.
+        // The number of bits of the address that are used up to and including the step at which the prefix
+        // has its cells.
         let bits = prefix.length.max(16).next_multiple_of(8);
         let start = match inner {
             None => prefix.address.root(),
@@ -426,13 +444,14 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Looks an address up by a linear search.
+    /// Returns the value of the longest prefix that contains an address, by a linear search: the reference
+    /// for the table.
     fn scan<A: Address>(prefixes: &[(Prefix<A>, u32)], address: A) -> Option<u32> {
         let fits = prefixes.iter().filter(|(p, _)| (p.first()..=p.last()).contains(&address));
         fits.max_by_key(|(p, _)| p.length()).map(|&(_, value)| value)
     }
 
-    /// Generates prefixes of every length, which often contain each other.
+    /// Generates prefixes of all lengths with few different bytes, so that they often contain each other.
     fn prefix<A: Address>() -> impl Strategy<Value = Prefix<A>> {
         let byte = prop_oneof![3 => Just(0u8), 2 => Just(10), 2 => Just(255), 1 => any::<u8>()];
         (prop::collection::vec(byte, usize::from(A::BITS) / 8), 0..=A::BITS).prop_map(|(bytes, length)| {
@@ -471,7 +490,8 @@ mod tests {
         Ok(())
     }
 
-    /// Makes changes one after the other, and compares the table with a linear search after each.
+    /// Makes changes (true: insert, false: remove) one after the other, and compares the table with a
+    /// linear search after each change.
     fn follow<A: Address>(changes: &[(Prefix<A>, u32, bool)], addresses: &[A]) -> Result<(), TestCaseError> {
         let mut table = PrefixTable::new();
         let mut listed: Vec<(Prefix<A>, u32)> = Vec::new();
@@ -488,7 +508,7 @@ mod tests {
             prop_assert_eq!(table.len(), listed.len());
             check(&table, &listed, addresses)?;
         }
-        // After all prefixes are removed, nothing is left.
+        // After all prefixes are removed, all pages are free and all cells are empty.
         for (prefix, _) in listed {
             prop_assert!(table.remove(prefix).is_some());
         }

@@ -1,5 +1,5 @@
-//! Tests longest-prefix match with the Internet's routing table, against a trie that tests one bit after
-//! the other.
+//! Tests of longest-prefix match with a full routing table of the Internet, against a trie that tests one
+//! bit after the other.
 
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -7,9 +7,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use classify::prefixes::{Address, Entry, Prefix, PrefixTable};
 use testkit::found;
 
-/// A plain binary trie.
+/// A binary trie: the reference for the table.
 struct Trie {
-    /// For each node, the children of both bits (0 if there is none), and the value.
+    /// For each node, the indexes of its children for bit 0 and bit 1 (0 if there is none), and the value
+    /// of its prefix.
     nodes: Vec<([u32; 2], Option<u32>)>,
 }
 
@@ -49,7 +50,8 @@ impl Trie {
     }
 }
 
-/// Returns addresses at the edges of prefixes, inside of them, and anywhere.
+/// Returns random addresses: first, last and other addresses in random prefixes, addresses next to
+/// prefixes, and any addresses.
 fn addresses<A: Address>(prefixes: &[Prefix<A>], random: &mut fastrand::Rng) -> Vec<A> {
     let near = |random: &mut fastrand::Rng| {
         let prefix = prefixes[random.usize(..prefixes.len())];
@@ -81,7 +83,7 @@ fn agree<A: Address>(
     }
 }
 
-/// Compares the table with a trie, as loaded and after changes.
+/// Compares the table with a trie after all prefixes are inserted, and after 100,000 random changes.
 fn the_table_is_a_trie<A: Address + std::fmt::LowerHex>(prefixes: &[Prefix<A>]) {
     let mut random = fastrand::Rng::with_seed(1);
     let (mut table, mut trie) = (PrefixTable::new(), Trie::new());
@@ -94,8 +96,8 @@ fn the_table_is_a_trie<A: Address + std::fmt::LowerHex>(prefixes: &[Prefix<A>]) 
     agree(&table, &trie, prefixes, &mut random);
     for number in 0..100_000 {
         let known = prefixes[random.usize(..prefixes.len())];
-        // A known prefix, a prefix inside of it, or a prefix around it. Few are short, because these change
-        // much of the table.
+        // The changed prefix is a prefix of the table, or contains it, or is inside it. Few are short,
+        // because a short prefix has many cells to write.
         let length = match random.bool() {
             true => known.length(),
             false if number % 1000 == 0 => random.u8(..12),
@@ -114,7 +116,7 @@ fn the_table_is_a_trie<A: Address + std::fmt::LowerHex>(prefixes: &[Prefix<A>]) 
 
 type Families = (Vec<Prefix<u32>>, Vec<Prefix<u128>>);
 
-/// Reads the routes of the table from the data directory, if it is there.
+/// Reads the prefixes of a full routing table from the data directory; `None` if the file is not there.
 fn full_table() -> Option<Families> {
     let file = std::fs::File::open(found::path("routes/bart-tier1-prefixes.txt.gz")?).unwrap();
     let (mut v4, mut v6) = (Vec::new(), Vec::new());

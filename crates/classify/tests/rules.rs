@@ -1,5 +1,5 @@
-//! Tests rule sets of all kinds, at their full size, against a linear search that shares no code with the
-//! matcher.
+//! Tests of matchers with rule sets of all kinds, at their full size, against a linear search that shares
+//! no code with the matcher.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -9,17 +9,18 @@ use classify::filter::{
 };
 use testkit::found;
 
-/// The five ranges of a rule, parsed without the crate's code: addresses, ports, protocol under a mask.
+/// A rule as value and mask of each address, range of each port, and value and mask of the protocol. It is
+/// parsed without the crate's code.
 #[derive(Clone, Debug)]
 struct Rule {
     nets: [(u32, u32); 2],
     ports: [(u16, u16); 2],
     protocol: (u8, u8),
-    /// True if only protocols with ports match, because the rule asks for ports and names no protocol.
+    /// True if the rule holds only for TCP and UDP, because it asks for ports and names no protocol.
     needs_ports: bool,
 }
 
-/// The five-tuple of a packet: addresses, ports, protocol.
+/// The five-tuple of a packet: source and destination address, source and destination port, protocol.
 type Tuple = ([u32; 2], [u16; 2], u8);
 
 impl Rule {
@@ -33,7 +34,7 @@ impl Rule {
             && (!self.needs_ports || matches!(protocol, 6 | 17))
     }
 
-    /// Returns a random tuple for which the rule holds.
+    /// Returns a random five-tuple for which the rule holds.
     fn tuple(&self, random: &mut fastrand::Rng) -> Tuple {
         let addresses = self.nets.map(|(value, mask)| value | random.u32(..) & !mask);
         let ports = self.ports.map(|(low, high)| match random.u8(..4) {
@@ -56,7 +57,7 @@ fn net(prefix: &str) -> (u32, u32) {
     (address.parse::<std::net::Ipv4Addr>().unwrap().to_bits() & mask, mask)
 }
 
-/// Parses a line of ClassBench.
+/// Parses a line of a rule file in ClassBench's format.
 fn of_classbench(line: &str) -> Rule {
     let words: Vec<&str> = line[1..].split_whitespace().collect();
     let hexadecimal = |text: &str| u8::from_str_radix(&text[2..], 16).unwrap();
@@ -71,8 +72,8 @@ fn of_classbench(line: &str) -> Rule {
     }
 }
 
-/// Parses the pattern of a rule of IPFilter, of the kind in the rule sets:
-/// `src net ... && dst port > 1023`.
+/// Parses the pattern of a rule for IPFilter, as the rule sets contain it: `src net ... && dst port >
+/// 1023`.
 fn of_filter(pattern: &str) -> Rule {
     let mut rule = Rule::ANY;
     for clause in pattern.split("&&").map(str::trim).filter(|clause| !matches!(*clause, "" | "all")) {
@@ -102,7 +103,7 @@ fn of_filter(pattern: &str) -> Rule {
     rule
 }
 
-/// A language without names.
+/// The parsers for patterns: numbers, IPv4 addresses and prefixes, no names.
 struct NoNames;
 
 impl Names for NoNames {
@@ -131,7 +132,7 @@ impl Names for NoNames {
     }
 }
 
-/// A rule set, parsed in both ways.
+/// A rule set, parsed for the linear search and compiled to a matcher.
 struct Set {
     rules: Vec<Rule>,
     matcher: Matcher,
@@ -177,8 +178,8 @@ fn packet((addresses, ports, protocol): &Tuple) -> [u8; 24] {
     packet
 }
 
-/// Returns the patterns of a rule file: ClassBench's lines, rules of a file for IPFilter, or rules of the
-/// firewall in a configuration.
+/// Returns the patterns of a rule file, which is in ClassBench's format, a list of rules for IPFilter, or a
+/// configuration with IPFilter.
 fn patterns(text: &str) -> Vec<&str> {
     fn pattern(line: &str) -> Option<&str> {
         let line = line.trim().trim_end_matches(',');
@@ -189,7 +190,8 @@ fn patterns(text: &str) -> Vec<&str> {
     text.lines().filter_map(pattern).collect()
 }
 
-/// Compares the results for 10^6 headers, three of four of which are made to match some rule.
+/// Compares matcher and linear search for 10^6 random headers. Three of four are made to match a random
+/// rule; the others have one field changed, or are arbitrary.
 fn agrees(name: &Path, text: &str) {
     let patterns = patterns(text);
     let set = Set::read(&patterns);
@@ -212,7 +214,7 @@ fn agrees(name: &Path, text: &str) {
             })
             .collect();
         for (tuple, found) in tuples.iter().zip(set.compiled(&tuples)) {
-            // A linear search must find the same rule.
+            // The linear search must find the same rule.
             let expected = set.linear(tuple);
             matched += usize::from(expected.is_some());
             if found != expected {
@@ -236,7 +238,7 @@ fn every_rule_set_agrees_with_a_linear_search() {
     let texts = files.iter().map(|file| (file, std::fs::read_to_string(file).unwrap()));
     let sets: Vec<_> = texts.filter(|(_, text)| patterns(text).len() > 100).collect();
     assert!(sets.len() >= 15, "{}", sets.len());
-    // The largest sets first.
+    // The largest sets are tested first, so that both threads finish at about the same time.
     let mut sets: Vec<_> = sets.iter().collect();
     sets.sort_by_key(|(_, text)| std::cmp::Reverse(text.len()));
     let next = std::sync::atomic::AtomicUsize::new(0);

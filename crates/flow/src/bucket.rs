@@ -1,4 +1,5 @@
-//! Buckets: one cache line that points to twelve entries.
+//! Buckets of the hash table in [`table`](crate::table): each is one cache line that points to up to twelve
+//! entries.
 
 use std::num::NonZeroU32;
 
@@ -7,7 +8,7 @@ use zerocopy::FromZeros;
 /// The number of entries to which a bucket points directly; further entries are on its overflow chain.
 pub(crate) const SLOTS: usize = 12;
 
-/// A link to an entry, or to none. Zeroed memory links to none.
+/// A link to an entry: its index plus one, or 0 for no entry. So zeroed memory contains no links.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, FromZeros)]
 #[repr(transparent)]
 pub(crate) struct Link(Option<NonZeroU32>);
@@ -17,7 +18,7 @@ impl Link {
 
     #[inline(always)]
     pub(crate) fn to(index: u32) -> Link {
-        // Tables hold fewer than u32::MAX entries, so no index is lost.
+        // The sum is never 0: tables hold at most 2^30 entries.
         Link(NonZeroU32::new(index.wrapping_add(1)))
     }
 
@@ -27,37 +28,41 @@ impl Link {
     }
 }
 
-/// The tag of a free slot.
+/// The tag of a slot that points to no entry; no hash has this tag.
 const FREE: u8 = 0;
 
-/// A bucket. Tags are 8 bits of the entries' hashes, so that a look-up follows only slots of a bucket that
-/// very likely hold the key: one in 255 is followed without success.
+/// A bucket of the hash table. Each slot has an 8-bit tag, taken from the hash of its entry. A look-up
+/// reads only entries whose tag is equal; a slot with another key has an equal tag by chance in one of 255
+/// cases.
 #[derive(Clone, Copy, FromZeros)]
 #[repr(C, align(64))]
 pub(crate) struct Bucket {
     tags: [u8; SLOTS],
-    /// The first of the entries beyond the slots; set only while all slots are taken.
+    /// The first entry of the overflow chain, which holds entries beyond the slots. The chain is empty
+    /// unless all slots are taken.
     pub(crate) overflow: Link,
     entries: [Link; SLOTS],
 }
 
 const _: () = assert!(size_of::<Bucket>() == 64);
 
-/// Returns the tag of a hash. The bucket is chosen by the upper bits, so the tag uses the lowest bits.
+/// Returns the tag of a hash: its lowest 8 bits, with 0 replaced by 1, because 0 marks a free slot. The
+/// upper bits choose the bucket, so tags within a bucket stay independent.
 #[inline(always)]
 pub(crate) fn tag(hash: u32) -> u8 {
     (hash as u8).max(1)
 }
 
-/// Returns the position of a hash among `buckets` buckets, with a multiplication in place of a division
-/// (Lemire, "Fast random integer generation in an interval", 2019).
+/// Returns the index of the bucket for a hash, below `buckets`. It uses the upper bits of the hash, with a
+/// multiplication in place of a division (Lemire, "Fast random integer generation in an interval", 2019).
 #[inline(always)]
 pub(crate) fn position(hash: u32, buckets: usize) -> usize {
     ((u64::from(hash) * buckets as u64) >> 32) as usize
 }
 
 impl Bucket {
-    /// Returns the entries whose tag is `tag`, lowest slot first.
+    /// Returns the entries in slots with this tag, from the lowest slot on. Entries on the overflow chain
+    /// are not among them.
     #[inline(always)]
     pub(crate) fn candidates(&self, tag: u8) -> impl Iterator<Item = Link> + '_ {
         let mut left = self.matches(tag);
@@ -68,8 +73,8 @@ impl Bucket {
         })
     }
 
-    /// Returns the first entry to compare: an entry with this tag, otherwise the overflow chain, otherwise
-    /// none.
+    /// Returns the first entry that a look-up compares: the lowest slot with this tag, otherwise the first
+    /// entry of the overflow chain, otherwise no entry.
     #[inline(always)]
     pub(crate) fn first(&self, tag: u8) -> Link {
         self.candidates(tag).next().unwrap_or(self.overflow)
@@ -80,7 +85,8 @@ impl Bucket {
         self.matches(FREE) == 0
     }
 
-    /// Points a free slot to an entry; returns `false` if there is no free slot.
+    /// Points a free slot to an entry with this tag. Returns `false`, and changes nothing, if no slot is
+    /// free.
     #[inline]
     pub(crate) fn put(&mut self, tag: u8, link: Link) -> bool {
         let slot = self.matches(FREE).trailing_zeros() as usize;
@@ -92,7 +98,8 @@ impl Bucket {
         found
     }
 
-    /// Frees the slot that points to `link`; returns `false` if there is no such slot.
+    /// Frees the slot that points to the entry `link`. Returns `false` if no slot does, so that the entry
+    /// is on the overflow chain.
     #[inline]
     pub(crate) fn clear(&mut self, link: Link) -> bool {
         let mut slots = self.tags.iter_mut().zip(&mut self.entries);
@@ -104,8 +111,8 @@ impl Bucket {
         was_there
     }
 
-    /// Returns a bit per slot with this tag. This is the core of a look-up: SSE2 makes look-ups a quarter
-    /// to a third faster than the compiled portable loop.
+    /// Returns a mask in which bit N is set if slot N has this tag. This is the core of a look-up: SSE2
+    /// makes look-ups a quarter to a third faster than the loop of `matches_portable`.
     #[inline(always)]
     #[cfg(target_arch = "x86_64")]
     fn matches(&self, tag: u8) -> u32 {
@@ -115,11 +122,12 @@ impl Bucket {
             let start = _mm_load_si128(std::ptr::from_ref(self).cast());
             _mm_movemask_epi8(_mm_cmpeq_epi8(start, _mm_set1_epi8(tag as i8)))
         };
-        // The last four of the 16 bytes are the overflow link.
+        // The load covers 16 bytes: twelve tags, and four bytes of the overflow link, whose bits are
+        // cleared.
         equal as u32 & ((1 << SLOTS) - 1)
     }
 
-    /// Returns a bit per slot with this tag.
+    /// Returns a mask in which bit N is set if slot N has this tag.
     #[inline(always)]
     #[cfg(not(target_arch = "x86_64"))]
     fn matches(&self, tag: u8) -> u32 {

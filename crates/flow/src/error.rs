@@ -1,20 +1,20 @@
-//! Errors of tables, with advice for the user.
+//! Errors of flow tables. Each text says what the user can do.
 
 use std::fmt;
 
-/// The largest table, in entries.
+/// The largest capacity of a table, in flows.
 pub const MAX_CAPACITY: usize = 1 << 30;
 
-/// The error of making a table.
+/// The error of creating a flow table.
 #[derive(Debug)]
 pub enum TableError {
-    /// The capacity is 0 or above [`MAX_CAPACITY`].
+    /// The requested capacity, which is 0 or above [`MAX_CAPACITY`].
     Capacity(usize),
-    /// The system refused the memory.
+    /// The kernel refused to reserve the memory.
     Refused {
-        /// The requested number of entries.
+        /// The requested number of flows.
         capacity: usize,
-        /// The system's reason.
+        /// The error that the kernel returned.
         source: std::io::Error,
     },
 }
@@ -41,12 +41,14 @@ impl std::error::Error for TableError {
     }
 }
 
-/// The error of inserting a flow.
+/// The reason for which a flow was not inserted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InsertError {
-    /// All ids that the capacity allows are in use.
+    /// The table holds as many flows as its capacity allows; ids of removed flows that are still held count
+    /// too.
     Full,
-    /// Too many flows have nearly the same hash.
+    /// The bucket of the flow's hash and its overflow chain are full: too many flows have nearly the same
+    /// hash.
     Crowded,
 }
 

@@ -1,21 +1,24 @@
 //! Seeded hashes of keys, computed once per packet and passed to the tables.
 //!
-//! Each pair of words is masked with secret words and multiplied to 128 bits, whose halves are folded
-//! together. The pairs do not depend on each other; their sum is folded once more. A five-tuple takes 1.9
-//! ns (`foldhash`: 1.4 to 1.6, but its results may change with the release and the machine). Results of
-//! this module never change, because a run's output contains values that balancers and sprayers derive from
-//! hashes.
+//! Each two words of a key are combined with secret words by exclusive or and multiplied to 128 bits; the
+//! two halves of the product are combined by exclusive or. The processor can work on all pairs in parallel,
+//! because they do not depend on each other. The sum of the results is multiplied and combined once more.
+//!
+//! A hash of a five-tuple takes 1.9 ns (`foldhash`: 1.4 to 1.6, but its results may change with the release
+//! and the machine). Results of this module must never change, because balancers and sprayers derive values
+//! from hashes that appear in the output of a run.
 
 use crate::key::{Directed, Key, MAX_WORDS};
 
-/// A hash function chosen by a seed. Without the seed, an attacker cannot choose keys that collide.
+/// A hash function for keys, chosen by a seed. An attacker who does not know the seed cannot choose keys
+/// that collide.
 #[derive(Clone, Debug)]
 pub struct KeyHasher {
     secrets: [u64; MAX_WORDS + 1],
     last: u64,
 }
 
-/// The hash function of seed 0, for use until an element is initialised and gets the hash function of its
+/// Returns the hash function of seed 0. An element uses it until it is initialised and gets the seed of the
 /// run.
 impl Default for KeyHasher {
     fn default() -> KeyHasher {
@@ -24,22 +27,22 @@ impl Default for KeyHasher {
 }
 
 impl KeyHasher {
-    /// Makes the hash function of `seed`. Workers that compare hashes need the same seed.
+    /// Makes the hash function of `seed`. Workers whose hashes must agree need the same seed.
     pub fn new(seed: u64) -> Self {
         let mut state = seed;
         let mut next = || split_mix(&mut state);
-        // The last factor is odd, so that the multiplication loses no information.
+        // The last factor is odd, so the multiplication by it loses no information.
         KeyHasher { secrets: std::array::from_fn(|_| next()), last: next() | 1 }
     }
 
-    /// Returns the hash of a key, for tables and packet metadata.
+    /// Returns the 32-bit hash of a key, for look-ups in tables and for packet metadata.
     #[inline]
     pub fn hash<K: Key>(&self, key: &K) -> u32 {
         self.finish(self.sum(key))
     }
 
-    /// Returns a hash that is the same for both directions of a flow:
-    /// `symmetric(key) == symmetric(key.reversed())`.
+    /// Returns a 32-bit hash that is equal for both directions of a flow: `symmetric(key) ==
+    /// symmetric(key.reversed())`. It takes the time of two hashes.
     #[inline]
     pub fn symmetric<K: Directed>(&self, key: &K) -> u32 {
         self.finish(self.sum(key).wrapping_add(self.sum(&key.reversed())))
@@ -62,7 +65,8 @@ impl KeyHasher {
     }
 }
 
-/// Returns the next number of the sequence that a seed starts: SplitMix64 (Steele, Lea, Flood, 2014).
+/// Returns the next number of the pseudo-random sequence SplitMix64 (Steele, Lea, Flood, 2014) and advances
+/// `state`, which is first the seed.
 pub(crate) fn split_mix(state: &mut u64) -> u64 {
     *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let mixed = (*state ^ *state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -92,7 +96,8 @@ mod tests {
         FiveTupleKey::new(&tuple, 0)
     }
 
-    /// Returns chi-squared of the counts, divided by the degrees of freedom: near 1 for a good hash.
+    /// Returns chi-squared of the numbers of hashes in `cells` cells, divided by the degrees of freedom:
+    /// near 1 for a good hash function.
     fn unevenness(hashes: impl Iterator<Item = u32>, cells: usize) -> f64 {
         let mut counts = vec![0f64; cells];
         let mut all = 0.0;
@@ -160,7 +165,7 @@ mod tests {
 
     #[test]
     fn the_same_in_every_release_and_on_every_machine() {
-        // The expected values were computed by an independent program.
+        // The expected values were computed by an independent program; the hashes may never change.
         let hasher = KeyHasher::new(1);
         assert_eq!(hasher.hash(&key(0x0a00_0001, 1024, 0x0a00_0002)), 3_055_521_091);
         assert_eq!(hasher.symmetric(&key(0x0a00_0001, 1024, 0x0a00_0002)), 4_280_504_330);

@@ -1,13 +1,14 @@
-//! Flow ids: dense numbers that show when they are stale.
+//! Flow ids: small consecutive numbers for flows, with a generation by which a stale id is recognised.
 
 use std::fmt;
 use std::num::NonZeroU32;
 
-/// The name of an entry of a table. Elements keep dense arrays indexed by [`FlowId::index`]; the generation
-/// shows whether the index still belongs to the same flow.
+/// The id of a flow in a table: the index of its entry, and the generation of that entry. Elements keep
+/// arrays of their own data, indexed by [`FlowId::index`]. When the entry is assigned to another flow, its
+/// generation changes, so an id of the previous flow is recognised as stale.
 ///
-/// `Option<FlowId>` has the same eight bytes, zero for none. A generation comes back after `2^32 - 1`
-/// reuses of one index; until then a stale id is always detected.
+/// `Option<FlowId>` takes eight bytes, like the id; zero is `None`. The generation of an index repeats
+/// after `2^32 - 1` reuses; until then a stale id is always recognised.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct FlowId {
     pub(crate) index: u32,
@@ -15,25 +16,29 @@ pub struct FlowId {
 }
 
 impl FlowId {
-    /// Returns the index in dense arrays, which is below the table's capacity.
+    /// Returns the index of the flow's entry, which is below the table's capacity.
     #[inline]
     pub fn index(self) -> u32 {
         self.index
     }
 
-    /// Returns the number of times that the index has been assigned, including this time.
+    /// Returns the generation, which rises by one each time the index is assigned to another flow. It
+    /// begins at 1, unless [`FlowTable::with_generations_from`](crate::FlowTable::with_generations_from)
+    /// sets another beginning, and is never 0.
     #[inline]
     pub fn generation(self) -> u32 {
         self.generation.get()
     }
 
-    /// Returns the id as one number, never 0, for packet metadata.
+    /// Returns the id as one number for packet metadata: generation in the upper half, index in the lower
+    /// half. The number is never 0, so 0 can mean no flow.
     #[inline]
     pub fn to_bits(self) -> u64 {
         u64::from(self.generation.get()) << 32 | u64::from(self.index)
     }
 
-    /// Returns the id from which [`FlowId::to_bits`] made the number; `None` for 0.
+    /// Returns the id from the number that [`FlowId::to_bits`] made; `None` if the upper half is 0, as in
+    /// metadata without a flow.
     #[inline]
     pub fn from_bits(bits: u64) -> Option<FlowId> {
         Some(FlowId { index: bits as u32, generation: NonZeroU32::new((bits >> 32) as u32)? })

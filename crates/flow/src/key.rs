@@ -1,41 +1,43 @@
-//! Keys: the data by which a table identifies flows.
+//! Keys: the data of a packet by which a [`FlowTable`](crate::FlowTable) identifies its flow.
 //!
-//! A key is one to five 64-bit words without gaps, so it hashes and compares as plain numbers, the same on
-//! every machine. Keys of three or five words end in a word with the IP version and the VLAN, so an IPv4
-//! address never equals an IPv6 address, and a flow in one VLAN never equals a flow in another. VLAN 0 means
-//! *none* (IEEE 802.1Q reserves 0 for priority tags).
+//! A key is one to five 64-bit words without padding, so it hashes and compares as plain numbers, the same
+//! on every machine. Keys of three or five words end in a word with the IP version and the VLAN. So an IPv4
+//! address never equals an IPv6 address, and a flow in one VLAN never equals a flow in another. VLAN 0
+//! means that a packet has no VLAN tag (IEEE 802.1Q reserves 0 for priority tags).
 
 use std::net::IpAddr;
 
 use wire::{FiveTuple, IntoBytes, MacAddr};
 use zerocopy::FromZeros;
 
-/// A key of fixed size. Two keys are equal if their words are.
+/// A key of a flow table, of fixed size. Two keys are equal if their [`words`](Self::words) are equal.
 ///
-/// The kinds in this module are sufficient for the data path; elements may implement the trait for further
-/// keys.
+/// The types of this module are sufficient for the data path; elements may implement the trait for further
+/// types.
 pub trait Key: Copy + FromZeros {
-    /// Returns the key as words: for each kind a fixed number, at most [`MAX_WORDS`].
+    /// Returns the key as words. Their number is the same for all keys of one type, at most [`MAX_WORDS`].
     fn words(&self) -> &[u64];
 
-    /// Returns the addresses and ports of a flow with this key, if it has any.
+    /// Returns the addresses and ports of a flow with this key; `None`, the default, for key types without
+    /// ports.
     fn addresses_and_ports(&self) -> Option<Ends> {
         None
     }
 }
 
-/// The source and the destination of packets that go one way: addresses and ports.
+/// The addresses and ports of a flow: of each pair, the source is first and the destination second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {
-    /// IPv4 addresses and ports.
+    /// IPv4 addresses and ports, in host order.
     V4([u32; 2], [u16; 2]),
-    /// IPv6 addresses and ports.
+    /// IPv6 addresses and ports, in host order.
     V6([u128; 2], [u16; 2]),
 }
 
 impl Ends {
-    /// Returns a number that hardly any other flow has, and that depends on a seed. It is faster than a
-    /// hash of a key.
+    /// Returns a 32-bit hash of addresses and ports, seeded with `seed`. It depends on the direction. It is
+    /// cheaper than the hash of a [`KeyHasher`](crate::KeyHasher), and [`Known`](crate::Known) counts flows
+    /// by it.
     #[inline]
     pub fn number(&self, seed: u64) -> u32 {
         const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -51,48 +53,49 @@ impl Ends {
     }
 }
 
-/// A key with a value that is ignored when keys are compared, so that it may change while the key is in a
-/// table.
+/// A key that carries a value next to the words that are compared. Equality ignores the value, so the value
+/// may change while the key is in a table, and a look-up needs no second memory access to reach it.
 pub trait Valued: Key {
-    /// The type of the value.
+    /// The type of the value that the key carries.
     type Value;
 
-    /// Returns the value for changes.
+    /// Returns the value by mutable reference.
     fn value_mut(&mut self) -> &mut Self::Value;
 }
 
-/// A key with two ends.
+/// A key with a source and a destination, which can be exchanged.
 pub trait Directed: Key {
-    /// Returns the key of the same flow in the other direction.
+    /// Returns the key of the packets in the opposite direction: source and destination are exchanged.
     #[must_use]
     fn reversed(&self) -> Self;
 }
 
-/// The length of the longest key, in words.
+/// The largest number of 64-bit words of a key.
 pub const MAX_WORDS: usize = 5;
 
-/// Addresses, ports, protocol and VLAN, in one direction.
+/// The key of a flow: addresses, ports, protocol and VLAN, in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 #[repr(transparent)]
 pub struct FiveTupleKey([u64; 5]);
 
 impl FiveTupleKey {
-    /// The key of no packet: it has no IP version.
+    /// A key that no packet has, because it has no IP version: a placeholder for packets without
+    /// five-tuple.
     pub const NONE: FiveTupleKey = FiveTupleKey([0; 5]);
 
-    /// Makes the key of a five-tuple in a VLAN.
+    /// Makes the key of a flow from its five-tuple and its VLAN (0 for none).
     #[inline]
     pub fn new(tuple: &FiveTuple, vlan: u16) -> Self {
         let mut words = [0; 5];
         for (word, bytes) in words.iter_mut().zip(tuple.as_bytes().as_chunks().0) {
             *word = u64::from_le_bytes(*bytes);
         }
-        // The last two bytes of the five-tuple are always zero: room for the VLAN.
+        // The last two bytes of a five-tuple are always zero, so the VLAN is stored there.
         words[4] |= u64::from(vlan) << 48;
         FiveTupleKey(words)
     }
 
-    /// Returns the five-tuple.
+    /// Returns the five-tuple, without the VLAN.
     pub fn tuple(&self) -> FiveTuple {
         let mut bytes = [0; 40];
         let [a, b, c, d, e] = self.0;
@@ -102,7 +105,7 @@ impl FiveTupleKey {
         zerocopy::transmute!(bytes)
     }
 
-    /// Returns the VLAN, 0 if there is none.
+    /// Returns the VLAN, 0 for packets without VLAN tag.
     pub fn vlan(&self) -> u16 {
         (self.0[4] >> 48) as u16
     }
@@ -135,13 +138,13 @@ impl Directed for FiveTupleKey {
     }
 }
 
-/// An address and the VLAN.
+/// The key of a host: one IP address and the VLAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 #[repr(transparent)]
 pub struct AddressKey([u64; 3]);
 
 impl AddressKey {
-    /// Makes the key of an address in a VLAN.
+    /// Makes the key of a host from its IP address and its VLAN (0 for none).
     #[inline]
     pub fn new(address: IpAddr, vlan: u16) -> Self {
         let [a, b] = address_words(address);
@@ -156,13 +159,14 @@ impl Key for AddressKey {
     }
 }
 
-/// Source, destination and VLAN, in one direction.
+/// The key of all packets from one IP address to another: source, destination and VLAN, in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 #[repr(transparent)]
 pub struct AddressPairKey([u64; 5]);
 
 impl AddressPairKey {
-    /// Makes the key of two addresses of one IP version in a VLAN.
+    /// Makes the key of packets from `source` to `destination` in a VLAN. Both addresses have the same IP
+    /// version; the key records only the version of `source`.
     #[inline]
     pub fn new(source: IpAddr, destination: IpAddr, vlan: u16) -> Self {
         let ([a, b], [c, d]) = (address_words(source), address_words(destination));
@@ -185,13 +189,14 @@ impl Directed for AddressPairKey {
     }
 }
 
-/// An IPsec security association: destination, protocol, SPI (RFC 4301, section 4.1) and VLAN.
+/// The key of an IPsec security association: destination, protocol, security parameters index (SPI; RFC
+/// 4301, section 4.1) and VLAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 #[repr(transparent)]
 pub struct SpiKey([u64; 3]);
 
 impl SpiKey {
-    /// Makes the key of the destination, the protocol number of ESP or AH, the SPI and the VLAN.
+    /// Makes the key of a security association; `protocol` is 50 for ESP or 51 for AH.
     #[inline]
     pub fn new(destination: IpAddr, protocol: u8, spi: u32, vlan: u16) -> Self {
         let [a, b] = address_words(destination);
@@ -206,15 +211,15 @@ impl Key for SpiKey {
     }
 }
 
-/// The common data of the fragments of one IP packet: addresses, protocol, identification (RFC 791, section
-/// 2.3; RFC 8200, section 4.5) and VLAN.
+/// The key of the fragments of one IP packet: addresses, protocol, identification (RFC 791, section 2.3;
+/// RFC 8200, section 4.5) and VLAN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 #[repr(transparent)]
 pub struct FragmentKey([u64; 5]);
 
 impl FragmentKey {
-    /// Makes the key of the addresses of one IP version, the protocol (0 for IPv6, where it is ignored),
-    /// the identification and the VLAN.
+    /// Makes the key of a fragmented packet. Both addresses have the same IP version. For IPv6 `protocol`
+    /// is 0, because only the first fragment has the upper-layer protocol and RFC 8200 does not compare it.
     #[inline]
     pub fn new(source: IpAddr, destination: IpAddr, protocol: u8, identification: u32, vlan: u16) -> Self {
         let ([a, b], [c, d]) = (address_words(source), address_words(destination));
@@ -229,17 +234,20 @@ impl Key for FragmentKey {
     }
 }
 
-/// An IPv4 flow in one direction, in two words: the key with which a [`MappedKey`] is looked up.
+/// The key of an IPv4 flow in one direction, in two words. It is shorter than a [`FiveTupleKey`], and finds
+/// a [`MappedKey`], whose words are an `EndsKey`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 #[repr(transparent)]
 pub struct EndsKey([u64; 2]);
 
 impl EndsKey {
-    /// A key in the last space, for packets without a key.
+    /// A placeholder for packets without a key. All bits are set, so its space is `u32::MAX`, which no flow
+    /// may use.
     pub const NONE: EndsKey = EndsKey([u64::MAX; 2]);
 
-    /// Makes the key of the two ends, addresses and ports in host order, and the space in which they are
-    /// unique: a protocol, a VLAN, or any other number that distinguishes flows.
+    /// Makes a key from source and destination, each an address and a port in host order, and from `space`.
+    /// The space distinguishes flows with equal addresses and ports: it is a protocol, a VLAN, or any other
+    /// number that the caller defines.
     #[inline]
     pub fn new(source: (u32, u16), destination: (u32, u16), space: u32) -> Self {
         let addresses = u64::from(source.0) | u64::from(destination.0) << 32;
@@ -247,14 +255,14 @@ impl EndsKey {
         EndsKey([addresses, ports | u64::from(space) << 32])
     }
 
-    /// Returns source and destination.
+    /// Returns source and destination, each an address and a port in host order.
     #[inline]
     pub fn ends(&self) -> [(u32, u16); 2] {
         let [addresses, ports] = self.0;
         [(addresses as u32, ports as u16), ((addresses >> 32) as u32, (ports >> 16) as u16)]
     }
 
-    /// Returns the space, see [`new`](Self::new).
+    /// Returns the space that was passed to [`new`](Self::new).
     #[inline]
     pub fn space(&self) -> u32 {
         (self.0[1] >> 32) as u32
@@ -273,8 +281,9 @@ impl Key for EndsKey {
     }
 }
 
-/// An [`EndsKey`] and a value that belongs to it. The value's 24 bytes use room that the table's entry has
-/// with a key of this length, so that a look-up of the flow finds the value in the same cache line.
+/// An [`EndsKey`] with a value of 24 bytes, for example a translated flow's new addresses. With it, the key
+/// is as long as a [`FiveTupleKey`], so an entry of the table still fills one cache line. A look-up of the
+/// flow thus finds the value in the line that it reads anyway.
 #[derive(Clone, Copy, Debug, FromZeros)]
 #[repr(C)]
 pub struct MappedKey {
@@ -283,19 +292,19 @@ pub struct MappedKey {
 }
 
 impl MappedKey {
-    /// Makes a key with a value, which is ignored when keys are compared.
+    /// Makes a key with a value. Equality ignores the value, so a look-up may use any value.
     #[inline]
     pub fn new(ends: EndsKey, value: [u32; 6]) -> Self {
         MappedKey { ends, value }
     }
 
-    /// Returns the part that is compared.
+    /// Returns the addresses, ports and space, by which keys are compared.
     #[inline]
     pub fn ends(&self) -> EndsKey {
         self.ends
     }
 
-    /// Returns the value, which is not compared.
+    /// Returns the value that the key carries; keys are not compared by it.
     #[inline]
     pub fn value(&self) -> &[u32; 6] {
         &self.value
@@ -318,7 +327,8 @@ impl Valued for MappedKey {
     }
 }
 
-/// An Ethernet address, and a value that belongs to it.
+/// The key of an Ethernet host: its MAC address, with a value of 64 bits, for example the port of a switch
+/// at which the host is.
 #[derive(Clone, Copy, Debug, FromZeros)]
 #[repr(C)]
 pub struct HostKey {
@@ -327,19 +337,19 @@ pub struct HostKey {
 }
 
 impl HostKey {
-    /// Makes a key with a value, which is ignored when keys are compared.
+    /// Makes a key with a value. Equality ignores the value, so a look-up may use any value.
     #[inline]
     pub fn new(address: MacAddr, value: u64) -> Self {
         HostKey { address: [address.to_bits()], value }
     }
 
-    /// Returns the address.
+    /// Returns the MAC address.
     pub fn address(&self) -> MacAddr {
         let [_, _, bytes @ ..] = self.address[0].to_be_bytes();
         MacAddr(bytes)
     }
 
-    /// Returns the value.
+    /// Returns the value that the key carries; keys are not compared by it.
     #[inline]
     pub fn value(&self) -> u64 {
         self.value
@@ -362,7 +372,8 @@ impl Valued for HostKey {
     }
 }
 
-/// Returns an address as two words; an IPv4 address fills the first four bytes.
+/// Returns the bytes of an address as two little-endian words; an IPv4 address fills the first four of the
+/// 16 bytes, the others are 0.
 #[inline]
 fn address_words(address: IpAddr) -> [u64; 2] {
     match address {
@@ -374,8 +385,8 @@ fn address_words(address: IpAddr) -> [u64; 2] {
     }
 }
 
-/// Returns the word after the addresses, laid out as in the five-tuple: 32 bits that depend on the kind,
-/// protocol, IP version, VLAN.
+/// Returns the last word of a key, laid out as in a five-tuple: from the lowest bit 32 bits of `number` (0,
+/// an SPI or an identification), 8 bits of protocol, 8 bits of IP version, 16 bits of VLAN.
 #[inline]
 fn last_word(address: IpAddr, number: u32, protocol: u8, vlan: u16) -> u64 {
     let version = if address.is_ipv4() { 4 } else { 6 };

@@ -1,24 +1,28 @@
-//! An approximate set of the flows that any core knows, for code that spreads packets and does not read
-//! flow state.
+//! An approximate set of the flows in the tables of all cores. Code that spreads packets over cores asks it
+//! whether a packet's flow has state, without a look-up of that state.
 //!
-//! A counter per cell counts the known flows whose number leads to the cell. A known flow is always found.
-//! An unknown flow may be taken for known, which only costs time. Numbers differ by direction: a flow that
-//! is known in both directions counts twice.
+//! The set is a counting Bloom filter with one hash: an array of 8-bit counters, each of which counts the
+//! flows whose number ([`Ends::number`]) selects it. A flow in the set is always found. A flow that is not
+//! in the set may be found too, which costs time but does no harm. Numbers differ by direction: a
+//! connection whose two directions are in a table counts twice.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 use crate::key::Ends;
 
-/// The number of cells is two to this power. With 100,000 flows, one unknown flow in 20 is taken for known.
+/// The binary logarithm of the number of counters. With 100,000 flows in the set, one of 20 other flows is
+/// taken for known.
 const BITS: u32 = 21;
 
-/// The value at which a counter is saturated; it then never changes again.
+/// The value at which a counter is saturated. A saturated counter has lost the number of its flows, so it
+/// is never changed again, and its flows count as known for ever.
 const FULL: u8 = u8::MAX;
 
-/// The set of flows that all cores know.
+/// The approximate set of the flows in the tables of all cores; see the module's documentation. All cores
+/// share it.
 pub struct Known {
-    /// The seed of flow numbers. Without it, an attacker cannot choose flows with the number of another
-    /// flow.
+    /// The seed of [`Ends::number`]. An attacker who does not know the seed cannot choose flows that share
+    /// a counter with another flow.
     seed: AtomicU64,
     cells: Box<[AtomicU8]>,
 }
@@ -30,12 +34,13 @@ impl Default for Known {
 }
 
 impl Known {
-    /// Sets the seed, before there is any flow.
+    /// Sets the seed. It has to be called before the first flow is added, because a flow's counter depends
+    /// on the seed.
     pub fn set_seed(&self, seed: u64) {
         self.seed.store(seed, Ordering::Relaxed);
     }
 
-    /// Returns the seed with which the numbers of packets are made.
+    /// Returns the seed, with which callers compute the number of a packet's flow by [`Ends::number`].
     #[inline]
     pub fn seed(&self) -> u64 {
         self.seed.load(Ordering::Relaxed)
@@ -46,20 +51,20 @@ impl Known {
         self.cells.get((number >> (32 - BITS)) as usize)
     }
 
-    /// True if a flow with this number may be known.
+    /// True if a flow with this number may be in the set; false if certainly none is.
     #[inline]
     pub fn has(&self, number: u32) -> bool {
         self.cell(number).is_some_and(|cell| cell.load(Ordering::Relaxed) > 0)
     }
 
-    /// Adds a flow, and returns its number, with which it has to be removed.
+    /// Adds a flow, and returns its number, which the caller keeps to [`remove`](Self::remove) the flow.
     pub(crate) fn add(&self, ends: &Ends) -> u32 {
         let number = ends.number(self.seed());
         self.change(number, |count| count.saturating_add(1));
         number
     }
 
-    /// Removes a flow that was added.
+    /// Removes a flow, once for each time that it was added.
     pub(crate) fn remove(&self, number: u32) {
         self.change(number, |count| if count == FULL { FULL } else { count.saturating_sub(1) });
     }

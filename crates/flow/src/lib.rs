@@ -1,20 +1,21 @@
-//! Flow tables of the data path, which map a packet's key to a dense id with which elements index their
-//! arrays.
+//! Flow tables of the data path: they map a packet's key to a small number, the flow's id, with which
+//! elements index arrays of their own data.
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | `key` | [`Key`] and its kinds: five-tuple, address, address pair, SPI, fragment, NAT; with VLAN |
+//! | `key` | [`Key`] and its types: five-tuple, address, address pair, SPI, fragment, NAT; with VLAN |
 //! | `hash` | [`KeyHasher`]: seeded hashes, optionally symmetric, made once per packet and passed to tables |
 //! | `id` | [`FlowId`]: index and generation |
 //! | `table` | [`FlowTable`]: look-up, insert, remove, touch; pairs and holders of flows; expiry |
 //! | `states` | [`CoreStates`]: state that the core of a flow writes and all cores read |
-//! | [`rss`] | the worker that a packet belongs to: the hash with which interfaces spread packets |
+//! | `known` | [`Known`]: an approximate set of the flows of all cores |
+//! | [`rss`] | the worker for a packet: the hash with which interfaces spread packets |
 //! | `notes` | [`Notes`]: data of an element about flows that another element has marked |
 //! | `sketch` | [`Sketch`]: approximate packet counts that find heavy flows in little memory |
-//! | `bucket`, `memory` | the cache line that finds entries; zeroed memory on huge pages |
+//! | `bucket`, `memory` | the cache line that points to entries; zeroed memory on huge pages |
 //!
-//! A table belongs to one worker, so nothing is shared or locked. [`CoreStates`] are shared, but not locked
-//! either. Time is a parameter.
+//! A [`FlowTable`] belongs to one worker, so nothing is shared or locked. [`CoreStates`] are shared between
+//! cores, but use atomic words instead of locks. Time is a parameter: no module reads a clock.
 //!
 //! ```
 //! use packet::Timestamp;

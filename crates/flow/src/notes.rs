@@ -1,12 +1,13 @@
-//! Data of an element about flows that another element has found.
+//! Data that an element keeps about flows which another element has looked up.
 
 use std::num::NonZeroU64;
 
-/// A value for each flow with which packets are marked: an element that has looked up a flow once need not
-/// do so again.
+/// An array of values, one per flow, indexed by the mark that an upstream element puts on packets. The mark
+/// is the flow's id in the table of that element, so this element needs no look-up of its own.
 ///
-/// A value is found by the lower half of a mark, and is valid as long as the upper half is the same: see
-/// [`crate::FlowId::to_bits`]. So a flow replaces the flow that had its number before.
+/// The lower half of a mark is the index of the value. The upper half is a generation that is stored with
+/// the value: see [`crate::FlowId::to_bits`]. If the generation differs, the index has been reused, and the
+/// value belongs to an earlier flow; it is ignored, and [`set`](Notes::set) overwrites it.
 #[derive(Clone, Debug)]
 pub struct Notes<T> {
     notes: Vec<(u32, T)>,
@@ -19,20 +20,22 @@ impl<T> Default for Notes<T> {
 }
 
 impl<T: Copy + Default> Notes<T> {
-    /// Returns the value for a flow.
+    /// Returns the value that was stored for the flow with this mark; `None` if none was, or if a later
+    /// flow has overwritten it.
     #[inline]
     pub fn get(&self, mark: NonZeroU64) -> Option<T> {
         let &(upper, note) = self.notes.get(mark.get() as u32 as usize)?;
         (upper == (mark.get() >> 32) as u32).then_some(note)
     }
 
-    /// Stores a value for a flow, if there is memory for it. The memory grows by doubling, up to the number
-    /// of flows of the element that sets the marks.
+    /// Stores a value for the flow with this mark, in place of a value for an earlier flow with the same
+    /// index. If memory is short, it stores nothing, and [`get`](Self::get) returns `None`. The array
+    /// doubles as needed; its length is bounded by the table of the element that sets the marks.
     #[inline]
     pub fn set(&mut self, mark: NonZeroU64, note: T) {
         let place = mark.get() as u32 as usize;
         if place >= self.notes.len() {
-            // The upper half of a mark is never zero.
+            // New elements get the upper half 0, which no mark has, so they belong to no flow.
             let length = (place + 1).next_power_of_two().max(64);
             if self.notes.try_reserve_exact(length - self.notes.len()).is_err() {
                 return;

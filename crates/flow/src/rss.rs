@@ -1,50 +1,59 @@
-//! Receive-side scaling: the choice of the worker that a packet belongs to, the same for both directions of
-//! a flow.
+//! Receive-side scaling: the function that chooses a worker for a packet, the same for both directions of a
+//! flow.
 //!
 //! Network interfaces spread packets over queues by the Toeplitz hash of addresses and ports (Microsoft,
-//! "Introduction to Receive Side Scaling"). If the input is sorted, the smaller address and the smaller
-//! port first, both directions have the same input and so the same hash; interfaces can sort too (DPDK's
-//! `SYMMETRIC_TOEPLITZ_SORT`). The alternative is a key that repeats every 16 bits. The hash is then a
-//! function of the exclusive or of all 16-bit words, so clients whose ports count up with their addresses,
-//! as in generated traffic, all come to one queue.
+//! "Introduction to Receive Side Scaling"). Here the input of the hash is sorted: the smaller address and
+//! the smaller port come first. So both directions of a flow have the same input, and the same hash.
+//! Interfaces can sort, too (DPDK's `SYMMETRIC_TOEPLITZ_SORT`).
+//!
+//! The alternative would be a key that repeats every 16 bits. The hash is then a function of the exclusive
+//! or of all 16-bit words of the input. If the ports of clients count up with their addresses, as in
+//! generated traffic, these words cancel, and all clients come to one queue.
 
 use std::net::IpAddr;
 use std::ops::Range;
 
 use crate::hash::split_mix;
 
-/// The key of a Toeplitz hash function.
+/// The secret of a Toeplitz hash function: 40 bytes, enough for two IPv6 addresses and two ports.
 pub type Key = [u8; 40];
 
-/// The key of Microsoft's examples, which is the default of interfaces and public.
+/// The key of Microsoft's examples. It is public, and most interfaces use it by default.
 pub const KEY: Key = [
     0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3, 0x8f, 0xb0, 0xd0,
     0xca, 0x2b, 0xcb, 0xae, 0x7b, 0x30, 0xb4, 0x77, 0xcb, 0x2d, 0xa3, 0x80, 0x30, 0xf2, 0x0c, 0x6a, 0x42,
     0xb7, 0x3b, 0xbe, 0xac, 0x01, 0xfa,
 ];
 
-/// The number of entries in the table from hashes to queues, as interfaces have it.
+/// The number of entries in an interface's indirection table, which maps the lowest bits of a hash to a
+/// queue.
 const ENTRIES: u32 = 128;
-/// The length of two IPv4 addresses and two ports, in bytes.
+/// The length of the hash's input for IPv4: two addresses and two ports, in bytes.
 const V4: usize = 12;
-/// The length of two IPv6 addresses and two ports, in bytes.
+/// The length of the hash's input for IPv6: two addresses and two ports, in bytes.
 const V6: usize = 36;
-/// For each IP version, the words of a key, of 64 bits each, that are chosen for it, and the ends of both
-/// addresses and both ports in the input, in bits. The words for IPv6 follow the words for IPv4.
+/// The parts of a key that [`key_of`] chooses one after the other, first for IPv4, then for IPv6. The range
+/// is in words of 64 bits of the key. The four numbers are the offsets in bits at which first address,
+/// second address, first port and second port end in the hash's input.
 const VERSIONS: [(Range<usize>, [usize; 4]); 2] = [(0..2, [32, 64, 80, 96]), (2..5, [128, 256, 272, 288])];
 
-/// Makes a key from a seed, so that others do not know which flows share a queue.
+/// Makes a key from a seed, so that nobody without the seed knows which flows share a queue. Returns
+/// [`KEY`] in the improbable case that 100,000 attempts give no good key.
 ///
-/// The hash is linear in its input, so a key may send neighbours to the same queue: with two queues, one
-/// key in 16 sends 16 clients to one queue. Such keys are rejected. With an accepted key, 16 consecutive
-/// addresses or ports, starting at a multiple of 16, are spread evenly over two, four and eight queues. 256
-/// of them are even over all 128 entries, which other numbers of queues share as evenly as 128 can be
-/// divided. The same holds if addresses and ports count up together. 256 consecutive subnets of 256
-/// addresses are even over the entries too.
+/// The hash is linear in its input, so a random key may send neighbouring addresses to one queue: with two
+/// queues, one key in 16 sends 16 clients to one queue. Such keys are rejected. An accepted key has these
+/// properties:
+///
+/// - Blocks of 16 consecutive addresses or ports, starting at a multiple of 16, are spread evenly over two,
+///   four and eight queues.
+/// - Blocks of 256 are spread evenly over the 128 entries of the indirection table. Other numbers of queues
+///   share these entries as evenly as 128 can be divided.
+/// - The same holds if addresses and ports count up together.
+/// - Blocks of 256 consecutive subnets of 256 addresses are spread evenly over the entries.
 pub fn key_of(seed: u64) -> Key {
     let (mut state, mut key) = (seed, KEY);
     for (words, ends) in VERSIONS {
-        // About one in some hundred keys is accepted.
+        // About one in some hundred random keys is accepted.
         let is_found = (0..100_000).any(|_| {
             let words = key.as_chunks_mut().0.get_mut(words.clone()).into_iter().flatten();
             words.for_each(|word| *word = split_mix(&mut state).to_be_bytes());
@@ -57,8 +66,8 @@ pub fn key_of(seed: u64) -> Key {
     key
 }
 
-/// Makes a key of `length` bytes from a seed, for an interface. The part that covers addresses and ports is
-/// a key of [`key_of`].
+/// Makes a key of `length` bytes from a seed, for an interface whose keys have another length than 40
+/// bytes. The first 40 bytes, which cover addresses and ports, come from [`key_of`]; the others are random.
 pub fn long_key_of(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed;
     let mut key = key_of(split_mix(&mut state)).to_vec();
@@ -70,17 +79,17 @@ pub fn long_key_of(seed: u64, length: usize) -> Vec<u8> {
 }
 
 fn spreads(key: &Key, [a, b, p, q]: [usize; 4]) -> bool {
-    // A spread that is even over eight queues is also even over two and four. A spread that is even over
-    // all entries is also even over any number of queues, as far as the number of entries can be divided by
-    // it.
+    // Even over eight queues implies even over two and four, because the queue is the lowest bits of the
+    // hash. Even over all entries implies that any other number of queues differs by at most one entry.
     let is_even = |ends: &[usize]| rank(key, ends, 4, 8) == 3 && rank(key, ends, 8, ENTRIES) == 7;
     [a, b, p, q].iter().all(|&end| is_even(&[end]))
         && [[a, p], [a, q], [b, p], [b, q]].iter().all(|ends| is_even(ends))
         && [a - 8, b - 8].iter().all(|&subnets| rank(key, &[subnets], 8, ENTRIES) == 7)
 }
 
-/// Returns the rank of the linear map from the last `bits` bits of the fields that end at `ends`, all with
-/// the same value, to queues. Consecutive numbers go to as many queues as two to the power of the rank.
+/// Returns the rank of the linear map from the last `bits` bits of fields of the input to the queue. The
+/// fields end at the offsets `ends`, in bits, and all have the same value. `queues` is a power of two. A
+/// block of `2^bits` consecutive values is spread evenly over `2^rank` queues.
 fn rank(key: &Key, ends: &[usize], bits: usize, queues: u32) -> u32 {
     let row = |back: usize| ends.iter().fold(0, |row, end| row ^ window(key, end - back)) & (queues - 1);
     let mut rows: Vec<u32> = (1..=bits).map(row).collect();
@@ -95,20 +104,22 @@ fn rank(key: &Key, ends: &[usize], bits: usize, queues: u32) -> u32 {
     rank
 }
 
-/// The Toeplitz hash function of a key.
+/// The Toeplitz hash function of one key, with tables that are computed once per key.
 pub struct Toeplitz {
     key: Key,
-    /// The hash of each byte at each offset of the input with IPv4 addresses.
+    /// For each byte of the IPv4 input and each of its 256 values, the contribution to the hash. The hash
+    /// is the exclusive or of the contributions.
     bytes: [[u32; 256]; V4],
-    /// The hash of each half byte at each position of the input with IPv6 addresses. A table of whole bytes
-    /// would fill the first-level cache.
+    /// For each half byte of the IPv6 input and each of its 16 values, the contribution to the hash. A
+    /// table of whole bytes would fill the first-level cache.
     halves: [[u32; 16]; 2 * V6],
 }
 
-/// The hash function of [`KEY`].
+/// The hash function of [`KEY`], which is the same in each run and on each machine.
 pub static FIXED: Toeplitz = Toeplitz::new(KEY);
 
-/// Returns the 32 bits of the key that start at a bit.
+/// Returns the 32 bits of the key that start at offset `bit`, in bits; bits beyond the end of the key are
+/// 0.
 const fn window(key: &Key, bit: usize) -> u32 {
     let (at, shift) = (bit / 8, bit % 8);
     let mut bits = 0u64;
@@ -120,7 +131,8 @@ const fn window(key: &Key, bit: usize) -> u32 {
     (bits >> (8 - shift)) as u32
 }
 
-/// Returns the hash of `value`, `width` bits wide, that starts at a bit.
+/// Returns the contribution to the hash of a field of the input with the value `value`. The field is
+/// `width` bits wide and starts at offset `start`, in bits.
 const fn hash_at(key: &Key, value: usize, width: usize, start: usize) -> u32 {
     let mut hash = 0;
     let mut bit = 0;
@@ -134,7 +146,7 @@ const fn hash_at(key: &Key, value: usize, width: usize, start: usize) -> u32 {
 }
 
 impl Toeplitz {
-    /// Makes the hash function of a key.
+    /// Makes the hash function of a key, and computes its tables.
     pub const fn new(key: Key) -> Toeplitz {
         let (mut bytes, mut halves) = ([[0; 256]; V4], [[0; 16]; 2 * V6]);
         let mut i = 0;
@@ -150,12 +162,13 @@ impl Toeplitz {
         Toeplitz { key, bytes, halves }
     }
 
-    /// Returns the key.
+    /// Returns the key of this hash function.
     pub fn key(&self) -> &Key {
         &self.key
     }
 
-    /// Returns the hash of two IPv4 addresses and two ports, in any order; ports are 0 if there are none.
+    /// Returns the hash of a flow's two IPv4 addresses and two ports in host order; ports are 0 if the
+    /// protocol has none. The order of each pair does not matter.
     #[inline]
     pub fn hash_v4(&self, addresses: [u32; 2], ports: [u16; 2]) -> u32 {
         let [a, b] = addresses;
@@ -167,7 +180,7 @@ impl Toeplitz {
         front.chain(back).fold(0, |hash, (byte, table)| hash ^ table[usize::from(byte)])
     }
 
-    /// Returns the hash of two IPv6 addresses and two ports, like [`hash_v4`](Self::hash_v4).
+    /// Returns the hash of a flow's two IPv6 addresses and two ports, like [`hash_v4`](Self::hash_v4).
     pub fn hash_v6(&self, addresses: [u128; 2], ports: [u16; 2]) -> u32 {
         let [a, b] = addresses;
         let [p, q] = ports;
@@ -178,7 +191,8 @@ impl Toeplitz {
         })
     }
 
-    /// Returns the hash of the two ends of a flow; 0 for ends of different IP versions.
+    /// Returns the hash of the source and the destination of a flow, each an address and a port; 0 if the
+    /// addresses are of different IP versions.
     pub fn hash_ends(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> u32 {
         match (a.0, b.0) {
             (IpAddr::V4(x), IpAddr::V4(y)) => self.hash_v4([x.to_bits(), y.to_bits()], [a.1, b.1]),
@@ -188,7 +202,9 @@ impl Toeplitz {
     }
 }
 
-/// Returns the queue of a hash, from 0 to `queues - 1`.
+/// Returns the queue for a hash, from 0 to `queues - 1`, as an interface does: the lowest 7 bits of the
+/// hash select an entry of the indirection table, and entries are assigned to queues in turn. 0 queues
+/// count as one.
 #[inline]
 pub fn queue(hash: u32, queues: usize) -> usize {
     (hash % ENTRIES) as usize % queues.max(1)
@@ -199,7 +215,8 @@ mod tests {
     use super::*;
     use std::net::{Ipv4Addr, Ipv6Addr};
 
-    /// Returns the hash as the specification defines it, bit by bit.
+    /// Returns the hash of an input under [`KEY`], bit by bit as the specification defines it: the
+    /// reference for the tables.
     fn specified(input: &[u8]) -> u32 {
         let mut key = u64::from_be_bytes(*KEY.first_chunk().unwrap());
         let mut next = 64;
@@ -219,12 +236,13 @@ mod tests {
 
     #[test]
     fn the_hash_is_that_of_the_specification() {
-        // From Microsoft's "Verifying the RSS Hash Calculation".
+        // The inputs and hashes are from Microsoft's "Verifying the RSS Hash Calculation".
         let source_first =
             [&[66, 9, 149, 187][..], &[161, 142, 100, 80], &2794u16.to_be_bytes(), &1766u16.to_be_bytes()];
         assert_eq!(specified(&source_first.concat()), 0x51cc_c178);
         assert_eq!(specified(&source_first.concat()[..8]), 0x323e_8fc2);
-        // In sorted order, the addresses of this input stay and its ports are exchanged.
+        // The expected hash is of the same input when sorted: the addresses are in order, the ports are
+        // exchanged.
         let sorted =
             [&[66, 9, 149, 187][..], &[161, 142, 100, 80], &1766u16.to_be_bytes(), &2794u16.to_be_bytes()];
         let ends =
@@ -250,8 +268,8 @@ mod tests {
 
     #[test]
     fn flows_spread_over_queues() {
-        // Clients whose ports are as close to each other as their addresses, and clients whose ports and
-        // addresses count up together.
+        // Three kinds of clients: eight ports of each address, ports that count up with the addresses, and
+        // one port for all addresses.
         let shapes: [fn(u32) -> (u32, u16); 3] =
             [|n| (n / 8, 1024 + (n % 8) as u16), |n| (n, 1024 + n as u16), |n| (n, 5000)];
         for queues in [2, 3, 4, 7] {
@@ -292,7 +310,8 @@ mod tests {
     #[test]
     fn many_neighbours_are_even_over_any_number_of_queues() {
         const CLIENTS: u32 = 4096;
-        // Addresses, ports, both, eight ports of each address, and subnets that count up.
+        // Five kinds of clients: addresses count up; ports count up; both count up together; eight ports of
+        // each address; subnets of 256 addresses count up.
         let shapes: [fn(u32) -> (u32, u16); 5] = [
             |n| (n, 5000),
             |n| (7, 1024 + n as u16),
@@ -309,7 +328,8 @@ mod tests {
                         let hash = hash.hash_v4([0x0a00_0000 + client, 0xc0a8_0001], [port, 80]);
                         counts[queue(hash, queues)] += 1;
                     }
-                    // The numbers of entries per queue differ by at most one.
+                    // Each entry gets the same number of clients, and the numbers of entries per queue
+                    // differ by at most one.
                     let most = CLIENTS / ENTRIES * ENTRIES.div_ceil(queues as u32);
                     let is_even = counts.iter().all(|&count| count <= most);
                     assert!(is_even, "key {seed}, shape {number}: {counts:?}");

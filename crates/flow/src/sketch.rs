@@ -1,39 +1,42 @@
 //! Approximate packet counts of flows, in memory that does not grow with the number of flows.
 //!
-//! A count-min sketch with conservative update (Estan and Varghese, "New directions in traffic measurement
-//! and accounting", 2002), in blocks: the four counters of a flow lie in one cache line (as in blocked
-//! Bloom filters), so that counting accesses one line. An estimate is never too low. It is too high if
-//! other flows share all four counters; the test `heavy_flows_are_found` measures the frequency, and
-//! docs/reframer.md describes the effect.
+//! The data structure is a count-min sketch with conservative update (Estan and Varghese, "New directions
+//! in traffic measurement and accounting", 2002). It is divided into blocks of one cache line: all four
+//! counters of a flow lie in one line (as in blocked Bloom filters), so that counting a packet accesses one
+//! line. The estimate of a flow is the lowest of its four counters. It is never too low. It is too high if
+//! each of the four counters is shared with another flow; the test `heavy_flows_are_found` measures how
+//! often this happens, and docs/reframer.md describes the effect.
 
 use crate::bucket::position;
 
-/// The number of counters per line.
+/// The number of counters in a cache line.
 const COUNTERS: usize = 16;
-/// The number of counters per flow.
+/// The number of counters that a flow has, all in one line.
 const ROWS: u32 = 4;
 
 #[derive(Clone)]
 #[repr(align(64))]
 struct Line([u32; COUNTERS]);
 
-/// A sketch that counts packets by the hash of their flow.
+/// A count-min sketch of packets per flow; a flow is given by its hash.
 pub struct Sketch {
     lines: Vec<Line>,
 }
 
 impl Sketch {
-    /// Makes a sketch with `lines` cache lines (at least one) of 64 bytes each.
+    /// Makes a sketch of `lines` cache lines of 64 bytes each; 0 is taken as 1. All counts are 0.
     pub fn new(lines: usize) -> Sketch {
         Sketch { lines: vec![Line([0; COUNTERS]); lines.max(1)] }
     }
 
-    /// Counts a packet of the flow with this hash, and returns the estimated count of the flow.
+    /// Counts a packet of the flow with this hash. Returns the estimated number of packets of the flow,
+    /// including this packet.
     #[inline]
     pub fn add(&mut self, hash: u32) -> u32 {
         let place = position(hash, self.lines.len());
         let Some(Line(counters)) = self.lines.get_mut(place) else { return 0 };
-        // The upper bits of the hash have chosen the line; the product spreads the lower bits.
+        // The upper bits of the hash have chosen the line. Multiplication carries the lower bits into the
+        // upper half, of which four bits each choose one counter.
         let choices = hash.wrapping_mul(0x9e37_79b9) >> 16;
         let chosen = |row: u32| (choices >> (4 * row)) as usize % COUNTERS;
         let least = (0..ROWS).map(|row| counters[chosen(row)]).min().unwrap_or(0);
@@ -45,7 +48,8 @@ impl Sketch {
         count
     }
 
-    /// Halves all counts `times` times, so that old packets have less weight.
+    /// Divides all counts by two to the power of `times`, so that old packets have less weight than new
+    /// ones.
     pub fn halve(&mut self, times: u32) {
         for Line(counters) in &mut self.lines {
             counters.iter_mut().for_each(|counter| *counter = counter.checked_shr(times).unwrap_or(0));
@@ -86,8 +90,9 @@ mod tests {
         assert_eq!(sketch.add(7), 1);
     }
 
-    /// Checks Zipf-distributed flows, as in real traffic: which packets belong to flows that have sent 100
-    /// packets so far?
+    /// Sends packets of Zipf-distributed flows, as in real traffic, through a sketch. Packets from a flow's
+    /// 100th on must all be recognised as heavy. The share of packets that are wrongly taken for heavy must
+    /// stay below a limit.
     #[test]
     fn heavy_flows_are_found() {
         let mut random = fastrand::Rng::with_seed(1);

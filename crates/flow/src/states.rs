@@ -2,9 +2,10 @@
 //! flows.
 //!
 //! If packets of one flow are on several cores, the flow has a designated core. Packets that open and close
-//! connections go there and write; all other packets are processed on the core where they are, and only
-//! read (Sadok et al., "A Case for Spraying Packets in Software Middleboxes", HotNets 2018, sections 3.2 to
-//! 3.4). So nothing is locked, and the cache lines of a flow's state go to each core once and stay there.
+//! connections are handed to that core, which writes the state; all other packets are processed on the core
+//! where they are, which only reads (Sadok et al., "A Case for Spraying Packets in Software Middleboxes",
+//! HotNets 2018, sections 3.2 to 3.4). So nothing is locked, and the cache lines of a flow's state are
+//! copied to each core once and stay valid there until the state is written again.
 //!
 //! | here | in Table 2 of the paper |
 //! | --- | --- |
@@ -14,13 +15,14 @@
 //! | [`CoreStates::get`], [`CoreStates::get_batch`] | `get_flow` |
 //!
 //! State is plain data, a few words long. A reader gets a copy of the state at one moment, never a
-//! half-written state, and never the state of another flow. A reader does not wait: in the rare case that
-//! an entry is being changed, or has moved out of sight, it finds nothing. It then has to treat the packet
-//! like a packet of an unknown flow, and hand it to the designated core, which knows the flow.
+//! half-written state, and never the state of another flow. A reader does not wait. In rare cases it finds
+//! nothing although the flow has state: the designated core is changing the entry, or the chain on which
+//! the entry is. The caller then has to treat the packet like a packet of an unknown flow, and hand it to
+//! the designated core, which knows the flow.
 //!
-//! Cores that only read record the time at which they last saw a flow, each in its own array. The
-//! designated core reads all of these arrays before it ends a flow. The state of a closed connection stays
-//! readable for [`LINGER`], for packets that are still in transit.
+//! A core that only reads a flow's state records in an array of its own when it last saw the flow. The
+//! designated core reads these arrays of all cores before a flow expires. The state of a closed connection
+//! stays readable for [`LINGER`], for packets that are still in transit.
 
 mod seen;
 mod table;
@@ -43,13 +45,15 @@ pub use seen::TICK;
 pub use table::Plain;
 use table::Table;
 
-/// The time for which the state of a closed connection stays readable.
+/// The time for which the state of a closed connection stays readable: 10 seconds.
 pub const LINGER: Timestamp = Timestamp::from_secs(10);
 
-/// The number of flows whose look-ups run together.
+/// The number of look-ups in [`CoreStates::get_batch`] whose memory accesses overlap: the cache lines of
+/// all are prefetched first.
 const WINDOW: usize = 32;
 
-/// The name of a flow's state: the core that writes it, and its entry at that core.
+/// The id of a flow's state: the designated core, and the index and generation of the entry in that core's
+/// table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct StateId {
     core: u16,
@@ -57,72 +61,76 @@ pub struct StateId {
 }
 
 impl StateId {
-    /// Returns the designated core.
+    /// Returns the number of the core that writes the state, its designated core.
     #[inline]
     pub fn core(self) -> usize {
         usize::from(self.core)
     }
 
-    /// Returns the flow's entry at that core, with its generation.
+    /// Returns the entry in the designated core's table, with its generation.
     #[inline]
     pub fn flow(self) -> FlowId {
         self.flow
     }
 }
 
-/// A core's part of the flow states of all cores. The core writes its own states and reads the states of all
-/// cores.
+/// The handle of one core on the flow states of all cores. Through it the core writes the states of its own
+/// flows and reads the states of all flows. Each core owns one; [`CoreStates::new`] makes them together.
 pub struct CoreStates<K: Key, V: Plain> {
     me: usize,
     all: Arc<[Of<K, V>]>,
-    /// The private data of each entry of the core's own table.
+    /// The designated core's data of each entry, indexed as in its table. The table has room for `capacity`
+    /// entries, of which the first `own.len()` have been used.
     own: Vec<Own>,
-    /// The freed entries, the last freed at the end.
+    /// The indices of entries that are free again; the entry freed last is at the end and is reused first.
     free: Vec<u32>,
     entries: usize,
-    /// The closed connections, in the order in which they become unreadable.
+    /// The closed connections and the time at which each becomes unreadable, earliest first. A connection
+    /// that was opened again remains in the queue and is skipped.
     ending: VecDeque<(Timestamp, FlowId)>,
-    /// The next entry whose time-out is checked.
+    /// The index of the next entry whose time-out is checked; the hand goes round over all entries.
     hand: u32,
-    /// The time at which the hand began its current turn.
+    /// The time at which the hand last began at index 0; `None` before the first time.
     began: Option<Timestamp>,
-    /// The approximate set of the flows of all cores, which this core updates.
+    /// The approximate set of the flows of all cores, to which this core adds its flows; `None` if there is
+    /// no such set.
     known: Option<Arc<Known>>,
 }
 
-/// The part of one core that all cores can read.
+/// The part of the states of one core that all cores can access.
 struct Of<K, V> {
     table: Table<K, V>,
-    /// The times at which flows were seen, by the core that has seen them.
+    /// For each core, by its number, the times at which it last saw the flows of `table`.
     seen: Vec<Seen>,
 }
 
-/// The data of an entry that only the designated core has.
+/// The data of an entry that only the designated core needs, so that no other core can access it.
 #[derive(Clone, Copy, Default)]
 struct Own {
     hash: u32,
-    /// The generation of the flow that has the entry, or had it last.
+    /// The generation of the flow that has the entry, or had it last if the entry is free.
     generation: u32,
     is_used: bool,
-    /// The time at which the entry stops being readable, if its connection was closed.
+    /// The time at which the state stops being readable, if its connection was closed. At most one of the
+    /// two flows of a pair has it.
     ends: Option<Timestamp>,
-    /// The entry that lives as long as this entry.
+    /// The index of the other flow of a pair: both flows expire, close and end together.
     pair: Option<u32>,
-    /// The number under which the flow is in the set of known flows.
+    /// The number by which the flow is removed from the set [`Known`]; `None` if it is not in the set.
     number: Option<u32>,
 }
 
 /// The result of [`CoreStates::insert_local`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opened {
-    /// The flow is new.
+    /// The flow was not in the table, and now is.
     New(StateId),
-    /// The flow was in the table, and its state is unchanged. If it was closed, it is open again.
+    /// The flow was in the table, and its state is unchanged. If it had been closed, it is open again.
     Present(StateId),
 }
 
 impl Opened {
-    /// Returns the id in either case.
+    /// Returns the id of the flow, new or present.
     pub fn id(self) -> StateId {
         match self {
             Opened::New(id) | Opened::Present(id) => id,
@@ -131,7 +139,7 @@ impl Opened {
 }
 
 impl<K: Key, V: Plain> Drop for CoreStates<K, V> {
-    /// Ends all flows of this core. Other cores may still read the table, and find no flows.
+    /// Ends all flows of this core. Other cores may still access the table, but find no flows in it.
     fn drop(&mut self) {
         for index in 0..self.own.len() {
             if self.own[index].is_used {
@@ -142,13 +150,16 @@ impl<K: Key, V: Plain> Drop for CoreStates<K, V> {
 }
 
 impl<K: Key, V: Plain> CoreStates<K, V> {
-    /// Makes the parts of `cores` cores, each of which can have `capacity` flows. Memory is reserved now
-    /// and used when it is needed. It takes 64 bytes per flow and core for keys and states of six words
-    /// together, or twice as much for up to fourteen words; some twelve bytes per flow and core to find the
-    /// state; and eight bytes per flow and pair of cores for the time at which the flow was seen.
+    /// Makes the handles of `cores` cores, each of which can have `capacity` flows of its own.
+    ///
+    /// Address space is reserved now, and memory is allocated when it is first accessed. The memory is: 64
+    /// bytes per flow and core, if key and state have at most six words together, or 128 bytes for up to
+    /// fourteen words; some twelve bytes per flow and core for the buckets; and eight bytes per flow and
+    /// pair of cores for the time at which the flow was seen.
     ///
     /// # Errors
-    /// If the capacity is 0 or larger than a table can have, or if the system refuses the address space.
+    /// If the capacity is 0 or above [`MAX_CAPACITY`], if there are more than 65,535 cores, or if the
+    /// kernel refuses the address space.
     pub fn new(cores: usize, capacity: usize) -> Result<Vec<CoreStates<K, V>>, TableError> {
         if capacity == 0 || capacity > MAX_CAPACITY || u16::try_from(cores).is_err() {
             return Err(TableError::Capacity(capacity));
@@ -173,12 +184,13 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         Ok((0..cores).map(core).collect())
     }
 
-    /// Adds all flows of this core to `known` from now on.
+    /// Sets the approximate set to which this core adds each flow that it inserts from now on, and from
+    /// which it removes the flow when it ends. Flows with keys without addresses and ports are not added.
     pub fn tell(&mut self, known: Arc<Known>) {
         self.known = Some(known);
     }
 
-    /// Returns the number of this core.
+    /// Returns the number of this core, from 0.
     pub fn core(&self) -> usize {
         self.me
     }
@@ -193,12 +205,14 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         self.entries == 0
     }
 
-    // Functions for the designated core.
+    // Functions for the designated core of a flow.
 
-    /// Adds a flow of this core, unless it is in the table already.
+    /// Adds a flow of this core with the state `value`. If the flow is in the table already, its state is
+    /// unchanged, and if it was closed, it is open again. In both cases the flow counts as seen at `now`.
     ///
     /// # Errors
-    /// If there is no room.
+    /// [`InsertError::Full`] if the core has as many flows as its capacity, or if memory cannot be
+    /// allocated; [`InsertError::Crowded`] if too many flows have nearly the same hash.
     pub fn insert_local(
         &mut self,
         key: &K,
@@ -238,7 +252,8 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         Ok(Opened::New(id))
     }
 
-    /// Changes the state of a flow of this core. Returns false if there is no such flow any more.
+    /// Replaces the state of a flow of this core. Returns false if the flow has ended or belongs to another
+    /// core.
     pub fn update_local(&mut self, id: StateId, value: &V) -> bool {
         let is_there = self.is_mine(id);
         if is_there {
@@ -248,8 +263,9 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
     }
 
     /// Makes a pair of two flows of this core, such as the directions of a connection whose addresses are
-    /// translated. A flow of a pair is seen, closed and ended together with the other. Returns false if one
-    /// of the flows has ended or has a pair.
+    /// translated. Both flows of a pair count as seen when one of them is seen, and they are closed, opened
+    /// and ended together. Returns false, and pairs nothing, if the two are the same flow, or if one of
+    /// them has ended, has a pair, or belongs to another core.
     pub fn pair_local(&mut self, one: StateId, other: StateId) -> bool {
         let is_free = |id: StateId| self.is_mine(id) && self.own[id.flow.index as usize].pair.is_none();
         let are_free = one != other && is_free(one) && is_free(other);
@@ -260,14 +276,15 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         are_free
     }
 
-    /// Returns the other flow of a pair.
+    /// Returns the other flow of a pair; `None` if the flow has no pair, has ended, or belongs to another
+    /// core.
     pub fn pair_of(&self, id: StateId) -> Option<StateId> {
         let index = self.own.get(id.flow.index as usize)?.pair.filter(|_| self.is_mine(id))?;
         Some(self.id(index))
     }
 
-    /// Ends a flow of this core and its pair at once. Returns the state of the flow, or `None` if there is
-    /// no such flow any more.
+    /// Ends a flow of this core, and the other flow of its pair, at once. Returns the last state of the
+    /// flow, or `None` if the flow has ended before or belongs to another core.
     pub fn remove_local(&mut self, id: StateId) -> Option<V> {
         let mut state = None;
         if self.is_mine(id) {
@@ -280,8 +297,8 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         state
     }
 
-    /// True if there is memory for another state. Each state can then end and be removed without further
-    /// memory.
+    /// True if another flow can be stored. Memory is reserved for all lists on which a flow can be later,
+    /// so closing and ending it never allocate.
     fn has_memory_for_another(&mut self) -> bool {
         let most = self.own.len() + 1;
         self.own.try_reserve(1).is_ok()
@@ -289,7 +306,8 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
             && self.ending.try_reserve(most.saturating_sub(self.ending.len())).is_ok()
     }
 
-    /// Records that a connection of this core was closed: its state stays readable for [`LINGER`].
+    /// Records that a connection of this core was closed at `now`: it ends [`LINGER`] later, unless it is
+    /// opened again. Nothing changes if the flow or its pair was closed before.
     pub fn close_local(&mut self, id: StateId, now: Timestamp) {
         if self.is_mine(id) && !self.both(id.flow.index).any(|index| self.own[index as usize].ends.is_some())
         {
@@ -298,7 +316,8 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         }
     }
 
-    /// Records that a connection of this core continues although it was closed.
+    /// Cancels [`close_local`](Self::close_local) for a flow of this core and its pair, because the
+    /// connection continues.
     pub fn open_local(&mut self, id: StateId) {
         if self.is_mine(id) {
             for index in self.both(id.flow.index) {
@@ -307,22 +326,24 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         }
     }
 
-    /// Returns the state of a flow of this core.
+    /// Returns the id and the state of a flow of this core, like [`get`](Self::get).
     pub fn get_local(&self, key: &K, hash: u32) -> Option<(StateId, V)> {
         self.get(self.me, key, hash)
     }
 
-    /// Returns the time at which a flow of this core was last seen by any core, rounded up by at most 67 ms.
-    /// `None` if there is no such flow any more.
+    /// Returns the time at which any core last saw a flow of this core or its pair, rounded up by at most
+    /// one [`TICK`] (67 ms). `None` if the flow has ended or belongs to another core.
     pub fn last_seen(&self, id: StateId) -> Option<Timestamp> {
         self.is_mine(id).then(|| self.last(id.flow.index))
     }
 
     /// Ends flows of this core that no core has seen for `timeout`, and flows that were closed for
-    /// [`LINGER`]. Calls `ended` with the state of each flow, and returns the number of flows.
+    /// [`LINGER`], each with its pair. Calls `ended` with the id and the last state of each ended flow, and
+    /// returns the number of these flows.
     ///
-    /// Examines `at_most` entries and continues from there in the next call. A flow never ends early, and
-    /// is late by at most `timeout / 8` plus the time of two turns over all entries.
+    /// A call examines at most `at_most` closed flows and `at_most` entries; the next call continues at the
+    /// next entry. A flow never expires early. It expires late by at most `timeout / 8` plus the time in
+    /// which the calls examine all entries twice.
     pub fn expire_local(
         &mut self,
         now: Timestamp,
@@ -338,7 +359,8 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
                 break;
             }
             self.ending.pop_front();
-            // The flow may have been opened and closed again since.
+            // The flow may have been opened again since, and even closed again at a later time; then this
+            // item of the queue is stale.
             if self.is_mine(StateId { core: me, flow }) && self.own[flow.index as usize].ends == Some(due) {
                 count += self.end(flow.index, &mut ended);
             }
@@ -356,7 +378,8 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         count
     }
 
-    /// Begins another turn of the hand, if the last turn began long enough ago.
+    /// Allows the hand to go round again, if it last began at least `timeout / SLACK` before `now`, or if
+    /// the clock was set back.
     fn begin_turn(&mut self, now: Timestamp, timeout: Timestamp) -> bool {
         let pause = Timestamp(timeout.0 / SLACK);
         let too_soon = self.began.is_some_and(|began| (began..began + pause).contains(&now));
@@ -372,13 +395,13 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
             && own.is_some_and(|own| own.is_used && own.generation == id.flow.generation.get())
     }
 
-    /// Returns the id of an entry in use.
+    /// Returns the id of the flow in an entry, which must be in use.
     fn id(&self, index: u32) -> StateId {
         let generation = NonZeroU32::new(self.own[index as usize].generation).unwrap_or(NonZeroU32::MIN);
         StateId { core: self.me as u16, flow: FlowId { index, generation } }
     }
 
-    /// Returns an entry and its pair.
+    /// Returns the index of an entry, and the index of its pair if it has one.
     fn both(&self, index: u32) -> impl Iterator<Item = u32> + use<K, V> {
         std::iter::once(index).chain(self.own[index as usize].pair)
     }
@@ -389,7 +412,8 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         stamps.max().unwrap_or_default()
     }
 
-    /// Ends an entry and its pair, and returns the number of flows that this ended.
+    /// Ends the flow in an entry and its pair, calls `ended` for each, and returns the number of ended
+    /// flows, 1 or 2.
     fn end(&mut self, index: u32, ended: &mut impl FnMut(StateId, V)) -> usize {
         let both = self.both(index);
         both.map(|index| {
@@ -400,7 +424,8 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         .count()
     }
 
-    /// Takes an entry out of the table.
+    /// Removes the flow in an entry from the table and from the set of known flows, frees the entry, and
+    /// returns the flow's last state.
     fn take(&mut self, index: u32) -> V {
         let own = &mut self.own[index as usize];
         (own.is_used, own.ends, own.pair) = (false, None, None);
@@ -412,19 +437,19 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         self.all[self.me].table.take(index, own.hash)
     }
 
-    // Functions for every core.
+    // Functions for every core, on flows of any core.
 
-    /// Returns the current state of a flow of any core. Returns `None` also if the designated core is
-    /// changing the state at this moment.
+    /// Returns the id and a copy of the state of a flow whose designated core is `core`. `None` if the flow
+    /// has no state, or cannot be read at this moment because the designated core is changing it.
     #[inline]
     pub fn get(&self, core: usize, key: &K, hash: u32) -> Option<(StateId, V)> {
         let (flow, value) = self.all.get(core)?.table.get(key, hash)?;
         Some((StateId { core: core as u16, flow }, value))
     }
 
-    /// Looks up many flows like [`get`](Self::get). `cores`, `keys`, `hashes` and `states` belong together
-    /// element by element; elements beyond the shortest slice are ignored. Lines are prefetched, so that
-    /// the waits overlap.
+    /// Looks up many flows like [`get`](Self::get). The elements of `cores`, `keys`, `hashes` and `states`
+    /// with one index belong to one look-up; elements beyond the shortest slice are ignored. The cache
+    /// lines of up to 32 look-ups are prefetched first, so that their memory accesses overlap.
     pub fn get_batch(
         &self,
         cores: &[usize],
@@ -450,22 +475,23 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         }
     }
 
-    /// Returns the time at which this core has last recorded that it saw a flow of any core: the end of
-    /// that [`TICK`], or zero.
+    /// Returns the time at which this core, not another, last recorded with [`see`](Self::see) that it saw
+    /// the flow: the end of that [`TICK`], or zero if it never did.
     #[inline]
     pub fn noted(&self, id: StateId) -> Timestamp {
         let seen = self.all.get(id.core()).and_then(|of| of.seen.get(self.me));
         seen.map_or(Timestamp::default(), |seen| seen.last(id.flow.index))
     }
 
-    /// Returns the latest time at which any core has recorded that it saw a flow, like
-    /// [`noted`](Self::noted).
+    /// Returns the latest of the times at which cores recorded that they saw the flow, each as
+    /// [`noted`](Self::noted) returns it for its core.
     pub fn noted_by_any(&self, id: StateId) -> Timestamp {
         let seen = self.all.get(id.core()).into_iter().flat_map(|of| &of.seen);
         seen.map(|seen| seen.last(id.flow.index)).max().unwrap_or_default()
     }
 
-    /// Records that this core has seen a flow: one store if the last record is old, otherwise none.
+    /// Records that this core has seen a flow of any core at `now`. It writes to memory only if the last
+    /// record is of another [`TICK`].
     #[inline]
     pub fn see(&self, id: StateId, now: Timestamp) {
         if let Some(seen) = self.all.get(id.core()).and_then(|of| of.seen.get(self.me)) {

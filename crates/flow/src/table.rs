@@ -1,15 +1,18 @@
-//! The flow table: buckets of one cache line that point to entries of one cache line.
+//! The flow table: a hash table that maps keys to flow ids, with a fixed capacity, for one worker.
 //!
-//! An entry holds the key and all data that is needed per packet (time, generation, reverse). Entries are
-//! dense, their index is the flow's id, and all of them can be used: the table is full only when it holds
-//! as many flows as its capacity. A hash selects one bucket. The bucket's line holds twelve tags of 8 bits
-//! and twelve links to entries. Entries beyond twelve are on a chain through the entries themselves, which
-//! has a bounded length. So nothing ever moves or is rehashed, a hit accesses two lines, and a miss one.
+//! A hash selects one bucket, which is one cache line with twelve tags of 8 bits and twelve links to
+//! entries. An entry is one cache line with the key and the data that is needed per packet (time,
+//! generation, reverse flow). Entries beyond twelve are on an overflow chain of bounded length, which links
+//! the entries themselves. So no entry ever moves, nothing is rehashed, a hit accesses two lines, and a
+//! miss one.
 //!
-//! Alternatives that were measured (10M flows, batches, ns per hit and per miss; `examples/flow_bench.rs`):
-//! this table takes 37 and 29. A second bucket per key, which cuckoo hashing needs, takes 50 and 42, to
-//! save 3 of 80 bytes per flow. Keys within the buckets would save the second line, but a five-tuple leaves
-//! room for only one key per line.
+//! Entries are in one array, and the index of an entry is the index of the flow's id. Each entry can be
+//! used: the table is full only when it holds as many flows as its capacity.
+//!
+//! Alternatives that were measured (10M flows, look-ups in batches, ns per hit and per miss;
+//! `examples/flow_bench.rs`): this table takes 37 and 29. A second bucket per key, as in cuckoo hashing,
+//! takes 50 and 42 and would save 3 of 80 bytes per flow. Keys within the buckets would save the second
+//! line, but with five-tuples only one key fits into a line.
 
 mod expiry;
 mod place;
@@ -31,51 +34,56 @@ use crate::memory::Lines;
 pub use self::expiry::SLACK;
 use self::expiry::Turn;
 
-/// The average fill level of the buckets' slots when the table is full, in percent.
+/// The average fill level of the buckets' slots when the table is full, in percent. It determines the
+/// number of buckets.
 ///
-/// With 60 % one bucket in thirty has an overflow chain, with 90 % one in three, and each chain costs
-/// branch misses and lines of entries: at 1M flows a hit takes 23 ns instead of 30 and a miss 17 instead of
-/// 52. The price is three bytes per flow.
+/// With 60 %, one bucket in thirty has an overflow chain; with 90 %, one in three. Each chain costs
+/// mispredicted branches and cache lines of entries: at 1M flows, 60 % instead of 90 % makes a hit take 23
+/// ns instead of 30 and a miss 17 instead of 52. The cost is three more bytes per flow.
 const LOAD_PERCENT: usize = 60;
 
-/// The number of packets whose look-ups in a batch run together.
+/// The number of look-ups in a batch whose memory accesses overlap, see [`FlowTable::lookup_window`].
 const WINDOW: usize = 32;
 
-/// A mark in `holds`: the entry was removed while it was held.
+/// The bit in an element of `holds` that marks a flow which was removed while it was held. The other bits
+/// count the holders.
 const REMOVED: u32 = 1 << 31;
 
-/// A flow: one cache line for keys of five words.
+/// A flow in the table. With keys of five words an entry fills one cache line.
 #[derive(FromZeros)]
 #[repr(C, align(64))]
 struct Entry<K> {
     key: K,
     /// The time at which the flow was last seen, in nanoseconds.
     last: i64,
-    /// The generation of the id, 0 while the entry is free.
+    /// The generation of the flow's id; 0 while the entry is free.
     generation: u32,
-    /// The hash, to find the bucket again; while the entry is free, the next generation.
+    /// The hash of the key, by which the bucket is found when the flow is removed. While the entry is free,
+    /// the generation of its next flow.
     hash: u32,
-    /// The next entry of the overflow chain, or of the free list.
+    /// The next entry on the overflow chain; while the entry is free, the next entry on the list of free
+    /// entries.
     next: Link,
-    /// The flow in the other direction.
+    /// The flow in the other direction, if the two were paired.
     reverse: Link,
 }
 
 const _: () = assert!(size_of::<Entry<crate::key::FiveTupleKey>>() == 64);
 const _: () = assert!(size_of::<Entry<crate::key::MappedKey>>() == 64);
 
-/// A table of flows with a fixed capacity, for one worker.
+/// A hash table of flows with a fixed capacity, for one worker. It assigns each key a [`FlowId`], whose
+/// index is below the capacity, and records when each flow was last seen.
 pub struct FlowTable<K: Key> {
     buckets: Lines<Bucket>,
     entries: Lines<Entry<K>>,
-    /// The number of holders of each id, with the mark [`REMOVED`].
+    /// For each entry the number of holders, plus the bit [`REMOVED`].
     holds: Lines<u32>,
-    /// The number of entries that have ever been used; all later entries were never accessed.
+    /// The number of entries that have ever been used; entries from this index on were never accessed.
     used: u32,
-    /// The first of the freed entries.
+    /// The first entry of the list of free entries: the entry that was freed last.
     free: Link,
     first_generation: NonZeroU32,
-    /// The highest generation that was assigned.
+    /// The highest generation that any id has had.
     highest_generation: u32,
     last_generation: u32,
     turn: Turn,
@@ -85,14 +93,15 @@ pub struct FlowTable<K: Key> {
 /// The result of [`FlowTable::insert`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Inserted {
-    /// The flow is new; dense arrays have to be initialised for this id.
+    /// The flow was not in the table. Its id may have an index that another flow had before, so elements
+    /// have to initialise their own data for this index.
     New(FlowId),
-    /// The flow was in the table; nothing was changed.
+    /// The flow was in the table; nothing was changed, not even the time at which it was last seen.
     Present(FlowId),
 }
 
 impl Inserted {
-    /// Returns the id in either case.
+    /// Returns the id of the flow, new or present.
     #[inline]
     pub fn id(self) -> FlowId {
         match self {
@@ -101,30 +110,32 @@ impl Inserted {
     }
 }
 
-/// The counts of a table.
+/// The counts of a table, for handlers and reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableStats {
-    /// The largest possible number of entries.
+    /// The largest number of flows that the table can hold.
     pub capacity: usize,
     /// The number of flows that look-ups find.
     pub entries: usize,
-    /// The number of removed flows whose ids are still held.
+    /// The number of flows that were removed but whose ids are still held. They take room like flows in the
+    /// table.
     pub held: usize,
-    /// The number of refused inserts.
+    /// The number of calls of [`FlowTable::insert`] that failed.
     pub insert_failures: u64,
-    /// The number of flows that ended by time-out.
+    /// The number of flows that [`FlowTable::expire`] ended.
     pub expirations: u64,
 }
 
 impl<K: Key> FlowTable<K> {
-    /// Makes a table for up to `capacity` flows. All memory (about 76 bytes per flow for keys of five
-    /// words) is reserved now and used when it is needed.
+    /// Makes a table for up to `capacity` flows. Address space is reserved now, and memory is allocated
+    /// when it is first accessed: about 76 bytes per flow for keys of five words. Fails if the capacity is
+    /// 0 or above [`MAX_CAPACITY`], or if the kernel refuses the address space.
     pub fn new(capacity: usize) -> Result<Self, TableError> {
         FlowTable::with_generations(capacity, u32::MAX)
     }
 
-    /// Makes a table in which ids of one index come back after `last_generation` reuses. Tests use a small
-    /// number.
+    /// Makes a table like [`new`](Self::new), in which the generation after `last_generation` is 1 again.
+    /// Tests use a small number, so that generations repeat soon.
     fn with_generations(capacity: usize, last_generation: u32) -> Result<Self, TableError> {
         if capacity == 0 || capacity > MAX_CAPACITY {
             return Err(TableError::Capacity(capacity));
@@ -145,7 +156,8 @@ impl<K: Key> FlowTable<K> {
         })
     }
 
-    /// Sets the first generation of ids, for a table that is still empty.
+    /// Sets the generation that each index has when it is first used, instead of 1. The table must still be
+    /// empty. Used when a table replaces another, so that no id of the old table is valid in the new one.
     #[must_use]
     pub fn with_generations_from(mut self, first: u32) -> Self {
         debug_assert_eq!(self.used, 0);
@@ -153,19 +165,20 @@ impl<K: Key> FlowTable<K> {
         self
     }
 
-    /// Returns a generation that no id has had so far. A new table that starts with this generation has ids
-    /// that differ from all ids of this table.
+    /// Returns a generation above the generations of all ids so far. A new table that starts with it (see
+    /// [`with_generations_from`](Self::with_generations_from)) assigns no id that this table has assigned.
     pub fn next_generation(&self) -> u32 {
         self.highest_generation.max(self.first_generation.get() - 1).wrapping_add(1)
     }
 
-    /// Returns the counts so far.
+    /// Returns the counts of this table.
     pub fn stats(&self) -> TableStats {
         self.stats
     }
 
-    /// Returns the id of a flow. `hash` is the hash of `key` with which the flow was inserted. The key may
-    /// be of another kind, as long as its words are the same.
+    /// Returns the id of the flow with this key; `None` if it is not in the table. `hash` must be the hash
+    /// with which the flow was inserted. The key may be of another type than the table's, as long as its
+    /// words are equal: an [`EndsKey`](crate::EndsKey) finds a [`MappedKey`](crate::MappedKey).
     #[inline]
     pub fn lookup<Q: Key>(&self, key: &Q, hash: u32) -> Option<FlowId> {
         let bucket = self.buckets.get(position(hash, self.buckets.len()))?;
@@ -184,8 +197,9 @@ impl<K: Key> FlowTable<K> {
         None
     }
 
-    /// Looks up many flows and writes their ids, or `None` for flows that are not in the table. The three
-    /// slices belong together element by element; elements beyond the shortest slice are ignored.
+    /// Looks up many flows and writes their ids to `ids`, `None` for flows that are not in the table. The
+    /// elements of the three slices with one index belong to one look-up; elements beyond the shortest
+    /// slice are ignored. It is faster than single look-ups, because memory accesses overlap.
     #[inline]
     pub fn lookup_batch<Q: Key>(&self, keys: &[Q], hashes: &[u32], ids: &mut [Option<FlowId>]) {
         let windows = keys.chunks(WINDOW).zip(hashes.chunks(WINDOW)).zip(ids.chunks_mut(WINDOW));
@@ -194,8 +208,8 @@ impl<K: Key> FlowTable<K> {
         }
     }
 
-    /// Looks up at most [`WINDOW`] flows. First the lines of all buckets are prefetched, then the lines of
-    /// all entries, so that the waits overlap.
+    /// Looks up at most [`WINDOW`] flows. The cache lines of all buckets are prefetched first, then the
+    /// first candidate entry of each. So the processor waits for many lines at the same time.
     #[inline]
     fn lookup_window<Q: Key>(&self, keys: &[Q], hashes: &[u32], ids: &mut [Option<FlowId>]) {
         let buckets = &self.buckets[..];
@@ -220,9 +234,11 @@ impl<K: Key> FlowTable<K> {
         }
     }
 
-    /// Adds a flow seen at `now`, unless it is in the table already.
+    /// Adds a flow that was seen at `now` and returns its id. If the flow is in the table already, nothing
+    /// changes.
     ///
-    /// Fails, and counts the failure, if the table is full or too many flows have nearly the same hash.
+    /// Fails, and counts the failure, if the table is full or if too many flows have nearly the same hash.
+    /// Nothing is evicted.
     #[inline]
     pub fn insert(&mut self, key: &K, hash: u32, now: Timestamp) -> Result<Inserted, InsertError> {
         if let Some(id) = self.lookup(key, hash) {
@@ -235,8 +251,9 @@ impl<K: Key> FlowTable<K> {
         inserted.map(Inserted::New)
     }
 
-    /// Ends a flow: look-ups no longer find it. Its id can be assigned to another flow as soon as it is not
-    /// held. Returns the key, or `None` if the id is stale or the flow was removed before.
+    /// Removes a flow, so that look-ups no longer find it. If nobody holds its id, the id becomes stale and
+    /// its index can be assigned to another flow; otherwise this happens when the last holder releases it.
+    /// Returns the key, or `None` if the id is stale or the flow was removed before.
     pub fn remove(&mut self, id: FlowId) -> Option<K> {
         if !self.is_current(id) || self.holds[id.index as usize] & REMOVED != 0 {
             return None;
@@ -253,32 +270,34 @@ impl<K: Key> FlowTable<K> {
     }
 
     /// True if the id still belongs to the flow to which it was assigned: the flow is in the table, or was
-    /// removed and is held.
+    /// removed but its id is held.
     #[inline]
     pub fn is_current(&self, id: FlowId) -> bool {
         self.current(id).is_some()
     }
 
-    /// Prefetches the flow's entry.
+    /// Prefetches the cache line of the flow's entry, for an access to its key, value or time soon
+    /// afterwards.
     #[inline]
     pub fn prefetch(&self, id: FlowId) {
         prefetch_line(self.entries.as_ptr().wrapping_add(id.index as usize).cast());
     }
 
-    /// Returns the flow's key; `None` if the id is stale.
+    /// Returns the flow's key, also of a removed flow that is held; `None` if the id is stale.
     #[inline]
     pub fn key(&self, id: FlowId) -> Option<&K> {
         self.current(id).map(|entry| &entry.key)
     }
 
-    /// Returns the time at which the flow was last seen; `None` if the id is stale.
+    /// Returns the time at which the flow was last seen, or with which it was last touched; `None` if the
+    /// id is stale.
     #[inline]
     pub fn last_seen(&self, id: FlowId) -> Option<Timestamp> {
         self.current(id).map(|entry| Timestamp(entry.last))
     }
 
-    /// Records that the flow was seen at `now`: one store, for every packet. Returns `false` if the id is
-    /// stale.
+    /// Records that the flow was seen at `now`. This is one store, cheap enough for each packet. Returns
+    /// `false` if the id is stale.
     ///
     /// To keep a flow longer than the table's time-out, touch it with a time in the future.
     #[inline]
@@ -291,8 +310,8 @@ impl<K: Key> FlowTable<K> {
         current
     }
 
-    /// Records a time like [`touch`](Self::touch), but keeps a later time that is already recorded. So a
-    /// flow that is to outlast the time-out does so even if it is seen again.
+    /// Records a time like [`touch`](Self::touch), but only if it is later than the recorded time. So a
+    /// flow that was touched with a time in the future keeps this time when its packets are seen.
     #[inline]
     pub fn touch_later(&mut self, id: FlowId, now: Timestamp) -> bool {
         let entry = self.current_mut(id);
@@ -303,7 +322,7 @@ impl<K: Key> FlowTable<K> {
         current
     }
 
-    /// Returns the flows that look-ups find, in the order of their ids.
+    /// Returns the flows that look-ups find with their keys, in the order of their indices.
     pub fn iter(&self) -> impl Iterator<Item = (FlowId, &K)> {
         let entries = self.entries.iter().zip(self.holds.iter()).take(self.used as usize).zip(0..);
         entries.filter_map(|((entry, holds), index)| {
@@ -312,7 +331,7 @@ impl<K: Key> FlowTable<K> {
         })
     }
 
-    /// Returns the id of an entry in use, if it has this key.
+    /// Returns the id of the flow in the entry, if the entry is in use and has this key.
     #[inline(always)]
     fn compare<Q: Key>(&self, link: Link, key: &Q) -> Option<FlowId> {
         let entry = self.entry(link)?;
@@ -337,13 +356,14 @@ impl<K: Key> FlowTable<K> {
 }
 
 impl<K: Valued> FlowTable<K> {
-    /// Returns the value of a flow for changes; `None` if the id is stale.
+    /// Returns the value in a flow's key by mutable reference; `None` if the id is stale.
     #[inline]
     pub fn value_mut(&mut self, id: FlowId) -> Option<&mut K::Value> {
         self.current_mut(id).map(|entry| entry.key.value_mut())
     }
 
-    /// Records that the flow was seen at `now`, and returns its value for changes.
+    /// Records that the flow was seen at `now`, like [`touch`](Self::touch), and returns the value in its
+    /// key by mutable reference; `None` if the id is stale.
     #[inline]
     pub fn see(&mut self, id: FlowId, now: Timestamp) -> Option<&mut K::Value> {
         self.current_mut(id).map(|entry| {
@@ -353,8 +373,8 @@ impl<K: Valued> FlowTable<K> {
     }
 }
 
-/// True if two keys are equal. It works without a branch per word, and without the function call of a
-/// comparison of slices.
+/// True if the words of two keys are equal. The loop has no branch per word and calls no function, as a
+/// comparison of slices would.
 #[inline(always)]
 fn same<K: Key, Q: Key>(a: &K, b: &Q) -> bool {
     a.words().iter().zip(b.words()).fold(0, |differences, (a, b)| differences | (a ^ b)) == 0

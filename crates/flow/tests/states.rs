@@ -1,4 +1,5 @@
-//! A test of every order in which two cores can access a flow state, which loom tries one after the other:
+//! A model check of [`CoreStates`]: loom tries the possible interleavings of two cores that access one flow
+//! state, one after the other.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test --release -p tidegate-flow --test states --target-dir target/loom`
 #![cfg(loom)]
@@ -17,12 +18,14 @@ fn key(n: u32) -> AddressKey {
     AddressKey::new(Ipv4Addr::from_bits(n).into(), 0)
 }
 
-/// Returns a state that contains its flow.
+/// Returns a state that contains its flow, the number of the change, and their complement, so that a reader
+/// notices a mixed state.
 fn state(n: u32, change: u64) -> [u64; 2] {
     [u64::from(n) << 32 | change, !(u64::from(n) << 32 | change)]
 }
 
-/// Reads the state of a flow, and checks that it is not mixed and belongs to this flow.
+/// Reads the state of a flow and returns the number of the change. Checks that the state is not a mixture
+/// of two changes and belongs to this flow.
 fn read(states: &States, n: u32) -> Option<u64> {
     let (_, [word, check]) = states.get(0, &key(n), n)?;
     assert_eq!((word, word >> 32), (!check, u64::from(n)), "half of a change, or another flow's state");
@@ -51,8 +54,8 @@ fn a_flow_comes_and_changes() {
         },
         |reader| {
             let first = read(reader, 1);
-            // A reader never finds an older state than before. A change in progress hides the state, which
-            // is a miss.
+            // A reader never finds an older state than before. While a change is in progress it may find
+            // nothing.
             if let (Some(first), Some(second)) = (first, read(reader, 1)) {
                 assert!(first <= second);
             }

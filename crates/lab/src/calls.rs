@@ -1,10 +1,10 @@
-//! Calls in an open loop: requests over long-lived connections that arrive independently of the answers to
-//! earlier requests.
+//! Calls in an open loop: requests over long-lived connections, which arrive independently of the answers
+//! to earlier requests.
 //!
-//! Requests of one size arrive at random times (a Poisson process). Each request takes a random connection,
-//! where it waits for the requests ahead of it. The other side answers each whole request with one byte.
-//! The time of a call counts from the arrival of its request, so that it includes the time that the request
-//! waits at the sender.
+//! Requests of one size arrive at random times (a Poisson process). Each request is sent on a random
+//! connection, where it waits until the requests ahead of it are sent. The other side answers each complete
+//! request with one byte. The time of a call begins when its request arrives at the sender, so it includes
+//! the time that the request waits there.
 
 use std::collections::VecDeque;
 use std::io::{Error, ErrorKind, Read, Result, Write};
@@ -19,43 +19,45 @@ use nix::sys::time::TimeSpec;
 use crate::traffic::{STANDSTILL, accept, connect, joined, listen};
 use crate::{PATIENCE, Space};
 
-/// The most bytes of one read or write.
+/// The largest number of bytes in one read or write.
 const CHUNK: usize = 64 << 10;
 
-/// The requests of one kind.
+/// The kind of requests that are sent: their size, their rate and their connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Calls {
     /// The size of a request in bytes.
     pub bytes: usize,
     /// The mean number of requests per second.
     pub per_second: f64,
-    /// The number of connections.
+    /// The number of connections over which the requests are distributed.
     pub connections: usize,
 }
 
-/// The results of the calls of one kind.
+/// The results for one kind of request.
 #[derive(Clone, Debug, Default)]
 pub struct Answered {
-    /// The times of the answered calls, in rising order.
+    /// For each answered call the time from the arrival of the request to the answer, in ascending order.
     pub times: Vec<Duration>,
-    /// The number of calls without an answer 20 seconds after the end of the period.
+    /// The number of calls that had no answer 20 seconds after the end of the experiment.
     pub unanswered: usize,
 }
 
 impl Answered {
-    /// Returns the longest time of the fastest `part` (0 to 1) of the calls; `None` if there are none.
+    /// Returns the time within which the fraction `part` (0 to 1) of the answered calls had its answer;
+    /// `None` if no call was answered.
     pub fn percentile(&self, part: f64) -> Option<Duration> {
         let rank = (part * self.times.len() as f64).ceil() as usize;
         self.times.get(rank.clamp(1, self.times.len().max(1)) - 1).copied()
     }
 }
 
-/// Makes calls of these kinds for a period, all at once, from one namespace to addresses in another. The
-/// kinds have consecutive ports; connections use [`CONTROL`](crate::CONTROL). Calls of the first quarter of
-/// the time, in which connections find their pace, are not in the result.
+/// Makes calls of several kinds for `time`, all kinds at once, from namespace `from` to an address in
+/// namespace `to`. The first kind uses the port of `address`, each further kind the next port; connections
+/// use the congestion control [`CONTROL`](crate::CONTROL). Returns the results for each kind. Calls of the
+/// first quarter of the time, in which connections increase their rate, are not counted.
 ///
 /// # Errors
-/// If a connection cannot be opened, or ends.
+/// If a connection cannot be opened, or is closed by the other side.
 pub fn calls(
     from: &Space,
     to: &Space,
@@ -90,17 +92,17 @@ fn of_one_kind(
         let streams: Result<_> =
             (0..calls.connections).map(|_| accept(&listener, || client.is_finished())).collect();
         let served = streams.and_then(|streams| answer(streams, calls.bytes));
-        // The client has the reason for a missing connection.
+        // If a connection is missing, the client's error says why.
         joined(client).and_then(|answered| served.map(|()| answered))
     })
 }
 
-/// A connection at the side of the caller.
+/// The end of a connection at which requests are sent.
 struct Caller {
     stream: TcpStream,
-    /// The arrival times of requests that have no answer yet.
+    /// The arrival times of the requests without an answer, oldest first.
     open: VecDeque<Duration>,
-    /// The number of bytes of these requests that are still to be written.
+    /// The number of bytes of requests in `open` that the socket has not accepted yet.
     unwritten: usize,
 }
 
@@ -112,7 +114,7 @@ fn call(streams: Vec<TcpStream>, calls: &Calls, time: Duration, seed: u64) -> Re
         callers.push(Caller { stream, open: VecDeque::new(), unwritten: 0 });
     }
     let mut random = fastrand::Rng::with_seed(seed);
-    // The time between two arrivals of a Poisson process.
+    // Returns a random time between two arrivals of a Poisson process.
     let mut pause = || Duration::from_secs_f64(-(1.0 - random.f64()).ln() / calls.per_second);
     let mut chosen = fastrand::Rng::with_seed(seed + 1);
     let (data, mut buffer) = (vec![0; CHUNK], vec![0; CHUNK]);
@@ -173,16 +175,16 @@ impl Caller {
     }
 }
 
-/// A connection at the answering side.
+/// The end of a connection at which requests are answered.
 struct Answerer {
     stream: TcpStream,
-    /// The number of bytes received of an incomplete request.
+    /// The number of bytes that were received of an incomplete request.
     part: usize,
-    /// The number of answers that are still to be written.
+    /// The number of answers, of one byte each, that the socket has not accepted yet.
     unwritten: usize,
 }
 
-/// Answers until all connections have ended.
+/// Answers requests of `bytes` bytes on all streams, until all connections are closed.
 fn answer(streams: Vec<TcpStream>, bytes: usize) -> Result<()> {
     let mut answerers = Vec::new();
     for stream in streams {
@@ -210,7 +212,7 @@ fn answer(streams: Vec<TcpStream>, bytes: usize) -> Result<()> {
                     one.unwritten += requests;
                 }
                 Ok(None) => ended.push(number),
-                // The caller has closed the connection with answers unread.
+                // The caller has closed the connection although answers were on their way.
                 Err(error) if error.kind() == ErrorKind::ConnectionReset => ended.push(number),
                 Err(error) => return Err(error),
             }
@@ -228,7 +230,8 @@ fn answer(streams: Vec<TcpStream>, bytes: usize) -> Result<()> {
     Ok(())
 }
 
-/// Reads the available bytes; `None` at the end of the stream.
+/// Reads the bytes that are available and returns their number, 0 if there are none; `None` at the end of
+/// the stream.
 fn read(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<Option<usize>> {
     match stream.read(buffer) {
         Ok(0) => Ok(None),
@@ -238,8 +241,8 @@ fn read(stream: &mut TcpStream, buffer: &mut [u8]) -> Result<Option<usize>> {
     }
 }
 
-/// Waits until at least one of the streams is ready. Returns the indices of the ready streams, and the
-/// events.
+/// Waits until a stream is ready for one of its events, at most for `time`. Returns the indexes of the
+/// ready streams with their events; the list is empty if the time is over.
 fn wait<'s>(
     streams: impl Iterator<Item = (&'s TcpStream, PollFlags)>,
     time: Duration,
@@ -266,11 +269,12 @@ mod tests {
         let address = SocketAddr::from(([10, 9, 0, 2], 7000));
         let kinds = [
             Calls { bytes: 150, per_second: 2000.0, connections: 4 },
-            // Larger than a single read, and than the buffers of a connection.
+            // A request of this size needs several reads, and does not fit into the buffers of a
+            // connection.
             Calls { bytes: 8 << 20, per_second: 20.0, connections: 2 },
         ];
         let all = calls(&a, &b, address, &kinds, Duration::from_millis(400)).unwrap();
-        // About 600 and 6 calls are expected after the first quarter.
+        // In the last three quarters of 400 ms, about 600 and 6 calls are expected.
         let [small, large] = &all[..] else { panic!("{}", all.len()) };
         assert!((400..800).contains(&small.times.len()) && (1..30).contains(&large.times.len()), "{all:?}");
         assert!(all.iter().all(|one| one.unanswered == 0 && one.times.is_sorted()));

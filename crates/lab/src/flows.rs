@@ -1,4 +1,5 @@
-//! Connections that send at full speed: the data rate that arrives, and the cost of receiving it.
+//! TCP connections that send as fast as possible, and measurements of the data rate and the processor time
+//! at the receiver.
 
 use std::io::{ErrorKind, Read, Result, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -13,51 +14,53 @@ use socket2::{Domain, Protocol, Socket, Type};
 use crate::traffic::{SILENCE, accept, control, joined, listen};
 use crate::{CONTROL, Space};
 
-/// The number of bytes given to a socket at a time.
+/// The number of bytes in one read or write.
 const CHUNK: usize = 128 << 10;
 
-/// Connections that send at the same time.
+/// The TCP connections of an experiment, which send at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flows<'f> {
-    /// The number of connections.
+    /// The number of connections that send at the same time.
     pub count: u16,
-    /// The source port of the first connection, if it matters; the next connections use the ports above it.
+    /// The source port of the first connection; each further connection uses the next port. With `None`,
+    /// the kernel chooses the ports.
     pub first_port: Option<u16>,
-    /// The congestion control (tcp(7), `TCP_CONGESTION`).
+    /// The congestion control of the connections, by its name in the kernel (tcp(7), `TCP_CONGESTION`).
     pub control: &'f str,
 }
 
 impl Flows<'_> {
-    /// Makes `count` connections from any ports, with [`CONTROL`].
+    /// Returns a description of `count` connections with ports that the kernel chooses and the congestion
+    /// control [`CONTROL`].
     pub const fn new(count: u16) -> Flows<'static> {
         Flows { count, first_port: None, control: CONTROL }
     }
 }
 
-/// The measurements of a receiver for one connection.
+/// The measurements at the receiver of one connection.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Received {
-    /// Bits of data per second.
+    /// The data that arrived, in bits per second.
     pub rate: f64,
-    /// The part of a processor (0 to 1) used by the receiving thread.
+    /// The part of one processor (0 to 1) that the receiving thread used.
     pub busy: f64,
 }
 
-/// Sends over TCP from one namespace to an address in another, as fast as possible. Returns the bits of
-/// data per second that arrive during `time`; the measurement begins when the connection has run for a
-/// quarter of `time`.
+/// Sends over one TCP connection from namespace `from` to an address in namespace `to`, as fast as
+/// possible. The measurement takes `time`, and begins when the connection has run for a quarter of `time`.
+/// Returns the data that arrived, in bits per second.
 ///
 /// # Errors
-/// If there is no connection, or nothing arrives for eight seconds.
+/// If the connection cannot be opened, or if no data arrive for eight seconds.
 pub fn flow(from: &Space, to: &Space, address: SocketAddr, time: Duration) -> Result<f64> {
     let received = flows(from, to, address, &Flows::new(1), time)?;
     Ok(received.iter().map(|one| one.rate).sum())
 }
 
-/// Like [`flow`], over several connections at once; returns the measurements of each connection.
+/// Sends like [`flow`], over several connections at once. Returns the measurements of each connection.
 ///
 /// # Errors
-/// As for [`flow`], or if a port or a congestion control is not available.
+/// As for [`flow`], or if a source port or the congestion control is not available.
 pub fn flows(
     from: &Space,
     to: &Space,
@@ -75,7 +78,8 @@ pub fn flows(
             let data = vec![0; CHUNK];
             while !done.load(Ordering::Relaxed) {
                 match stream.write_all(&data) {
-                    // The measurement has ended, and the receiver has closed the connection.
+                    // After the measurement the receiver closes the connection, so a failed write is no
+                    // error.
                     Err(_) if done.load(Ordering::Relaxed) => break,
                     result => result?,
                 }
@@ -90,14 +94,15 @@ pub fn flows(
         let measured = streams.and_then(|streams| {
             let receive = |stream: TcpStream| scope.spawn(move || Ok((receive(&stream, time)?, stream)));
             let receivers: Vec<_> = streams.into_iter().map(receive).collect();
-            // No connection ends before all have been measured.
+            // All receivers keep their streams until all have been measured, so that no connection ends
+            // during the measurement of another.
             let all: Vec<Result<(Received, TcpStream)>> = receivers.into_iter().map(joined).collect();
             done.store(true, Ordering::Relaxed);
             all.into_iter().map(|one| one.map(|(received, _)| received)).collect()
         });
         done.store(true, Ordering::Relaxed);
         let sent: Result<()> = senders.into_iter().map(joined).collect::<Vec<_>>().into_iter().collect();
-        // The sender has the reason for a missing connection.
+        // If a connection is missing, the sender's error says why.
         sent.and(measured)
     })
 }
@@ -143,7 +148,7 @@ fn receive(mut stream: &TcpStream, time: Duration) -> Result<Received> {
     }
 }
 
-/// Returns the processor seconds that this thread has used (getrusage(2)).
+/// Returns the processor time that this thread has used so far, in seconds (getrusage(2)).
 fn used() -> Result<f64> {
     let usage = getrusage(UsageWho::RUSAGE_THREAD)?;
     let seconds = |time: TimeVal| time.tv_sec() as f64 + time.tv_usec() as f64 / 1e6;

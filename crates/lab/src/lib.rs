@@ -1,8 +1,9 @@
-//! Simulated machines for tests and benchmarks on live interfaces: network namespaces, virtual cables
-//! between them, and programs and real connections in the namespaces.
+//! Simulated machines for tests and benchmarks with real interfaces: network namespaces, virtual cables
+//! between them, and programs and connections in the namespaces.
 //!
-//! All namespaces have unique names and are deleted when the [`Net`] is dropped, also after a panic. Every
-//! wait has a time limit. The crate needs root privileges and `ip` (iproute2).
+//! A [`Net`] holds the namespaces of one test. Their names are unique on the machine, and they are deleted
+//! when the [`Net`] is dropped, also after a panic. Each wait has a time limit. The crate needs root
+//! privileges and `ip` (iproute2).
 
 mod calls;
 mod flows;
@@ -26,50 +27,51 @@ pub use program::Running;
 pub use stream::Stream;
 pub use traffic::{download, exchange_datagrams, gets_no_echo_reply, gets_no_reply, hops, ping, transfer};
 
-/// The congestion control of connections, unless an experiment chooses another one. Kernels differ in their
-/// defaults, and the results of an experiment depend on the congestion control.
+/// The congestion control of TCP connections, unless an experiment chooses another. It is set explicitly,
+/// because the defaults of kernels differ and results depend on it.
 pub const CONTROL: &str = "cubic";
 
-/// The time limit of every operation, long enough for a busy machine.
+/// The time limit of each operation that has no shorter limit; it is long enough for a busy machine.
 pub const PATIENCE: Duration = Duration::from_secs(120);
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
 
-/// Network namespaces and the cables between them.
+/// The network namespaces of a test and the cables between them. Dropping it deletes them.
 #[derive(Debug)]
 pub struct Net {
     prefix: String,
     spaces: Vec<Space>,
 }
 
-/// A network namespace: a separate machine with respect to the network.
+/// A network namespace, which acts as a separate machine with interfaces, addresses and routes of its own.
 #[derive(Clone, Debug)]
 pub struct Space {
     name: String,
 }
 
-/// The counters of an interface (proc_net(5), `/proc/net/dev`).
+/// The packet counters of an interface since it was made (`/proc/net/dev`, proc_net(5)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Packets received.
+    /// The number of packets that the interface received.
     pub received: u64,
-    /// Packets sent.
+    /// The number of packets that the interface sent.
     pub sent: u64,
-    /// Packets that should have been sent but were dropped.
+    /// The number of packets that the interface should have sent but dropped.
     pub refused: u64,
 }
 
-/// True if the kernel has this congestion control (tcp(7)).
+/// True if the kernel supports this congestion control now (tcp(7), `tcp_available_congestion_control`).
 pub fn has_control(control: &str) -> bool {
     let all = fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control");
     all.is_ok_and(|all| all.split_whitespace().any(|one| one == control))
 }
 
 impl Net {
-    /// An empty net.
+    /// Makes a net without namespaces that tests can use. It checks that namespaces are possible by making
+    /// one.
     ///
     /// # Errors
-    /// If this machine does not support network namespaces, or the user may not make them.
+    /// If this machine does not support network namespaces, or the user has no permission to make them.
     pub fn new() -> Result<Net> {
         let prefix = format!("tg{}x{}", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
         let mut net = Net { prefix, spaces: Vec::new() };
@@ -79,13 +81,13 @@ impl Net {
         }
     }
 
-    /// Like [`new`](Self::new), for a test: prints a message and returns `None` where there can be no
-    /// namespaces.
+    /// Makes a net like [`new`](Self::new). Where namespaces are not possible, prints that the test is
+    /// skipped and returns `None`.
     pub fn or_skip() -> Option<Net> {
         Net::new().inspect_err(|error| println!("skipped: {error}")).ok()
     }
 
-    /// Makes a new namespace.
+    /// Makes a namespace. Its name on the machine is `name` with a unique prefix.
     ///
     /// # Errors
     /// The error message of `ip`.
@@ -94,8 +96,8 @@ impl Net {
         said(Command::new("ip").args(["netns", "add", &space.name]))?;
         self.spaces.push(space.clone());
         space.ip("link set lo up")?;
-        // Interfaces without addresses must be silent. ARP repeats a request more often, because a busy
-        // machine may not answer at once.
+        // Without IPv6, interfaces send nothing unasked. ARP repeats a request up to 20 times, because a
+        // busy machine may not answer at once.
         let settings = [("ipv6/conf/default/disable_ipv6", "1"), ("ipv4/neigh/default/mcast_solicit", "20")];
         space.enter(|| {
             for (name, value) in settings {
@@ -105,8 +107,9 @@ impl Net {
         Ok(space)
     }
 
-    /// Connects interfaces of two namespaces by a cable. The interfaces are up; they get these addresses
-    /// unless the strings are empty.
+    /// Connects two namespaces by a virtual cable (a pair of veth interfaces). Each end is a namespace, the
+    /// name of the interface to make there, and its address with prefix length, or an empty string for no
+    /// address. When the call returns, both interfaces are up and packets pass.
     ///
     /// # Errors
     /// The error message of `ip`.
@@ -114,7 +117,8 @@ impl Net {
         self.cable_of(ends, "")
     }
 
-    /// Like [`cable`](Self::cable), with this number of queues at both ends.
+    /// Connects two namespaces like [`cable`](Self::cable), by interfaces with `queues` receive queues and
+    /// `queues` transmit queues.
     ///
     /// # Errors
     /// The error message of `ip`.
@@ -131,7 +135,7 @@ impl Net {
             }
             space.ip(&format!("link set {interface} up"))?;
         }
-        // The kernel notices the other end with a delay; packets sent before that are lost.
+        // The kernel notices after a delay that the other end is up. Packets that are sent before are lost.
         a.0.wait_until_up(a.1)?;
         b.0.wait_until_up(b.1)
     }
@@ -146,27 +150,29 @@ impl Drop for Net {
 }
 
 impl Space {
-    /// Returns the name of the namespace on this machine, for `ip`.
+    /// Returns the name of the namespace on this machine, by which `ip netns` finds it.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Returns a command that runs in the namespace.
+    /// Returns a command that runs `program` in the namespace when it is started, without standard input.
     pub fn command(&self, program: &str) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.name, program]).stdin(Stdio::null());
         command
     }
 
-    /// Runs `ip` on the namespace; returns its output.
+    /// Runs `ip` with arguments, separated by single spaces, in the namespace, and returns its standard
+    /// output.
     ///
     /// # Errors
-    /// The error message of `ip`.
+    /// The error message of `ip`, from its standard error.
     pub fn ip(&self, arguments: &str) -> Result<String> {
         said(Command::new("ip").args(["-n", &self.name]).args(arguments.split(' ')))
     }
 
-    /// Runs `ethtool` in the namespace; returns its output.
+    /// Runs `ethtool` with arguments, separated by single spaces, in the namespace, and returns its
+    /// standard output.
     ///
     /// # Errors
     /// The error message of `ethtool`, or that it is not installed.
@@ -174,7 +180,7 @@ impl Space {
         said(self.command("ethtool").args(arguments.split(' ')))
     }
 
-    /// True if the namespace has this interface.
+    /// True if the namespace has an interface with this name.
     pub fn has(&self, interface: &str) -> bool {
         self.ip(&format!("link show dev {interface}")).is_ok()
     }
@@ -190,20 +196,21 @@ impl Space {
         Ok(())
     }
 
-    /// Returns the counters of an interface.
+    /// Returns the packet counters of an interface of the namespace.
     ///
     /// # Errors
-    /// If there is no such interface.
+    /// If the namespace has no interface with this name.
     pub fn counts(&self, interface: &str) -> Result<Counts> {
         let table = self.enter(|| fs::read_to_string("/proc/thread-self/net/dev"))?;
         counts(&table, interface)
             .ok_or_else(|| Error::other(format!("{}: no interface {interface}", self.name)))
     }
 
-    /// Runs a closure on a thread inside the namespace; sockets that it makes stay in the namespace.
+    /// Runs `work` on a thread inside the namespace and returns its result. Sockets that `work` makes
+    /// belong to the namespace, also when they are used elsewhere later.
     ///
     /// # Panics
-    /// If the namespace does not exist, or the closure panics.
+    /// If the namespace does not exist, or if `work` panics.
     pub fn enter<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
         let inside = || {
             let file = File::open(format!("/var/run/netns/{}", self.name)).expect("a namespace has a file");
@@ -215,7 +222,7 @@ impl Space {
         })
     }
 
-    /// Starts a program in the namespace.
+    /// Starts a program in the namespace and returns at once.
     ///
     /// # Errors
     /// If the program cannot be started.
@@ -223,10 +230,12 @@ impl Space {
         Running::new(self.command(program).args(arguments))
     }
 
-    /// Starts a program in the namespace and waits until it has written a line to its standard output.
+    /// Starts a program in the namespace and waits until it has written a line to its standard output,
+    /// which shows that it is ready.
     ///
     /// # Errors
-    /// If the program cannot be started, or writes no line; the error contains its other output.
+    /// If the program cannot be started, ends, or writes no line within [`PATIENCE`]. The error then
+    /// contains its output on standard error.
     pub fn start(&self, program: &str, arguments: &[&str]) -> Result<Running> {
         let mut running = self.spawn(program, arguments)?;
         running.wait_for_output()?;
@@ -234,7 +243,8 @@ impl Space {
     }
 }
 
-/// Returns the standard output of a command.
+/// Runs a command and returns its standard output. If the command fails, the error contains its name, its
+/// arguments and its standard error.
 fn said(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| Error::new(error.kind(), format!("{name}: {error}")))?;
@@ -247,13 +257,15 @@ fn said(command: &mut Command) -> Result<String> {
     Err(Error::other(format!("{name} {}: {}", arguments.join(" "), said.trim())))
 }
 
-/// Returns the counters in an interface's line of `/proc/net/dev`.
+/// Returns the counters of an interface from the text of `/proc/net/dev`; `None` if the interface is not in
+/// it.
 fn counts(table: &str, interface: &str) -> Option<Counts> {
     let (_, line) =
         table.lines().filter_map(|line| line.split_once(':')).find(|(name, _)| name.trim() == interface)?;
     let fields: Vec<u64> =
         line.split_whitespace().map(str::parse).collect::<std::result::Result<_, _>>().ok()?;
-    // Eight fields for received data (bytes, packets and so on), then eight fields for sent data.
+    // A line has eight fields for received data (bytes, packets and so on), followed by eight fields for
+    // sent data.
     Some(Counts { received: *fields.get(1)?, sent: *fields.get(9)?, refused: *fields.get(11)? })
 }
 

@@ -1,4 +1,4 @@
-//! Open vSwitch with a separate database and separate sockets, so that an instance that already runs on the
+//! Starts Open vSwitch with a database and sockets of its own, so that an instance that already runs on the
 //! machine is not disturbed.
 
 use std::fs;
@@ -9,23 +9,24 @@ use std::process::Command;
 use crate::{Running, Space};
 
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
-/// The daemons in Debian's folder, which is not in every user's path.
+/// The daemons at their paths in Debian, because `/usr/sbin` is not in every user's path.
 const DAEMONS: [&str; 2] = ["/usr/sbin/ovsdb-server", "/usr/sbin/ovs-vswitchd"];
 
-/// True if Open vSwitch is installed.
+/// True if the daemons and the database schema of Open vSwitch are installed.
 pub fn is_installed() -> bool {
     fs::exists(SCHEMA).unwrap_or(false) && DAEMONS.iter().all(|daemon| fs::exists(daemon).unwrap_or(false))
 }
 
-/// True if the kernel module of Open vSwitch is loaded.
+/// True if the kernel module of Open vSwitch is loaded, which [`bridge`] needs for the datapath `system`.
 pub fn is_in_kernel() -> bool {
     fs::exists("/sys/module/openvswitch").unwrap_or(false)
 }
 
-/// Makes a bridge between interfaces of a namespace, numbered from 1 on, which forwards by learning
-/// addresses. The bridge runs until the returned programs are dropped. `datapath` is `netdev` for the
-/// datapath in user space, which needs only packet sockets from the kernel, or `system` for the kernel's
-/// datapath. The database and all sockets are in `folder`, which must not be used otherwise.
+/// Starts Open vSwitch in a namespace, with one bridge named `bridge` that forwards by learning MAC
+/// addresses. The interfaces in `ports` become its ports, numbered from 1 in their order. `datapath` is
+/// `netdev` for the datapath in user space, which needs only packet sockets from the kernel, or `system`
+/// for the kernel's datapath. The database and all sockets are in `folder`, which must not be used for
+/// anything else. The bridge ends when the returned programs are dropped.
 ///
 /// # Errors
 /// The error message of the first program that fails.
@@ -41,7 +42,7 @@ pub fn bridge(space: &Space, ports: &[&str], folder: &Path, datapath: &str) -> R
     ]);
     let server = Running::new(&mut server)?;
     let remote = format!("unix:{socket}");
-    // `ovs-vsctl` retries until the server is ready.
+    // `ovs-vsctl` repeats its attempts until the database server is ready.
     let vsctl = |arguments: &str| {
         let database = format!("--db={remote}");
         let arguments = arguments.split(' ');
@@ -58,11 +59,11 @@ pub fn bridge(space: &Space, ports: &[&str], folder: &Path, datapath: &str) -> R
     Ok([switch, server])
 }
 
-/// Replaces the flows of a bridge by the flows of a file, one per line (ovs-ofctl(8)). The flow by which a
-/// new bridge learns addresses is removed too.
+/// Replaces the flows (OpenFlow rules) of a bridge by the flows in a file, one per line (ovs-ofctl(8)). The
+/// rule by which a new bridge forwards is removed, too. `folder` is the folder of the bridge.
 ///
 /// # Errors
-/// The faults in the flows.
+/// The error message of `ovs-ofctl`, such as an error in a flow.
 pub fn load(space: &Space, folder: &Path, flows: &Path) -> Result<()> {
     let bridge = format!("unix:{}", folder.join("bridge.mgmt").display());
     let flows = flows.display().to_string();
@@ -74,10 +75,11 @@ pub fn load(space: &Space, folder: &Path, flows: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Runs an Open vSwitch program with the folder of a bridge; returns its output.
+/// Runs an Open vSwitch program for the bridge whose database and sockets are in `folder`, and returns its
+/// standard output.
 ///
 /// # Errors
-/// The error message of the program.
+/// The error message of the program, from its standard error.
 pub fn tool(space: &Space, folder: &Path, program: &str, arguments: &[&str]) -> Result<String> {
     run(command(space, folder, program).args(arguments))
 }

@@ -1,4 +1,4 @@
-//! Programs that run in a namespace, and their output.
+//! Programs that run in the background, in a namespace or not, and their output.
 
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read, Result};
 use std::process::{Child, Command, Stdio};
@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 
 use crate::PATIENCE;
 
-/// A running program; it is killed when the value is dropped.
+/// A running program whose output is read line by line. The program is killed when the value is dropped.
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -20,7 +20,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts a command.
+    /// Starts a command, and threads that read its standard output and standard error.
     ///
     /// # Errors
     /// If the command cannot be started.
@@ -41,15 +41,18 @@ impl Running {
                 }
             });
         }
-        // Without this sender, the end of both streams closes the channel.
+        // The threads have senders of their own. When they end with both streams, no sender is left, and
+        // the channel is closed.
         drop(sender);
         Ok(Running { child, lines, said: [String::new(), String::new()] })
     }
 
-    /// Waits until the program has written a line to its standard output; warnings may come before.
+    /// Waits until the program has written a line to its standard output. Lines on standard error, such as
+    /// warnings, do not count.
     ///
     /// # Errors
-    /// If the program writes no line, or ends; the error contains its other output.
+    /// If the program ends, or writes no line within [`PATIENCE`]. The error contains its output on
+    /// standard error.
     pub fn wait_for_output(&mut self) -> Result<()> {
         let until = Instant::now() + PATIENCE;
         while self.said[0].is_empty() {
@@ -58,10 +61,11 @@ impl Running {
         Ok(())
     }
 
-    /// Waits for a line that contains a text; returns the line.
+    /// Waits for a further line on either stream that contains `text`, and returns the line.
     ///
     /// # Errors
-    /// If no such line comes, or the program ends; the error contains the output instead.
+    /// If the program ends, or writes no such line within [`PATIENCE`]. The error contains all output so
+    /// far.
     pub fn wait_for(&mut self, text: &str) -> Result<String> {
         let until = Instant::now() + PATIENCE;
         loop {
@@ -72,7 +76,7 @@ impl Running {
         }
     }
 
-    /// Waits until a text has been written, unless it has been written already.
+    /// Waits until the program has written `text` to either stream, before or during this call.
     ///
     /// # Errors
     /// The errors of [`Running::wait_for`].
@@ -83,7 +87,8 @@ impl Running {
         }
     }
 
-    /// Returns the next line of either stream.
+    /// Returns the next line of standard output or standard error, and adds it to `said`. Fails if the
+    /// program ends or the time `until` passes.
     fn hear(&mut self, until: Instant) -> Result<String> {
         let left = until.saturating_duration_since(Instant::now());
         match self.lines.recv_timeout(left) {
@@ -106,25 +111,26 @@ impl Running {
         }
     }
 
-    /// Returns the process number.
+    /// Returns the process id of the program.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Sends a signal: `TERM`, `KILL`, ...
+    /// Sends a signal to the program, by its name without `SIG`, such as `TERM` or `KILL`.
     ///
     /// # Panics
-    /// If there is no such signal, or the program has already ended and been reaped.
+    /// If there is no signal with this name, or if the program has already ended and been reaped.
     pub fn signal(&self, name: &str) {
         let signal = format!("SIG{name}").parse::<Signal>();
         let sent = signal.and_then(|signal| kill(Pid::from_raw(self.child.id() as i32), signal));
         assert!(sent.is_ok(), "{name}: {sent:?}");
     }
 
-    /// Waits for the end of the program. Returns true if it succeeded, and the text of its two streams.
+    /// Waits until the program ends. Returns true if its exit status is success, and its standard output
+    /// and standard error.
     ///
     /// # Panics
-    /// If the program does not end.
+    /// If the program does not end within [`PATIENCE`].
     pub fn end(mut self) -> (bool, [String; 2]) {
         let until = Instant::now() + PATIENCE;
         let status = loop {
@@ -134,7 +140,7 @@ impl Running {
                 other => panic!("it does not end ({other:?}): {}{}", self.said[0], self.said[1]),
             }
         };
-        // The last lines may still be in the channel.
+        // The threads may have sent lines that were not taken from the channel yet.
         let left = || until.saturating_duration_since(Instant::now());
         while let Ok((stream, line)) = self.lines.recv_timeout(left()) {
             self.said[stream] += &(line + "\n");
@@ -142,10 +148,10 @@ impl Running {
         (status.success(), std::mem::take(&mut self.said))
     }
 
-    /// Asks the program to end with a TERM signal, and waits for the end as [`end`](Self::end) does.
+    /// Sends the program a TERM signal, waits until it ends, and returns the same as [`end`](Self::end).
     ///
     /// # Panics
-    /// If the program does not end.
+    /// If the program does not end within [`PATIENCE`].
     pub fn stop(self) -> (bool, [String; 2]) {
         self.signal("TERM");
         self.end()

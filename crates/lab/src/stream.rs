@@ -1,4 +1,5 @@
-//! Datagrams sent at a steady pace, and counts of those that arrive, get lost or are duplicated.
+//! A stream of numbered datagrams at a steady rate, which counts the datagrams that arrive, are lost or are
+//! duplicated.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
@@ -12,15 +13,16 @@ use socket2::SockRef;
 use crate::traffic::bound;
 use crate::{PATIENCE, Space};
 
-/// Datagrams per second.
+/// The number of datagrams that are sent per second, unless the receiver is slower.
 const RATE: f64 = 5_000.0;
 
-/// The number of datagrams that the sender may be ahead of the receiver. A ring or a socket holds that many
-/// for a process that gets no processor time for a while, as can happen on a busy machine; so no datagram
-/// is lost because of that.
+/// The largest number of datagrams that are sent but have not arrived. A ring or a socket of the tested
+/// program holds as many while the program gets no processor time, as can happen on a busy machine. So no
+/// datagram is lost for this reason.
 const AHEAD: u32 = 200;
 
-/// Numbered datagrams at a steady pace: 5,000 per second, or as many as the receiver takes.
+/// A running stream of numbered datagrams: 5,000 per second, or as many as the receiver takes. A thread
+/// sends them and another receives them, until [`stop`](Self::stop).
 #[derive(Debug)]
 pub struct Stream {
     sender: thread::JoinHandle<()>,
@@ -29,24 +31,26 @@ pub struct Stream {
     progress: Arc<Progress>,
 }
 
-/// The state that sender and receiver share.
+/// The progress of the receiver, which the sender reads to adapt its rate.
 #[derive(Debug, Default)]
 struct Progress {
     has_ended: AtomicBool,
-    /// Datagrams that have arrived.
+    /// The number of datagrams that have arrived, duplicates included.
     arrived: AtomicU32,
-    /// The highest number that has arrived, plus one.
+    /// The highest number of a datagram that has arrived, plus one; 0 before the first.
     reached: AtomicU32,
 }
 
 impl Stream {
-    /// Starts to send datagrams to an address, from one port for each flow.
+    /// Starts a stream from namespace `from` to an address in namespace `to`. The datagrams have `flows`
+    /// source ports in turn, so they form as many flows.
     pub fn start(from: &Space, to: &Space, address: SocketAddr, flows: usize) -> Stream {
         Stream::new(from, to, address, flows, Some(0))
     }
 
-    /// Like [`start`](Self::start), but the path to the receiver may not exist yet; the sender does not
-    /// wait for it.
+    /// Starts a stream like [`start`](Self::start), for a path to the receiver that may not exist yet.
+    /// Until the first datagram arrives, the sender does not wait for the receiver, so datagrams may be
+    /// lost.
     pub fn start_early(from: &Space, to: &Space, address: SocketAddr, flows: usize) -> Stream {
         Stream::new(from, to, address, flows, None)
     }
@@ -67,10 +71,10 @@ impl Stream {
         Stream { sender, receiver, flows, progress }
     }
 
-    /// Waits until `more` further datagrams have arrived.
+    /// Waits until `more` datagrams have arrived since the call.
     ///
     /// # Panics
-    /// If the datagrams do not arrive.
+    /// If they do not arrive within [`PATIENCE`].
     pub fn wait_for(&self, more: u32) {
         let arrived = || self.progress.arrived.load(Ordering::Relaxed);
         let (wanted, until) = (arrived() + more, Instant::now() + PATIENCE);
@@ -80,8 +84,9 @@ impl Stream {
         }
     }
 
-    /// Ends the stream. Returns the number of datagrams that arrived, that are missing between the first
-    /// and the last of their flow, and that arrived again.
+    /// Ends the stream. Returns three counts: the datagrams that arrived; the datagrams that are missing
+    /// between the first and the last that arrived of their flow; and the datagrams that arrived again
+    /// after they had arrived before.
     pub fn stop(self) -> [usize; 3] {
         self.progress.has_ended.store(true, Ordering::Relaxed);
         let results = (self.sender.join(), self.receiver.join());
@@ -99,8 +104,9 @@ impl Stream {
     }
 }
 
-/// Sends datagrams. The receiver takes them from the number `taken` on; if `None`, from the next number
-/// after the first arrival.
+/// Sends datagrams until the stream ends, at most [`AHEAD`] more than have arrived. `taken` is the number
+/// of the first datagram that the receiver certainly takes; datagrams before it may be lost and are not
+/// waited for. With `None`, it is the number that is next when the first datagram arrives.
 fn send(sockets: &[UdpSocket], address: SocketAddr, progress: &Progress, mut taken: Option<u32>) {
     let mut last = Instant::now();
     let mut due = 0.0;
@@ -111,11 +117,12 @@ fn send(sockets: &[UdpSocket], address: SocketAddr, progress: &Progress, mut tak
         if reached > 0 && taken.is_none() {
             taken = Some(number);
         }
-        // Datagrams that could not be sent in time are not made up for in a burst.
+        // Datagrams that were not sent in time are left out, because sending them in a burst could overload
+        // the receiver.
         due =
             due.min(taken.map_or(AHEAD, |taken| (reached.max(taken) + AHEAD).saturating_sub(number)).into());
         while due >= 1.0 {
-            // If the interface takes no packet, the datagram is skipped.
+            // If the interface does not accept the datagram, it counts as sent, and is lost.
             let _ = sockets[number as usize % sockets.len()].send_to(&number.to_be_bytes(), address);
             (number, due) = (number + 1, due - 1.0);
         }
@@ -123,7 +130,8 @@ fn send(sockets: &[UdpSocket], address: SocketAddr, progress: &Progress, mut tak
     }
 }
 
-/// Returns the numbers of the datagrams that arrive, until no more arrive.
+/// Receives datagrams until the stream has ended and nothing arrives for a second. Returns their numbers in
+/// the order of arrival.
 fn receive(socket: &UdpSocket, progress: &Progress) -> Vec<u32> {
     let mut numbers = Vec::new();
     let mut buffer = [0; 4];

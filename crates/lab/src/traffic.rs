@@ -1,4 +1,5 @@
-//! Connections, datagrams and echo requests between two namespaces: their success, and the rate.
+//! TCP transfers, UDP datagrams and ICMP echo requests between two namespaces, which check that packets
+//! arrive unchanged.
 
 use std::io::{Error, ErrorKind, Read, Result, Write};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, SocketAddr, TcpListener, TcpStream, UdpSocket};
@@ -10,33 +11,35 @@ use wire::checksum;
 
 use crate::{CONTROL, PATIENCE, Space};
 
-/// The time without progress after which a transfer has failed. It is longer than TCP's pauses after
-/// losses, which double each time if no packets are forwarded for some seconds.
+/// The time without received data after which a transfer has failed. If no packets are forwarded for some
+/// seconds, TCP's pauses between retransmissions double each time; this time is longer than such a pause.
 pub(crate) const STANDSTILL: Duration = Duration::from_secs(20);
 
-/// The time without progress after which a connection has failed, in tests that only ask if packets pass.
+/// The time without received data after which a connection has failed, in tests that only check if packets
+/// pass at all.
 pub(crate) const SILENCE: Duration = Duration::from_secs(8);
 
-/// The time limit for an expected answer.
+/// The time to wait for an answer that is expected.
 const ANSWER: Duration = Duration::from_secs(20);
 
-/// The time to wait for an answer that must not come.
+/// The time to wait for an answer that must not arrive.
 const LISTEN: Duration = Duration::from_secs(2);
 
-/// Sockets below transport protocols (SOCK_RAW, socket(2)).
+/// The type of raw sockets (`SOCK_RAW`, socket(2)), which receive packets with their IP header.
 const RAW: i32 = 3;
 
-/// Returns `n` pseudo-random bytes.
+/// Returns `n` pseudo-random bytes, always the same for one `n`.
 fn bytes(n: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(n as u64);
     (0..n.div_ceil(8)).flat_map(|_| random.u64(..).to_le_bytes()).take(n).collect()
 }
 
-/// Sends `n` bytes over TCP from one namespace to an address in another, and compares the bytes that
-/// arrive. `meanwhile` runs when a quarter of them has arrived.
+/// Sends `n` bytes over TCP from namespace `from` to an address in namespace `to`, and compares the bytes
+/// that arrive with the bytes that were sent. Runs `meanwhile` once, when a quarter of the bytes has
+/// arrived.
 ///
 /// # Errors
-/// The fault, also if the transfer takes too long.
+/// If the connection fails, if no data arrive for 20 seconds, or if other bytes arrive than were sent.
 pub fn transfer(
     from: &Space,
     to: &Space,
@@ -53,7 +56,7 @@ pub fn transfer(
             stream.set_read_timeout(Some(STANDSTILL))?;
             stream.write_all(&expected)?;
             stream.shutdown(Shutdown::Write)?;
-            // The other side has received everything.
+            // The receiver sends a byte when it has received everything.
             stream.read_exact(&mut [0])
         });
         let mut received = Vec::with_capacity(n);
@@ -73,10 +76,11 @@ pub fn transfer(
     })
 }
 
-/// Receives `n` bytes over TCP from an address in another namespace, and compares them with the bytes sent.
+/// Receives `n` bytes over TCP at `client` from an address in namespace `server`, and compares them with
+/// the bytes that were sent.
 ///
 /// # Errors
-/// The fault, also if the transfer takes too long.
+/// If the connection fails, if no data arrive for 20 seconds, or if other bytes arrive than were sent.
 pub fn download(client: &Space, server: &Space, address: SocketAddr, n: usize) -> Result<()> {
     let listener = server.enter(|| listen(address))?;
     let expected = bytes(n);
@@ -106,8 +110,8 @@ pub(crate) fn joined<T>(thread: thread::ScopedJoinHandle<'_, T>) -> T {
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Binds an address that may have just been released. A program started by another thread has copies of all
-/// sockets until it runs `exec`, so sockets that were closed here stay open for a moment.
+/// Binds a socket, and retries while the address is in use. An address may be in use for a moment after its
+/// socket was closed: a program that another thread starts has copies of all sockets until it calls `exec`.
 pub(crate) fn bound<T>(mut bind: impl FnMut() -> Result<T>) -> Result<T> {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -120,17 +124,17 @@ pub(crate) fn bound<T>(mut bind: impl FnMut() -> Result<T>) -> Result<T> {
     }
 }
 
-/// The length of the queue of connections that wait to be accepted: more than arrive at once in any
-/// experiment, so that none has to retry.
+/// The largest number of connections that wait to be accepted (listen(2)). It is larger than the number
+/// that any experiment opens at once, so that no connection has to retry.
 const WAITING: i32 = 4096;
 
-/// Sets the congestion control of a socket, and of connections that it accepts.
+/// Sets the congestion control of a TCP socket, and of connections that it accepts later.
 pub(crate) fn control(socket: &Socket, control: &str) -> Result<()> {
     let told = |error| Error::other(format!("congestion control {control}: {error}"));
     socket.set_tcp_congestion(control.as_bytes()).map_err(told)
 }
 
-/// Opens a connection with the congestion control of all experiments.
+/// Opens a TCP connection with the congestion control [`CONTROL`].
 pub(crate) fn connect(address: SocketAddr) -> Result<TcpStream> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     control(&socket, CONTROL)?;
@@ -138,8 +142,8 @@ pub(crate) fn connect(address: SocketAddr) -> Result<TcpStream> {
     Ok(socket.into())
 }
 
-/// Makes a listening socket whose `accept` does not block; its connections have the congestion control of
-/// all experiments.
+/// Makes a listening socket whose `accept` does not block. Its connections have the congestion control
+/// [`CONTROL`].
 pub(crate) fn listen(address: SocketAddr) -> Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     control(&socket, CONTROL)?;
@@ -168,13 +172,13 @@ pub(crate) fn accept(listener: &TcpListener, is_given_up: impl Fn() -> bool) -> 
     }
 }
 
-/// Sends datagrams of these lengths, one after the other. Returns the number that came back from the other
-/// side unchanged.
+/// Sends datagrams with these payload lengths from `from` to an address in `to`, one after the other; the
+/// other side sends each back. Returns the number of datagrams that came back unchanged.
 pub fn exchange_datagrams(from: &Space, to: &Space, address: SocketAddr, lengths: &[usize]) -> usize {
     exchange(from, to, address, lengths, ANSWER)
 }
 
-/// True if no datagram comes back after a datagram of this length was sent to the other side.
+/// True if no datagram comes back within 2 seconds after a datagram with this payload length was sent.
 pub fn gets_no_reply(from: &Space, to: &Space, address: SocketAddr, length: usize) -> bool {
     exchange(from, to, address, &[length], LISTEN) == 0
 }
@@ -201,12 +205,13 @@ fn exchange(from: &Space, to: &Space, address: SocketAddr, lengths: &[usize], li
     lengths.iter().filter(|&&length| arrive(length).unwrap_or(false)).count()
 }
 
-/// Sends `n` echo requests to an address; returns the number of answers.
+/// Sends `n` ICMP echo requests to an address, one after the other, and returns the number of valid
+/// replies.
 pub fn ping(from: &Space, to: Ipv4Addr, n: u16) -> usize {
     echoes(from, to, n, ANSWER)
 }
 
-/// True if an address does not answer an echo request.
+/// True if an address does not answer an ICMP echo request within 2 seconds.
 pub fn gets_no_echo_reply(from: &Space, to: Ipv4Addr) -> bool {
     echoes(from, to, 1, LISTEN) == 0
 }
@@ -227,7 +232,8 @@ fn echoes(from: &Space, to: Ipv4Addr, n: u16, limit: Duration) -> usize {
         let mut buffer = [0; 256];
         loop {
             let Ok(n) = socket.read(&mut buffer) else { return false };
-            // An IP header without options precedes the reply; replies to other sockets arrive here too.
+            // The reply follows an IP header without options. Replies to other sockets arrive here too, and
+            // are ignored.
             let reply = buffer[..n].get(20..).unwrap_or_default();
             if reply.first() == Some(&0) && reply.get(4..) == request.get(4..) {
                 return checksum::icmp_valid(reply);
@@ -237,9 +243,9 @@ fn echoes(from: &Space, to: Ipv4Addr, n: u16, limit: Duration) -> usize {
     (0..n).filter(|&sequence| answered(sequence)).count()
 }
 
-/// Traces the path to an address like `traceroute`: sends datagrams with a TTL of 1, 2 and so on up to
-/// `most`, and returns the sources of the ICMP errors. The last source is the address itself, whose port is
-/// unreachable.
+/// Returns the routers on the path to an address, like `traceroute`: sends datagrams with a TTL of 1, 2 and
+/// so on up to `most`, and collects the source addresses of the ICMP errors. If the address is reached, it
+/// is the last source, because its port is unreachable. The list ends early at a hop that does not answer.
 pub fn hops(from: &Space, to: Ipv4Addr, most: u32) -> Vec<Ipv4Addr> {
     let errors = from.enter(|| Socket::new(Domain::IPV4, Type::from(RAW), Some(Protocol::ICMPV4)));
     let mut errors = errors.expect("a process that may create namespaces may create raw sockets");
@@ -252,8 +258,8 @@ pub fn hops(from: &Space, to: Ipv4Addr, most: u32) -> Vec<Ipv4Addr> {
         if sender.set_ttl(ttl).is_err() || sender.send_to(&[0; 32], (to, port)).is_err() {
             break;
         }
-        // An IP header without options, the ICMP header, and the datagram's own headers: the answer to this
-        // datagram has its port.
+        // The message has an IP header without options, the ICMP header, and the headers of the datagram
+        // that caused it. The datagram's port tells which datagram this was.
         let answer = loop {
             let Ok(n) = errors.read(&mut buffer) else { return found };
             let Some(icmp) = buffer[..n].get(20..) else { continue };

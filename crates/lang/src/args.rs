@@ -1,24 +1,26 @@
 //! Splits configuration strings into arguments, and handles quotes. A configuration string is a
 //! comma-separated list of arguments (click(5), "Configuration strings").
 //!
-//! Inside `'...'`, `"..."` and `\<...>`, commas, white space and comments have no special meaning.
-//! Parentheses and brackets never protect anything. A comment counts as one space.
+//! Inside `'...'`, `"..."` and `\<...>`, commas, white space and comments have no special meaning. Inside
+//! parentheses and brackets they have: `max(1, 2)` is two arguments. A comment counts as one space.
 
 use std::ops::Range;
 
 use crate::lexer::parameter_length;
 use crate::scan::{self, Kind};
 
-/// An argument of a configuration string.
+/// An argument of a configuration string, or a word of an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arg {
-    /// The text without surrounding white space, with each comment replaced by one space. Quotes are kept.
+    /// The text of the argument without white space around it. Each comment in it is replaced by one space;
+    /// quotes are kept.
     pub text: String,
-    /// The range of the argument in the configuration string, in bytes.
+    /// The range of bytes in the configuration string from which the text was taken.
     pub range: Range<usize>,
 }
 
-/// Splits a configuration string at its commas (Click: `cp_argvec`). An empty last argument is left out.
+/// Splits a configuration string at commas into arguments (Click: `cp_argvec`). An empty last argument is
+/// left out, so an empty string has no arguments.
 pub fn split(config: &str) -> Vec<Arg> {
     let mut args = Vec::new();
     let mut start = 0;
@@ -35,18 +37,20 @@ pub fn split(config: &str) -> Vec<Arg> {
     args
 }
 
-/// Joins arguments so that [`split`] returns them again (Click: `cp_unargvec`).
+/// Joins arguments to a configuration string, from which [`split`] returns the same arguments (Click:
+/// `cp_unargvec`).
 pub fn join<T: AsRef<str>>(args: impl IntoIterator<Item = T>) -> String {
     let args: Vec<T> = args.into_iter().collect();
     let mut out = args.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(", ");
-    // Without the comma, `split` would leave out an empty last argument.
+    // [`split`] leaves out an empty last argument, unless a comma follows it.
     if args.last().is_some_and(|last| last.as_ref().is_empty()) {
         out.push(',');
     }
     out
 }
 
-/// Splits an argument at its white space (Click: `cp_spacevec`). Words keep their quotes.
+/// Splits an argument at white space into words (Click: `cp_spacevec`). White space inside quotes does not
+/// separate words; words keep their quotes.
 pub fn split_spaces(text: &str) -> Vec<Arg> {
     let mut words = Vec::new();
     let mut start = None;
@@ -66,8 +70,8 @@ pub fn split_spaces(text: &str) -> Vec<Arg> {
     words
 }
 
-/// Removes one level of quotes and replaces backslash escapes (Click: `cp_unquote`). Returns bytes, because
-/// `\<ff>` is a byte that may not be text.
+/// Removes one level of quotes and replaces backslash escapes (Click: `cp_unquote`). The result is bytes,
+/// because `\<ff>` and escapes can give bytes that are not UTF-8.
 pub fn unquote_bytes(text: &str) -> Vec<u8> {
     let mut out = Vec::with_capacity(text.len());
     for piece in scan::pieces(text) {
@@ -87,14 +91,15 @@ pub fn unquote_bytes(text: &str) -> Vec<u8> {
     out
 }
 
-/// Like [`unquote_bytes`], for arguments that are text. Bytes that are not UTF-8 become U+FFFD.
+/// Removes quotes like [`unquote_bytes`], for arguments that are text. Bytes that are not UTF-8 become
+/// U+FFFD.
 pub fn unquote(text: &str) -> String {
     String::from_utf8(unquote_bytes(text))
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
-/// Quotes bytes so that they are one argument of one word, which [`unquote_bytes`] turns back (Click:
-/// `cp_quote`). Text that needs no quotes is returned as it is.
+/// Quotes bytes so that [`split`] and [`split_spaces`] see one argument of one word, and [`unquote_bytes`]
+/// gives the bytes again (Click: `cp_quote`). A text without special characters is returned without quotes.
 pub fn quote(text: impl AsRef<[u8]>) -> String {
     let bytes = text.as_ref();
     let is_text = std::str::from_utf8(bytes).is_ok();
@@ -109,7 +114,7 @@ pub fn quote(text: impl AsRef<[u8]>) -> String {
     }
 }
 
-/// Returns the text that represents `bytes` inside double quotes.
+/// Returns the text that gives `bytes` when it is between double quotes.
 pub(crate) fn escape(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -128,9 +133,9 @@ pub(crate) fn escape(bytes: &[u8]) -> String {
     out
 }
 
-/// Returns the name of the first parameter that a text refers to and that has no value: parameters with
-/// values have been replaced before. Text in quotes is ignored, because it may contain a literal dollar
-/// sign.
+/// Returns the name of the first parameter in a text, without dollar sign and braces; `None` if there is
+/// none. After substitution, only parameters without a value are left in a text. Text in quotes is ignored,
+/// because it may contain a literal dollar sign.
 pub fn parameter(text: &str) -> Option<&str> {
     let is_dollar =
         |piece: &scan::Piece| piece.kind == Kind::Plain && text.as_bytes().get(piece.start) == Some(&b'$');
@@ -151,12 +156,12 @@ fn is_blank(text: &str, piece: scan::Piece) -> bool {
     }
 }
 
-/// True for white space as defined by C's `isspace`.
+/// True for white space as C's `isspace` defines it.
 fn is_space(byte: u8) -> bool {
     byte.is_ascii_whitespace() || byte == 0x0b
 }
 
-/// Makes the argument at `config[range]`: comments become spaces, and white space at the ends is removed.
+/// Makes the argument at `config[range]`: replaces comments by spaces, and removes white space around it.
 fn arg(config: &str, range: Range<usize>) -> Arg {
     let base = range.start;
     let raw = config.get(range).unwrap_or("");
@@ -179,7 +184,7 @@ fn arg(config: &str, range: Range<usize>) -> Arg {
     Arg { text, range: base + first..base + last }
 }
 
-/// Replaces the backslash escapes of a double-quoted string.
+/// Appends the content of a double-quoted string to `out`, with its backslash escapes replaced.
 fn unescape(text: &[u8], out: &mut Vec<u8>) {
     let mut at = 0;
     while let Some(&byte) = text.get(at) {
@@ -235,8 +240,8 @@ fn digits(text: &[u8], from: usize, limit: usize, is_digit: impl Fn(u8) -> bool)
     rest.get(..length).unwrap_or_default()
 }
 
-/// Appends the bytes of a `\<...>` string, given from `<` on without `>`. White space and characters other
-/// than hexadecimal digits are ignored.
+/// Appends the bytes of a `\<...>` string to `out`. `text` starts with `<` and ends ahead of `>`. Two
+/// hexadecimal digits make a byte; other characters are ignored.
 fn push_data(text: &[u8], out: &mut Vec<u8>) {
     let digits: Vec<u8> =
         text.iter().filter(|byte| byte.is_ascii_hexdigit()).map(|byte| hex(*byte)).collect();

@@ -1,11 +1,11 @@
-//! Finds the ports that an arrow connects (click(5), "Connection shorthand" to "Element groups").
+//! Finds the pairs of ports that an arrow connects (click(5), "Connection shorthand" to "Element groups").
 
 use crate::diagnostic::Diagnostic;
 use crate::program::{Link, MAX_CONNECTIONS, SlotId};
 use crate::source::Span;
 use crate::syntax::{Arrow, Ports};
 
-/// A side of an element in a chain.
+/// An element at one end of an arrow, with its ports on that side.
 #[derive(Clone, Copy)]
 pub(crate) struct End<'a> {
     pub(crate) slot: SlotId,
@@ -15,9 +15,10 @@ pub(crate) struct End<'a> {
 #[derive(Clone, Copy)]
 pub(crate) enum EndPorts<'a> {
     Listed(&'a Ports),
-    /// All ports of a group, by their number.
+    /// All ports of a group without listed ports; the group has this number of ports.
     Group(usize),
-    /// Port 0, or with `=>` as many ports as the other side has.
+    /// No listed ports: port 0 or, for a single element at a `=>`, as many ports as the other end of the
+    /// arrow has.
     Unlisted,
 }
 
@@ -45,7 +46,10 @@ impl EndPorts<'_> {
     }
 }
 
-/// Appends the connections that `arrow` makes from the outputs `from` to the inputs `to`, at most `room`.
+/// Adds the connections that `arrow` makes from the ports of `from` to the ports of `to`. One port is
+/// connected to all ports of the other end; many ports are connected pair by pair, which needs `=>`. Fails
+/// if there would be more than `room` connections (none is added), if many ports meet without `=>`, or if
+/// the numbers of ports differ.
 pub(crate) fn connect(
     from: &[End<'_>],
     to: &[End<'_>],
@@ -55,7 +59,8 @@ pub(crate) fn connect(
     links: &mut Vec<Link>,
 ) -> Result<(), Diagnostic> {
     let count = |ends: &[End<'_>]| ends.iter().map(|end| end.ports.count()).sum::<usize>();
-    // With `=>`, a single element without listed ports takes as many ports as the other side has.
+    // True if the end is a single element without listed ports at a `=>`, which then takes as many ports as
+    // the other end has.
     let expands = |ends: &[End<'_>]| arrow.many && matches!(ends, [End { ports: EndPorts::Unlisted, .. }]);
     let (outputs, inputs) = (count(from), count(to));
     let wanted = outputs.max(inputs);

@@ -1,15 +1,16 @@
-//! Diagnostics of a configuration: severity, message, span, and a hint.
+//! Diagnostics of a configuration: errors, warnings and notes, each with a place in a text and often a
+//! hint.
 
 use crate::source::{Sources, Span};
 
 /// The severity of a diagnostic.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Severity {
-    /// The graph is not what the user meant. It must not be run.
+    /// The configuration is wrong, and must not be run.
     Error,
-    /// The graph can run, but something is probably not what the user meant.
+    /// The configuration can be run, but something in it is probably not what the user meant.
     Warning,
-    /// The diagnostic is only information.
+    /// The diagnostic is information, and nothing is wrong.
     Note,
 }
 
@@ -23,31 +24,32 @@ impl std::fmt::Display for Severity {
     }
 }
 
-/// The number of diagnostics of one configuration beyond which no more are reported.
+/// The largest number of diagnostics that are reported for one configuration.
 pub const MOST_FINDINGS: usize = 1000;
 
-/// A message about a configuration. Messages use Click's words if Click has the error, or come with Click's
-/// words.
+/// An error, warning or note about a configuration. Where Click reports the same error, either `message`
+/// has Click's words, or `clicks_words` has them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Diagnostic {
-    /// The severity of the diagnostic.
+    /// The severity: error, warning or note.
     pub severity: Severity,
-    /// The message, without the place and without a full stop.
+    /// The message without the place, and without a full stop.
     pub message: String,
-    /// Click's messages, if they differ: a line for each message. Empty if Click has no message.
+    /// Click's messages, one per line, if they differ from `message`; empty if Click has no message. `None`
+    /// if `message` has Click's words.
     pub clicks_words: Option<Box<str>>,
-    /// The place in the source.
+    /// The place in a text to which the message applies.
     pub span: Span,
-    /// A hint on how to correct the error.
+    /// Advice on how to correct the error.
     pub hint: Option<String>,
-    /// Further places that explain the error, each with its own message.
+    /// Further places that explain the error, such as an earlier declaration, each with a message of its own.
     pub related: Vec<(Span, String)>,
     /// True if the error is a class that does not exist. The graph is complete in spite of it.
     pub is_unknown_class: bool,
 }
 
 impl Diagnostic {
-    /// Makes an error at a place.
+    /// Makes an error without hint at a place.
     pub fn error(span: Span, message: impl Into<String>) -> Diagnostic {
         Diagnostic {
             severity: Severity::Error,
@@ -60,35 +62,35 @@ impl Diagnostic {
         }
     }
 
-    /// Makes a warning at a place.
+    /// Makes a warning without hint at a place.
     pub fn warning(span: Span, message: impl Into<String>) -> Diagnostic {
         Diagnostic { severity: Severity::Warning, ..Diagnostic::error(span, message) }
     }
 
-    /// Makes a note at a place.
+    /// Makes a note without hint at a place.
     pub fn note(span: Span, message: impl Into<String>) -> Diagnostic {
         Diagnostic { severity: Severity::Note, ..Diagnostic::error(span, message) }
     }
 
-    /// Adds a hint.
+    /// Returns the diagnostic with a hint, which replaces any earlier hint.
     pub fn with_hint(mut self, hint: impl Into<String>) -> Diagnostic {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Returns the message in Click's words, if Click has the error.
+    /// Returns Click's messages; empty if Click has no message for the error.
     pub fn in_clicks_words(&self) -> &str {
         self.clicks_words.as_deref().unwrap_or(&self.message)
     }
 
-    /// Adds another place with its message.
+    /// Returns the diagnostic with a further place and its message.
     pub fn with_related(mut self, span: Span, message: impl Into<String>) -> Diagnostic {
         self.related.push((span, message.into()));
         self
     }
 
-    /// Appends the diagnostic to others, up to [`MOST_FINDINGS`]. The next diagnostic is replaced by an
-    /// error that says so, and all after it are dropped.
+    /// Appends the diagnostic to `others`. If `others` has [`MOST_FINDINGS`] diagnostics already, it
+    /// appends an error instead, which says that no more are reported; later calls append nothing.
     pub(crate) fn add_to(self, others: &mut Vec<Diagnostic>) {
         match others.len() {
             0..MOST_FINDINGS => others.push(self),
@@ -100,14 +102,14 @@ impl Diagnostic {
         }
     }
 
-    /// True if the limit [`MOST_FINDINGS`] has been passed, so that no more are reported. The caller may
-    /// stop reading the text.
+    /// True if diagnostics have been dropped because of [`MOST_FINDINGS`]. The caller may then stop reading
+    /// the text.
     pub(crate) fn is_limit_reached(found: &[Diagnostic]) -> bool {
         found.len() > MOST_FINDINGS
     }
 
-    /// Renders the diagnostic as plain text in the form `file:line:column: error: message`, with a line for
-    /// each related place and for the hint. The text ends with a newline.
+    /// Returns the diagnostic as plain text: a line `file:line:column: error: message`, a line for each
+    /// related place, and a line for the hint. The text ends with a newline.
     pub fn render(&self, sources: &Sources) -> String {
         let mut out = format!("{}: {}: {}\n", sources.locate(self.span), self.severity, self.message);
         for (span, message) in &self.related {
@@ -120,8 +122,9 @@ impl Diagnostic {
     }
 }
 
-/// Returns the candidate most similar to `name`, if it is similar enough to be a typing error: letter case
-/// aside, about a third of the letters may differ.
+/// Returns the candidate that is most similar to `name`, for a suggestion; `None` if none is similar enough
+/// to be a typing error. About a third of the letters may differ, without regard to upper and lower case.
+/// `name` itself is never returned.
 pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let letters = |text: &str| text.chars().flat_map(char::to_lowercase).take(64).collect::<Vec<char>>();
     let wanted = letters(name);
@@ -137,7 +140,8 @@ pub fn nearest<'a>(name: &str, candidates: impl Iterator<Item = &'a str>) -> Opt
         .map(|(_, candidate)| candidate)
 }
 
-/// Returns the number of letters that must be inserted, deleted, replaced or swapped with their neighbour.
+/// Returns the smallest number of edits that turn one word into the other. An edit inserts, deletes or
+/// replaces a letter, or swaps two neighbouring letters.
 fn edit_distance(a: &[char], b: &[char]) -> usize {
     let mut before: Vec<usize> = vec![0; b.len() + 1];
     let mut above: Vec<usize> = (0..=b.len()).collect();

@@ -1,9 +1,9 @@
-//! Draws a graph for Graphviz (dot(1)).
+//! Draws a graph in the language of Graphviz (dot(1)).
 
 use crate::graph::Graph;
 
-/// Writes a graph in the DOT language. Elements are records with their input ports above and their output
-/// ports below.
+/// Returns a graph in the DOT language, with a title. An element is a box with its name and class, its
+/// input ports above and its output ports below. The configuration string is the tooltip.
 pub fn dot(graph: &Graph, title: &str) -> String {
     let mut out = format!(
         "digraph \"{}\" {{\n  node [shape=record, fontname=\"sans-serif\", fontsize=10];\n  edge [arrowsize=0.7];\n",
@@ -33,12 +33,12 @@ fn ports(side: char, count: usize) -> String {
     format!("{{{}}}", fields.join("|"))
 }
 
-/// Escapes text for a quoted string.
+/// Escapes a text for a quoted string of the DOT language.
 fn quoted(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n").replace('\r', "")
 }
 
-/// Escapes text for a record label, where braces, bars and angle brackets structure the record.
+/// Escapes a text for the label of a record, where braces, bars and angle brackets separate fields.
 fn label(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,5 @@
-//! Expands compound elements: turns templates into a flat graph.
+//! Expands compound elements: makes an instance of a template for each use of its compound element, which
+//! gives a flat list of elements, and connections that still pass through tunnels.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -13,13 +14,15 @@ use crate::program::*;
 use crate::source::{Sources, Span};
 use crate::tunnel::{self, Edge, NodeKind, Tunnel};
 
-/// The largest number of elements and instances of compound elements that a configuration may expand to.
+/// The largest number of elements and instances of compound elements in an expanded configuration.
 pub(crate) const MAX_ELEMENTS: usize = 1_000_000;
 
-/// The largest number of bytes of all names and configuration strings together.
+/// The largest length in bytes of all names and configuration strings of an expanded configuration
+/// together.
 const MAX_BYTES: usize = 1 << 28;
 
-/// Expands a program. `defines`, from the command line, have priority over the definitions of the file.
+/// Expands a program to a graph, and removes the tunnels. `defines` are parameters from the command line as
+/// name and value; they have priority over the definitions of the file.
 pub(crate) fn expand(
     program: &Program,
     sources: &Sources,
@@ -39,7 +42,8 @@ pub(crate) fn expand(
     expander.file(defines);
     let Expander { mut elements, nodes, edges, exhausted, .. } = expander;
     make_names_unique(&mut elements, diagnostics);
-    // If the expansion was cut off, some compound elements have no content.
+    // If the expansion ended at a limit, some compound elements are empty, and errors about their ports
+    // would be misleading.
     let connections = if exhausted { Vec::new() } else { tunnel::remove(&nodes, &edges, diagnostics) };
     Graph {
         elements,
@@ -58,26 +62,28 @@ struct Expander<'p> {
     nodes: Vec<NodeKind>,
     edges: Vec<Edge>,
     bytes: usize,
-    /// True if a limit was exceeded and reported.
+    /// True if a limit was exceeded. The error was reported, and expansion ends.
     exhausted: bool,
 }
 
-/// An instance of a template.
+/// An instance of a template, with the values of its parameters.
 struct Instance<'p> {
     template: &'p Template,
     environment: Rc<Environment>,
-    /// The name of the instance and a slash; empty for the file.
+    /// The name of the compound element and a slash, with which the names of its elements begin; empty for
+    /// the file.
     prefix: String,
-    /// The nodes of its pseudoelements `input` and `output`.
+    /// The nodes of its pseudoelements `input` and `output`, which also connect the compound element to its
+    /// outside.
     ports: (usize, usize),
     depth: usize,
 }
 
-/// The class that was chosen for an element.
+/// The class of an element, after an alternative was chosen for compound elements.
 enum Chosen {
     Primitive(String),
     Compound(TemplateId, HashMap<String, Rc<str>>),
-    /// No class; an error was reported.
+    /// No class fits; the error was reported.
     None,
 }
 
@@ -97,7 +103,8 @@ impl<'p> Expander<'p> {
             return;
         }
         let mut inner = Vec::new();
-        // For each slot, the nodes at which connections arrive and leave.
+        // For each slot, the node at which connections arrive and the node from which they leave. The two
+        // differ for compound elements only.
         let mut places = Vec::with_capacity(template.slots.len());
         for (id, slot) in template.slots.iter().enumerate() {
             let place = match (id, slot.kind) {
@@ -128,7 +135,9 @@ impl<'p> Expander<'p> {
         }
     }
 
-    /// Adds an element. For a compound element, adds its two tunnels, and its instance to `inner`.
+    /// Adds an element, and returns the nodes at which its connections arrive and leave. A compound element
+    /// becomes two tunnels, and its instance is added to `inner`, to be expanded after all elements of this
+    /// template.
     fn element(
         &mut self,
         instance: &Instance<'p>,
@@ -184,8 +193,9 @@ impl<'p> Expander<'p> {
         })
     }
 
-    /// Chooses the class or alternative of an element: the first whose ports and parameters fit. A single
-    /// alternative is chosen in any case, because that gives better messages.
+    /// Chooses the alternative of a compound element: the first that has as many ports as the use connects,
+    /// and whose parameters fit the arguments. If there is only one alternative, it is chosen even if it
+    /// does not fit, because its errors say more than that nothing fits.
     fn choose(&mut self, class: ClassId, slot: &Slot, config: &str, span: Span) -> Chosen {
         let program = self.program;
         let (class_name, choices) = match program.classes.get(class) {
@@ -274,8 +284,8 @@ fn ports_text(inputs: usize, outputs: usize) -> String {
     format!("{}, {}", counted(inputs, "input"), counted(outputs, "output"))
 }
 
-/// Makes the names of elements unique. A name that is written with a slash may be equal to the name of an
-/// element inside a compound element. The later element is reported and gets a free name.
+/// Makes the names of elements unique. A declared name with slashes may be equal to the name of an element
+/// inside a compound element. The later of the two elements is an error, and gets a free name.
 fn make_names_unique(elements: &mut [Element], diagnostics: &mut Vec<Diagnostic>) {
     let mut seen: HashMap<String, Span> = HashMap::with_capacity(elements.len());
     for (index, element) in elements.iter_mut().enumerate() {

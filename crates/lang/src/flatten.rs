@@ -1,4 +1,4 @@
-//! Writes a graph as a configuration without compound elements.
+//! Writes a graph as a configuration in the Click language, without compound elements.
 
 use std::collections::HashMap;
 
@@ -6,14 +6,15 @@ use crate::args;
 use crate::graph::Graph;
 use crate::scan::{self, Kind};
 
-/// Writes a graph as a configuration that parses to the same graph, in Click's layout: a line for each
-/// declaration, an empty line, and connections in chains.
+/// Returns a configuration that parses to the same graph, in Click's layout: a line for each declaration,
+/// an empty line, and the connections in chains.
 ///
-/// An unbalanced parenthesis cannot be written as it is. An argument may have one if it was split off
-/// another argument. It gets quotes, so that the configuration string differs but not its value.
+/// A configuration string may contain an unbalanced parenthesis, because arguments may be split inside
+/// parentheses. It cannot be written as it is, so it is put in quotes. The configuration string then
+/// differs, but its value does not.
 pub fn flatten(graph: &Graph) -> String {
     let mut out = String::new();
-    // Requirements are one statement, followed by an empty line.
+    // As in Click's layout, all requirements are one statement, followed by an empty line.
     let requirements =
         graph.requirements.iter().map(|(kind, value)| format!("{kind} {}", args::quote(value)));
     statement(&mut out, "require", &args::join(requirements));
@@ -51,16 +52,17 @@ fn statement(out: &mut String, keyword: &str, arguments: &str) {
     }
 }
 
-/// The output and the input of a connection, each as an element and a port.
+/// A connection: the index of an element and its output port, and the index of an element and its input
+/// port.
 type Link = ((usize, usize), (usize, usize));
 
-/// Returns the connections in Click's order, by their inputs, joined to chains: a connection to input 0 of
-/// an element is followed by one from its output 0.
+/// Returns the connections as chains, in Click's order: sorted by input port. In a chain, a connection to
+/// input 0 of an element is followed by a connection from its output 0.
 fn chains(graph: &Graph) -> Vec<Vec<Link>> {
     let mut links: Vec<Link> = graph.connections.iter().map(|c| (c.from, c.to)).collect();
     links.sort_unstable_by_key(|&(from, to)| (to, from));
     links.dedup();
-    // Connections by their output, still in order.
+    // For each output port, the indexes of its connections in `links`, in the order of `links`.
     let mut leaving: HashMap<(usize, usize), Vec<usize>> = HashMap::new();
     for (i, &(from, _)) in links.iter().enumerate() {
         leaving.entry(from).or_default().push(i);
@@ -73,7 +75,8 @@ fn chains(graph: &Graph) -> Vec<Vec<Link>> {
     let mut used = vec![false; links.len()];
     let mut follows = vec![false; links.len()];
     followers.iter().flatten().for_each(|&i| follows[i] = true);
-    // After the chains whose start follows no other connection, only circles are left.
+    // Chains start at connections that follow no other connection. After them only circles are left, which
+    // start at any connection.
     let starts = (0..links.len()).filter(|&i| !follows[i]).chain(0..links.len());
     let mut chains = Vec::new();
     for start in starts {
@@ -91,8 +94,8 @@ fn chains(graph: &Graph) -> Vec<Vec<Link>> {
     chains
 }
 
-/// Puts quotes around parentheses that are not balanced, which leaves the value of the argument as it is.
-/// Arguments may be split inside parentheses, so a configuration string may have such parentheses.
+/// Returns the configuration string with quotes around unbalanced parentheses, which do not change the
+/// value of the argument. A comment at the end is closed.
 fn balanced(config: &str) -> String {
     let mut lonely = Vec::new();
     let mut open = Vec::new();
@@ -103,7 +106,7 @@ fn balanced(config: &str) -> String {
             Some(b')') if piece.kind == Kind::Plain && open.pop().is_none() => lonely.push(piece.start),
             _ => {}
         }
-        // A comment at the end must not include the closing parenthesis.
+        // A comment at the end must not include the parenthesis that closes the configuration string.
         end = match (piece.kind, config.as_bytes().get(piece.start + 1)) {
             (Kind::Comment, Some(b'/')) => "\n",
             (Kind::Comment, _) if !piece.closed => "*/",

@@ -1,46 +1,46 @@
-//! The flat graph of elements that parsing returns.
+//! The flat graph of elements, which is the result of parsing a configuration.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::source::Span;
 
-/// A configuration with all compound elements expanded.
+/// A configuration with all compound elements expanded, so that it has elements and connections only.
 ///
 /// Elements are in Click's order: first the elements of the file, then, for each compound element in turn,
 /// the elements of its body, followed by the elements of the compound elements inside that body.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Graph {
-    /// The elements. Their names are unique.
+    /// The elements. Connections name them by index; their names are unique.
     pub elements: Vec<Element>,
-    /// The connections, without duplicates.
+    /// The connections, each once. Their order has no meaning.
     pub connections: Vec<Connection>,
-    /// The requirements of `require(...)`, kind and value, for example `("package", "fastclassifier")`.
-    /// Libraries are not among them, because they have been included.
+    /// The arguments of `require(...)` as kind and value, for example `("package", "fastclassifier")`.
+    /// Libraries are not among them, because their text has been read.
     pub requirements: Vec<(String, String)>,
-    /// The names that `provide(...)` gives.
+    /// The arguments of `provide(...)`: the features that the configuration provides.
     pub provisions: Vec<String>,
-    /// The parameters that can be set from outside.
+    /// The parameters whose values can be set from outside of the configuration.
     pub parameters: Parameters,
 }
 
-/// The parameters of a configuration on which a value from outside, such as the command line, has an
-/// effect.
+/// The parameters of a configuration on which a value from outside, such as from the command line, has an
+/// effect. Names are without dollar sign.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parameters {
-    /// The parameters that a `define` in the outermost scope has, in order, without dollar signs.
+    /// The parameters that a `define` in the outermost scope defines, in the order of definition.
     pub defined: Vec<String>,
-    /// The parameters that the text refers to and that no inner scope defines.
+    /// The parameters that occur in configuration strings and definitions, and that no inner scope defines.
     pub mentioned: BTreeSet<String>,
 }
 
 impl Parameters {
-    /// True if a value for the parameter has an effect.
+    /// True if a value from outside for this parameter has an effect.
     pub fn has(&self, name: &str) -> bool {
         self.mentioned.contains(name) || self.defined.iter().any(|defined| defined == name)
     }
 
-    /// Adds the parameters of another configuration, which gets the same values.
+    /// Adds the parameters of another configuration, for which the same values from outside are used.
     pub fn extend(&mut self, other: &Parameters) {
         let new = other.defined.iter().filter(|name| !self.defined.contains(name)).cloned();
         let new: Vec<String> = new.collect();
@@ -52,45 +52,48 @@ impl Parameters {
 /// An element of a flat graph.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Element {
-    /// The full name, for example `router/q` or `Counter@3`.
+    /// The full name, with the names of the compound elements around it, for example `router/q` or
+    /// `Counter@3`.
     pub name: String,
-    /// The class, as written.
+    /// The name of the class, as written in the configuration.
     pub class: String,
-    /// The configuration string with parameters replaced, not yet split into arguments.
+    /// The configuration string, with parameters replaced by their values. It is not split into arguments
+    /// yet.
     pub config: String,
-    /// The place of the declaration.
+    /// The place of the declaration in a text.
     pub span: Span,
-    /// The place of the configuration string. `None` if there is none.
+    /// The place of the configuration string in a text; `None` if the element has none.
     pub config_span: Option<Span>,
-    /// The origins of the parts of `config`.
+    /// For each part of `config`, the place in a text from which it was taken, in the order of offsets.
     pub(crate) origins: Vec<Origin>,
 }
 
-/// The origin of a part of a configuration string. The part ends at the start of the next part.
+/// The place from which a part of a configuration string was taken. The part ends at the start of the next
+/// part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Origin {
-    /// The offset of the part in the configuration string.
+    /// The offset in the configuration string at which the part starts.
     pub(crate) at: usize,
     pub(crate) span: Span,
-    /// True if the part is the text of the span. False if it is the value of the parameter that the span
-    /// names.
+    /// True if the part is a copy of the text at `span`. False if it is the value of the parameter whose
+    /// name is at `span`.
     pub(crate) verbatim: bool,
 }
 
-/// A connection of an output port to an input port.
+/// A connection from an output port to an input port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Connection {
-    /// The index of the element and the number of its output port.
+    /// The index of the element from which packets come, and the number of its output port.
     pub from: (usize, usize),
-    /// The index of the element and the number of its input port.
+    /// The index of the element to which packets go, and the number of its input port.
     pub to: (usize, usize),
-    /// The place of the connection.
+    /// The place of the connection in a text.
     pub span: Span,
 }
 
 impl Element {
-    /// Returns the place in the source of a part of the configuration string: the text itself, or the
-    /// parameter whose value it is.
+    /// Returns the place in a text from which a range of the configuration string was taken, for error
+    /// messages. If the range is from the value of a parameter, it is the place of the parameter.
     pub fn config_place(&self, range: Range<usize>) -> Span {
         let passed = self.origins.partition_point(|origin| origin.at <= range.start);
         let origin = passed.checked_sub(1).and_then(|index| self.origins.get(index));
@@ -107,8 +110,8 @@ impl Element {
 }
 
 impl Graph {
-    /// Adds an element that no text declares, as the last element. Its name gets a number if the name is
-    /// already used.
+    /// Appends an element that is in no text. If the name is taken, the element gets the name `NAME@N` with
+    /// a free number N.
     pub fn add(&mut self, name: &str, class: &str, config: &str, span: Span) {
         let numbered = |n: usize| if n == 0 { name.to_string() } else { format!("{name}@{n}") };
         let free = (0..).map(numbered).find(|name| self.find(name).is_none());
@@ -122,8 +125,8 @@ impl Graph {
         });
     }
 
-    /// Returns the graph without some elements and their connections, and the new index of each element that
-    /// remains. `removed` has an entry per element.
+    /// Returns the graph without some elements and their connections, and for each element its new index,
+    /// `None` if it was removed. `removed` has a flag for each element.
     pub fn without(&self, removed: &[bool]) -> (Graph, Vec<Option<usize>>) {
         let mut graph = self.clone();
         let mut next = 0;
@@ -149,13 +152,13 @@ impl Graph {
         (graph, indices)
     }
 
-    /// Returns the index of the element with a name.
+    /// Returns the index of the element with this name; `None` if there is none.
     pub fn find(&self, name: &str) -> Option<usize> {
         self.elements.iter().position(|element| element.name == name)
     }
 
-    /// Returns, for each element, the numbers of input and output ports that are used: one more than the
-    /// highest port number.
+    /// Returns, for each element, the number of input ports and of output ports: one more than the highest
+    /// port that a connection uses.
     pub fn port_counts(&self) -> Vec<(usize, usize)> {
         let mut counts = vec![(0, 0); self.elements.len()];
         for connection in &self.connections {
@@ -169,8 +172,8 @@ impl Graph {
         counts
     }
 
-    /// True if both graphs are equal except for their places in the source and the order of connections,
-    /// which has no meaning.
+    /// True if both graphs have the same elements, connections, requirements and provisions. Places in
+    /// texts and the order of connections may differ.
     pub fn is_equivalent(&self, other: &Graph) -> bool {
         fn key(element: &Element) -> (&str, &str, &str) {
             (&element.name, &element.class, &element.config)

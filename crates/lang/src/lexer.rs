@@ -1,32 +1,33 @@
 //! Splits a text of the Click language into tokens (click(5), "Lexical issues").
 //!
-//! A configuration string is not a token: only the parser knows where a configuration string may be. After
-//! the opening parenthesis, the parser calls [`Lexer::config`].
+//! A configuration string is not a token, because only the parser knows where one may be. When the parser
+//! has read the opening parenthesis, it calls [`Lexer::config`], which returns the span of the
+//! configuration string.
 
 use crate::diagnostic::Diagnostic;
 use crate::scan::{self, Kind};
 use crate::source::{Directive, SourceId, Span};
 
-/// The number of unterminated configuration strings that are cut off at a `;`. Later unterminated strings
-/// extend to the end of the text, so that hostile texts are still read in linear time.
+/// The number of unterminated configuration strings of a text after which the lexer continues at the next
+/// `;`. Later strings extend to the end of the text. So hostile texts are still read in linear time.
 const MAX_CUTS: usize = 16;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TokenKind {
     Identifier,
-    /// `$name`; the span includes the dollar sign.
+    /// The name of a parameter, `$name`; the span includes the dollar sign.
     Variable,
-    /// `->`
+    /// `->`, an arrow that connects single ports.
     Arrow,
-    /// `=>`
+    /// `=>`, an arrow that connects many ports pair by pair.
     DoubleArrow,
-    /// `::`
+    /// `::`, between a name and a class.
     Colons,
-    /// `||`
+    /// `||`, between the alternatives of a compound element.
     Bars,
-    /// `...`
+    /// `...`, for the alternatives of an earlier class.
     Ellipsis,
-    /// Any other character.
+    /// Any other character, such as `;`, `,` or a bracket.
     Char(char),
     End,
 }
@@ -35,12 +36,13 @@ pub(crate) enum TokenKind {
 pub(crate) struct Token {
     pub(crate) kind: TokenKind,
     pub(crate) span: Span,
-    /// True if the token is the first of its line. After an error, an identifier here probably starts a
-    /// statement.
+    /// True if no other token is ahead of it in its line. After an error, such an identifier probably
+    /// starts a statement, so the parser continues there.
     pub(crate) starts_line: bool,
 }
 
-/// Reads one text. A clone is a position to which the parser can return.
+/// A lexer at an offset in one text. A clone is used to look ahead: it reads further tokens while the
+/// original stays where it is.
 #[derive(Clone)]
 pub(crate) struct Lexer<'a> {
     source: SourceId,
@@ -49,7 +51,7 @@ pub(crate) struct Lexer<'a> {
     cuts: usize,
 }
 
-/// The results of the lexer other than tokens.
+/// The errors and line directives that the lexer has found on its way.
 #[derive(Default)]
 pub(crate) struct Findings {
     pub(crate) diagnostics: Vec<Diagnostic>,
@@ -61,18 +63,18 @@ impl<'a> Lexer<'a> {
         Lexer { source, text, at: 0, cuts: 0 }
     }
 
-    /// Returns the offset up to which the text has been read.
+    /// Returns the offset in bytes up to which the text has been read.
     pub(crate) fn offset(&self) -> usize {
         self.at
     }
 
-    /// Skips the rest of the text.
+    /// Moves to the end of the text, so that the next token is the end.
     pub(crate) fn skip_rest(&mut self) {
         self.at = self.text.len();
     }
 
-    /// Returns the next token. Reports unterminated comments and collects line directives before it, each
-    /// only once even if a clone of the lexer passes the place again.
+    /// Returns the next token. Unterminated comments and line directives ahead of it are added to
+    /// `findings`. Each is added only once, even if a clone of the lexer has passed it already.
     pub(crate) fn next(&mut self, findings: &mut Findings) -> Token {
         let starts_line = self.skip_blank(findings);
         let start = self.at;
@@ -96,9 +98,10 @@ impl<'a> Lexer<'a> {
         Token { kind, span: self.span(start, self.at), starts_line }
     }
 
-    /// Returns the configuration string after an opening parenthesis at `open`, up to the parenthesis that
-    /// closes it. The lexer continues after that parenthesis. If there is none, reports an error and
-    /// returns an empty span.
+    /// Returns the span of the configuration string between the opening parenthesis at `open` and the
+    /// parenthesis that closes it, where the lexer continues. If no parenthesis closes it, adds an error to
+    /// `findings` and returns an empty span; the lexer then continues at the next `;` or at the end of the
+    /// text.
     pub(crate) fn config(&mut self, open: Span, findings: &mut Findings) -> Span {
         let bytes = self.text.as_bytes();
         let (start, mut at, mut depth) = (open.end, open.end, 0usize);
@@ -141,13 +144,14 @@ impl<'a> Lexer<'a> {
         Span { source: self.source, start, end }
     }
 
-    /// Skips white space, comments and line directives. True if the next token is the first of its line.
+    /// Skips white space, comments and line directives. Returns true if the next token is the first of its
+    /// line.
     fn skip_blank(&mut self, findings: &mut Findings) -> bool {
         let bytes = self.text.as_bytes();
         let mut starts_line = self.at == 0;
         while let Some(&byte) = bytes.get(self.at) {
             if self.at == 0 && bytes.starts_with(b"#!") {
-                // A configuration may be a script.
+                // A first line such as `#!/usr/bin/click -f`, which makes a file a script, is ignored.
                 self.at = self.text.find('\n').unwrap_or(self.text.len());
             } else if byte == b'#' && starts_line {
                 self.directive(findings);
@@ -177,7 +181,7 @@ impl<'a> Lexer<'a> {
         let body = line.trim_start_matches('#').trim_start();
         let body = body.strip_prefix("line").unwrap_or(body).trim();
         let (number, file) = body.split_at(body.find(|c: char| !c.is_ascii_digit()).unwrap_or(body.len()));
-        // The C preprocessor adds flags after the name.
+        // The C preprocessor writes flags after the file name; they are ignored.
         let file = file.trim().strip_prefix('"').and_then(|rest| rest.split_once('"')).map(|(name, _)| name);
         match number.parse() {
             Ok(line) => {
@@ -195,8 +199,8 @@ impl<'a> Lexer<'a> {
     }
 }
 
-/// True for the characters of identifiers: letters, digits, `_` and `@`. A `/` is allowed between two of
-/// these.
+/// True for the characters of identifiers: letters, digits, `_` and `@`. An identifier may also have single
+/// `/` between such characters.
 fn is_identifier(c: char) -> bool {
     c.is_ascii_alphanumeric() || c == '_' || c == '@'
 }
@@ -212,7 +216,8 @@ fn identifier_length(text: &[u8]) -> usize {
     }
 }
 
-/// Returns the length of the parameter name at the start of `text`: letters, digits and underscores.
+/// Returns the length in bytes of the parameter name at the start of `text`: letters, digits and
+/// underscores; 0 if there is none.
 pub(crate) fn parameter_length(text: &[u8]) -> usize {
     text.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count()
 }

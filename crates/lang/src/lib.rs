@@ -1,5 +1,5 @@
-//! The Click language (click(5) of Click and FastClick): parses text to a flat graph and diagnostics,
-//! without I/O.
+//! The Click language (click(5) of Click and FastClick): [`parse()`] turns the text of a configuration into
+//! a flat graph of elements and a list of diagnostics, without I/O.
 //!
 //! ```
 //! use lang::{Options, Sources, flatten, parse};
@@ -12,9 +12,10 @@
 //! print!("{}", flatten(&graph));
 //! ```
 //!
-//! Each stage is a module: `lexer` and `parser` make a syntax tree, `resolve` looks up names and turns
-//! compound elements into templates, `expand` instantiates them, `tunnel` removes the pseudoelements
-//! `input` and `output`. Each stage continues after an error, so that one run reports all errors.
+//! Each stage is a module. `lexer` and `parser` make a syntax tree; `resolve` looks up names and turns
+//! compound elements into templates; `expand` makes instances of the templates; `tunnel` removes the
+//! pseudoelements `input` and `output`. Each stage continues after an error, so that one call reports all
+//! errors.
 
 pub mod args;
 
@@ -43,31 +44,33 @@ pub use graph::{Connection, Element, Graph, Parameters};
 pub use parser::{Library, LibraryText};
 pub use source::{Location, SourceId, Sources, Span};
 
-/// Settings for parsing a configuration.
+/// Settings for [`parse()`].
 #[derive(Clone, Copy, Default)]
 pub struct Options<'a> {
-    /// Parameters from the command line, name (without dollar sign) and value. They have priority over
-    /// `define()` in the outermost scope.
+    /// Parameters from the command line, as name (without dollar sign) and value. A value has priority over
+    /// a `define()` of this name in the outermost scope.
     pub defines: &'a [(String, String)],
-    /// A function that returns the text of a library by its name. Without it, or if it finds no library,
-    /// requiring a library is an error.
+    /// The function that finds a library by its name. Without it, each `require(library ...)` is an error.
     pub library: Option<Library<'a>>,
-    /// The file of the main text, in the form of [`LibraryText::file`], for `library`.
+    /// The file of the main text, in the form of [`LibraryText::file`]. It is passed to `library`, and
+    /// reveals that a library requires the main text.
     pub file: Option<&'a str>,
-    /// True if libraries may require each other in a circle, as in Click, because each library is read
-    /// once. Such a circle then gives a warning, otherwise an error. A circle through the main text is
+    /// True if libraries may require each other in a circle, as in Click, where each library is read once.
+    /// The circle then gives a warning; otherwise it is an error. A circle that includes the main text is
     /// always an error.
     pub allows_circles: bool,
-    /// Further texts of the configuration, after the main text (Click: `-e`).
+    /// Further texts that are appended to the main text (Click's option `-e`).
     pub expressions: &'a [SourceId],
-    /// The element classes that exist. With this list, unknown classes are errors, and an undeclared name
-    /// is an anonymous element only if it is a class. Without it, any name that is capitalised or has a
-    /// configuration string may be a class.
+    /// The names of the element classes that exist. An unknown class is then an error, and an undeclared
+    /// name is an anonymous element only if it is a class. With `None`, any class may exist, and an
+    /// undeclared name is a class if it has a configuration string or does not start with a lower-case
+    /// letter.
     pub classes: Option<&'a [&'a str]>,
 }
 
-/// Parses a configuration. The graph is as complete as the errors allow. It must not be run if any
-/// diagnostic is an error. Diagnostics are in the order of their places.
+/// Parses a configuration whose main text is `source`, and adds the libraries that it requires to
+/// `sources`. Returns the graph, which is as complete as the errors allow, and the diagnostics in the order
+/// of their places. If one of them is an error, the graph must not be run.
 pub fn parse(sources: &mut Sources, source: SourceId, options: &Options<'_>) -> (Graph, Vec<Diagnostic>) {
     let mut diagnostics = Vec::new();
     let texts: Vec<SourceId> = std::iter::once(source).chain(options.expressions.iter().copied()).collect();
@@ -79,15 +82,15 @@ pub fn parse(sources: &mut Sources, source: SourceId, options: &Options<'_>) -> 
         true => Graph::default(),
         false => expand::expand(&program, sources, &defines, &mut diagnostics),
     };
-    // A compound element that is used twice reports its errors twice.
+    // Errors inside a compound element are found in each of its instances, but reported once.
     let mut seen = HashSet::new();
     diagnostics.retain(|diagnostic| seen.insert((diagnostic.span, diagnostic.message.clone())));
     diagnostics.sort_by_key(|diagnostic| diagnostic.span);
     (graph, diagnostics)
 }
 
-/// Returns the definitions without those whose value has an open quote, and reports these. An open quote
-/// would extend over the text that follows the parameter.
+/// Returns the definitions from the command line whose quotes are all closed. The others are reported as
+/// errors, because an open quote would include the text after the parameter.
 fn check_defines(
     defines: &[(String, String)],
     span: Span,

@@ -1,5 +1,5 @@
-//! Replaces parameters: `$name`, `${name}` and `${name-default}` in configuration strings (click(5),
-//! "Configuration parameters" and "Parameter definitions").
+//! Replaces parameters by their values: `$name`, `${name}` and `${name-default}` in configuration strings
+//! (click(5), "Configuration parameters" and "Parameter definitions").
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -12,24 +12,24 @@ use crate::program::{Define, FormalKind, Program, SlotKind, Template, TemplateId
 use crate::scan::{self, Kind};
 use crate::source::{Sources, Span};
 
-/// The largest depth of definitions of parameters in terms of each other.
+/// The largest number of definitions of which each uses the next; longer chains are reported as circles.
 const MAX_DEPTH: usize = 100;
 
-/// The largest number of bytes of a text after substitution.
+/// The largest length in bytes of a text after substitution.
 const MAX_TEXT: usize = 16 << 20;
 
-/// The parameters that are known inside one instance of a template.
+/// The values of the parameters that can be used inside one instance of a template.
 #[derive(Debug)]
 pub(crate) struct Environment {
     pub(crate) template: TemplateId,
     values: HashMap<String, Rc<str>>,
-    /// The parameters of the enclosing scope in the text.
+    /// The parameters of the scope in which the template is defined; `None` for the file.
     parent: Option<Rc<Environment>>,
 }
 
 impl Environment {
-    /// Makes the environment of an instance from its arguments and its definitions. All definitions apply
-    /// at once and may refer to each other.
+    /// Makes the environment of an instance from its arguments and the definitions of its template.
+    /// Definitions may use each other in any order; circles are errors.
     pub(crate) fn new(
         template: TemplateId,
         arguments: HashMap<String, Rc<str>>,
@@ -58,7 +58,8 @@ impl Environment {
         }
     }
 
-    /// Returns the environment of `template`: this environment or one that encloses it.
+    /// Returns the environment of the template `template`: this environment, or an environment around it;
+    /// `None` if it belongs to neither.
     pub(crate) fn of_template(self: &Rc<Self>, template: Option<TemplateId>) -> Option<Rc<Environment>> {
         let mut environment = Some(self);
         while let Some(found) = environment {
@@ -74,7 +75,7 @@ impl Environment {
 struct Definitions<'a> {
     defines: HashMap<&'a str, &'a Define>,
     values: HashMap<String, Rc<str>>,
-    /// The definitions that are being evaluated.
+    /// The names of the definitions that are being evaluated, each used by the definition before it.
     active: Vec<&'a str>,
     parent: Option<Rc<Environment>>,
     diagnostics: &'a mut Vec<Diagnostic>,
@@ -88,7 +89,7 @@ impl Definitions<'_> {
         let outer = self.parent.as_ref().and_then(|parent| parent.get(name));
         let Some(&define) = self.defines.get(name) else { return outer };
         if outer.is_some() && self.active.contains(&name) {
-            // A definition that refers to its own name means the parameter of the enclosing scope.
+            // A definition that uses its own name uses the parameter of the scope around it.
             return outer;
         }
         if self.active.len() >= MAX_DEPTH || self.active.contains(&name) {
@@ -111,7 +112,7 @@ impl Definitions<'_> {
     }
 }
 
-/// The error that a text is too long after substitution.
+/// The error that a text is longer than [`MAX_TEXT`] after substitution.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct TooLong;
 
@@ -120,16 +121,17 @@ pub(crate) fn too_long(span: Span) -> Diagnostic {
         .with_hint("parameters that repeat each other grow without bound")
 }
 
-/// A text with its parameters replaced.
+/// A text with its parameters replaced, and the places from which its parts were taken.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Substituted {
     pub(crate) text: String,
     pub(crate) origins: Vec<Origin>,
 }
 
-/// Replaces the parameters in `text`, whose place is `span`. Unknown parameters without a default stay as
-/// they are (scripts have variables of their own), as do parameters in single quotes and comments. Inside
-/// double quotes a value loses its own quotes.
+/// Replaces the parameters in `text` by their values, which `lookup` returns. `span` is the place of the
+/// text. A parameter that has neither a value nor a default stays as it is, because scripts have variables
+/// of their own. So do parameters in single quotes and comments. Inside double quotes, a value loses its
+/// own quotes.
 pub(crate) fn substitute(
     text: &str,
     span: Span,
@@ -151,13 +153,13 @@ pub(crate) fn substitute(
 struct Substitution<'a> {
     text: &'a str,
     span: Span,
-    /// The offset up to which the text has been copied.
+    /// The offset in `text` up to which it has been copied or replaced.
     copied: usize,
     out: Substituted,
     lookup: &'a mut dyn FnMut(&str) -> Option<Rc<str>>,
 }
 
-/// A reference to a parameter. `end` is the offset after it in the text.
+/// A reference to a parameter in a text. `end` is the offset of the byte after it.
 struct Reference<'a> {
     end: usize,
     name: &'a str,
@@ -165,10 +167,11 @@ struct Reference<'a> {
 }
 
 impl<'a> Substitution<'a> {
-    /// Replaces the parameters that start between `at` and `end`.
+    /// Replaces the parameters whose references start between the offsets `at` and `end`. `quoted` is true
+    /// inside double quotes.
     fn run(&mut self, mut at: usize, end: usize, quoted: bool) -> Result<(), TooLong> {
         let text: &'a str = self.text;
-        // A default may extend over several pieces.
+        // The default of a reference ahead of this piece may extend into it.
         at = at.max(self.copied);
         while at < end {
             match text.as_bytes().get(at) {
@@ -220,7 +223,8 @@ impl<'a> Substitution<'a> {
     }
 }
 
-/// Returns the reference whose dollar sign is at `at`.
+/// Returns the reference whose dollar sign is at offset `at`; `None` if the dollar sign starts no
+/// reference.
 fn reference(text: &str, at: usize) -> Option<Reference<'_>> {
     let braced = text.as_bytes().get(at + 1) == Some(&b'{');
     let start = at + 1 + usize::from(braced);
@@ -232,7 +236,7 @@ fn reference(text: &str, at: usize) -> Option<Reference<'_>> {
         _ if !braced => Some(Reference { end, name, default: None }),
         Some(b'}') => Some(Reference { end: end + 1, name, default: None }),
         Some(b'-') => {
-            // A default has no braces and dollar signs of its own.
+            // A default contains no braces and no dollar signs.
             let length = rest.get(1..)?.find(['}', '{', '$'])?;
             let default = rest.get(1..1 + length)?;
             (rest.as_bytes().get(1 + length) == Some(&b'}')).then_some(Reference {
@@ -245,7 +249,7 @@ fn reference(text: &str, at: usize) -> Option<Reference<'_>> {
     }
 }
 
-/// Returns the names of the parameters that a text refers to.
+/// Returns the names of the parameters that occur in a text outside of single quotes and comments.
 fn references(text: &str) -> Vec<String> {
     let mut names = Vec::new();
     if text.contains('$') {
@@ -253,13 +257,13 @@ fn references(text: &str) -> Vec<String> {
             names.push(name.to_owned());
             None
         };
-        // The resulting text is not used, so its length does not matter.
+        // `references` needs only the names, so an error about the length is ignored.
         let _ = substitute(text, Span::default(), &mut note);
     }
     names
 }
 
-/// Returns the parameters of a program that can be set from outside.
+/// Returns the parameters of a program whose values can be set from outside of the configuration.
 pub(crate) fn of_program(program: &Program, sources: &Sources) -> Parameters {
     let defined = program.templates.first().map(|file| file.defines.iter().map(|d| d.name.clone()).collect());
     let mut parameters = Parameters { defined: defined.unwrap_or_default(), ..Parameters::default() };
@@ -274,7 +278,7 @@ pub(crate) fn of_program(program: &Program, sources: &Sources) -> Parameters {
         for define in &template.defines {
             let parent = template.parent.and_then(|parent| program.templates.get(parent));
             let outer = |name: &String| {
-                // A definition that refers to its own name means the parameter of the enclosing scope.
+                // A definition that uses its own name uses the parameter of the scope around it.
                 let scope = if *name == define.name { parent } else { Some(template) };
                 is_from_outside(program, scope, name)
             };
@@ -284,7 +288,8 @@ pub(crate) fn of_program(program: &Program, sources: &Sources) -> Parameters {
     parameters
 }
 
-/// True if a reference in a template leads to the outermost scope.
+/// True if neither `template` nor a compound element around it defines the parameter `name`, so that its
+/// value comes from the file or from outside.
 fn is_from_outside<'p>(program: &'p Program, mut template: Option<&'p Template>, name: &str) -> bool {
     while let Some(here) = template {
         let Some(parent) = here.parent else { return true };
@@ -298,17 +303,18 @@ fn is_from_outside<'p>(program: &'p Program, mut template: Option<&'p Template>,
     false
 }
 
-/// The reason why arguments do not fit the parameters of a compound element.
+/// The reason for which arguments do not fit the parameters of a compound element.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Mismatch {
     TooFew,
     TooMany,
-    /// The keyword that is not given.
+    /// No argument starts with this keyword.
     Missing(String),
 }
 
-/// Assigns arguments to the parameters of a compound element. Returns all values that fit, even on a
-/// mismatch.
+/// Assigns arguments to the parameters of a compound element. Returns the values of parameters by name, and
+/// the mismatch if arguments and parameters do not fit. Even then, it returns the values of all parameters
+/// that have one.
 pub(crate) fn bind(template: &Template, args: &[String]) -> (HashMap<String, Rc<str>>, Option<Mismatch>) {
     let mut values: HashMap<String, Rc<str>> = HashMap::new();
     let mut others = Vec::new();

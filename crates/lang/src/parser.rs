@@ -1,7 +1,7 @@
 //! Parses text into a syntax tree, by recursive descent (click(5), "BNF grammar").
 //!
-//! After an error the parser continues at the next `;`, closing bracket, statement keyword, or identifier
-//! that starts a line, so that one run reports every error.
+//! After an error the parser continues at the next `;`, closing bracket or statement keyword, or at an
+//! identifier that starts a line. So one call reports all errors.
 
 use std::collections::HashSet;
 
@@ -12,32 +12,33 @@ use crate::lexer::{Findings, Lexer, Token, TokenKind};
 use crate::source::{SourceId, Sources, Span};
 use crate::syntax::*;
 
-/// The largest nesting depth of braces, parentheses and libraries.
+/// The largest nesting depth of braces, parentheses and libraries together; deeper nesting is an error.
 pub(crate) const MAX_NESTING: usize = 100;
 
-/// Characters in which something may look like an arrow.
+/// The number of characters in which [`Parser::is_near_arrow`] looks for a mistyped arrow.
 const LONGEST_ARROW: usize = 8;
 
-/// The highest port number that may be written.
+/// The highest port number that may be written in a configuration.
 pub(crate) const MAX_PORT: usize = 65_535;
 
-/// A library that has been found.
+/// A library that a configuration requires, as the caller of [`parse`](crate::parse()) has found it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LibraryText {
-    /// The name that messages use.
+    /// The name of the library's text in messages.
     pub name: String,
-    /// The identity of the file: equal for the same file, whatever name was required.
+    /// The identity of the file: equal for the same file, even if it was required under different names.
     pub file: String,
     /// The text of the library.
     pub text: String,
 }
 
-/// Finds a library by its name, and by the [`LibraryText::file`] of the text that requires it (empty if it
-/// has none). The error is a hint that lists the places that were searched.
+/// A function that finds a library. It gets the required name, and the [`LibraryText::file`] of the text
+/// that requires the library (empty if it has none). An error is the text of a hint, which lists the places
+/// that were searched.
 pub type Library<'a> = &'a dyn Fn(&str, &str) -> Result<LibraryText, String>;
 
-/// Parses texts and the libraries that they require into one list of statements. If a file name is given,
-/// it belongs to the first text.
+/// Parses texts, and the libraries that they require, into one list of statements. The file name in
+/// `options` belongs to the first text.
 pub(crate) fn parse(
     sources: &mut Sources,
     texts: &[SourceId],
@@ -62,17 +63,18 @@ pub(crate) fn parse(
 struct Libraries<'a> {
     sources: &'a mut Sources,
     lookup: Option<Library<'a>>,
-    /// True if a circle of libraries alone is only a warning.
+    /// True if a circle of libraries without the main text gives only a warning.
     allows_circles: bool,
-    /// The files of the libraries so far. Each file is read once, even if it is required several times.
+    /// The files of the libraries that have been read. Each is read once, even if it is required several
+    /// times.
     read: HashSet<String>,
-    /// The texts that are being read, each required by the text before it, with their files.
+    /// The texts that are being read, with their files. Each text requires the next.
     open: Vec<(SourceId, String)>,
 }
 
 impl Libraries<'_> {
-    /// Returns the names of the texts that require each other in a circle, if a file closes a circle. The
-    /// flag is true if the main text is among them.
+    /// Returns the names of the texts that require each other in a circle, if one of the open texts has
+    /// this file. The flag is true if the circle includes the main text.
     fn circle(&self, file: &str) -> Option<(String, bool)> {
         let start = self.open.iter().position(|(_, open)| !open.is_empty() && open == file)?;
         let names = self.open.iter().skip(start).map(|(id, _)| self.sources.name(*id));
@@ -99,7 +101,7 @@ fn parse_source(
     body
 }
 
-/// The context of a list of statements, which determines the tokens that end the list.
+/// The kind of body that contains a list of statements. It determines the tokens that end the list.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Place {
     File,
@@ -110,16 +112,16 @@ enum Place {
 struct Parser<'a, 'b, 'c> {
     text: &'a str,
     lexer: Lexer<'a>,
-    /// The current token.
+    /// The current token, which is the next to be parsed.
     token: Token,
-    /// The end of the token before it.
+    /// The span of the token that was parsed last.
     last: Span,
     findings: Findings,
     libraries: &'b mut Libraries<'c>,
-    /// The number of open braces, parentheses and libraries.
+    /// The number of open braces, parentheses and libraries, limited to [`MAX_NESTING`].
     depth: usize,
-    /// The number of open braces and parentheses of this file. Libraries can be required only outside of
-    /// them.
+    /// The number of open braces and parentheses of this text. Libraries can be required only where it is
+    /// 0.
     brackets: usize,
 }
 
@@ -132,7 +134,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         Parser { text, lexer, token, last, findings, libraries, depth, brackets: 0 }
     }
 
-    // Tokens
+    // Functions for tokens.
 
     fn advance(&mut self) -> Token {
         let token = self.token;
@@ -141,7 +143,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         token
     }
 
-    /// Returns the kind of the token after the current token.
+    /// Returns the kind of the token after the current token, without parsing either.
     fn peek(&mut self) -> TokenKind {
         self.lexer.clone().next(&mut self.findings).kind
     }
@@ -172,18 +174,20 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         (self.token.kind == TokenKind::Identifier && is_keyword).then_some(text)
     }
 
-    /// True for the tokens that end a list of statements, which the caller handles.
+    /// True if the current token ends a list of statements in this kind of body. The caller parses the
+    /// token.
     fn at_end(&self, place: Place) -> bool {
         match self.token.kind {
             TokenKind::End => true,
-            // A group without its ')' must not take the end of the enclosing compound element.
+            // If the `)` of a group is missing, the group must not take the end of the compound element
+            // around it.
             TokenKind::Char('}') | TokenKind::Bars => place != Place::File,
             TokenKind::Char(')') => place == Place::Group,
             _ => false,
         }
     }
 
-    // Errors
+    // Functions for errors.
 
     fn error(&mut self, diagnostic: Diagnostic) {
         diagnostic.add_to(&mut self.findings.diagnostics);
@@ -203,7 +207,8 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         }
     }
 
-    /// True if here stands something that looks like an arrow and is none.
+    /// True if a mistyped arrow starts at the current token, such as `- >` or `→`, so that a hint is
+    /// useful.
     fn is_near_arrow(&self) -> bool {
         let is_dash = |c: &char| matches!(c, '-' | '–' | '—' | '−' | ' ');
         let mut here =
@@ -215,7 +220,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         }
     }
 
-    /// Skips to the probable start of the next statement.
+    /// After an error, skips tokens up to the probable start of the next statement.
     fn recover(&mut self, place: Place) {
         let mut open = 0usize;
         let mut first = true;
@@ -238,14 +243,14 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         }
     }
 
-    /// Skips the rest of the text.
+    /// Moves to the end of the text, so that no more statements are parsed.
     fn skip_rest(&mut self) {
         self.lexer.skip_rest();
         self.advance();
     }
 
-    /// Runs `inside` one bracket deeper. If that is too deep, skips the rest of the text and returns
-    /// `None`.
+    /// Runs `inside` at a nesting depth that is one larger. At [`MAX_NESTING`], reports an error, moves to
+    /// the end of the text, and returns `None`.
     fn nested<T>(&mut self, open: Span, inside: impl FnOnce(&mut Self) -> T) -> Option<T> {
         if self.depth >= MAX_NESTING {
             self.error(
@@ -263,7 +268,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         Some(result)
     }
 
-    // Statements
+    // Functions for statements.
 
     fn body(&mut self, place: Place) -> Body {
         let mut statements = Vec::new();
@@ -385,7 +390,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         statements.extend(body.statements);
     }
 
-    // Connections
+    // Functions for connections.
 
     fn chain_statement(&mut self, place: Place, statements: &mut Vec<Statement>) -> Option<()> {
         if self.text_of(self.token.span) == "connectiontunnel" && self.peek() == TokenKind::Identifier {
@@ -401,7 +406,8 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
             match self.list() {
                 Some(list) => chain.lists.push(list),
                 None => {
-                    // The chain up to here is kept, so that its names count as declared.
+                    // The part of the chain ahead of the error is kept, so that its names count as
+                    // declared.
                     chain.arrows.pop();
                     statements.push(Statement::Chain(chain));
                     return None;
@@ -410,7 +416,8 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         }
         let error = self.chain_error(&chain, place);
         if error.is_some() && chain.lists.last().is_some_and(|list| list.elements.is_empty()) {
-            // The element after the last arrow was not left out on purpose.
+            // An empty list after the last arrow means `output`, but after an error the element is missing
+            // by mistake.
             chain.lists.pop();
             chain.arrows.pop();
         }
@@ -426,7 +433,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         }
     }
 
-    /// Returns the error at the end of a chain, if there is one.
+    /// Returns the error if no chain may end at the current token, or if the chain is empty.
     fn chain_error(&self, chain: &Chain, place: Place) -> Option<Diagnostic> {
         let is_empty = chain.arrows.is_empty() && chain.lists.iter().all(|list| list.elements.is_empty());
         let may_follow = match self.token.kind {
@@ -508,8 +515,8 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         Some(Node::Group(body))
     }
 
-    /// Parses a port list, such as `[1, 3-5]`. The inner `None` means that there is no list, the outer
-    /// `None` means an error.
+    /// Parses a port list, such as `[1, 3-5]`, if there is one. Returns `Some(None)` without a list, and
+    /// `None` after an error.
     fn ports(&mut self) -> Option<Option<Ports>> {
         if !self.is('[') {
             return Some(None);
@@ -559,7 +566,8 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         }
     }
 
-    /// Parses the configuration string in parentheses, if one follows.
+    /// Parses a configuration string in parentheses, and returns its span; `None` if the current token is
+    /// not `(`.
     fn config(&mut self) -> Option<Span> {
         if !self.is('(') {
             return None;
@@ -571,7 +579,7 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         Some(config)
     }
 
-    // Classes
+    // Functions for classes.
 
     fn class(&mut self, hint: &str) -> Option<ClassSyntax> {
         match self.token.kind {
@@ -624,7 +632,8 @@ impl<'a, 'b, 'c> Parser<'a, 'b, 'c> {
         Alternative::Body { formals, body, span: start.to(self.last) }
     }
 
-    /// Parses `$a, KEYWORD $b |`, if the alternative starts with parameters.
+    /// Parses the parameters of an alternative, `$a, KEYWORD $b |`; returns none if it does not start with
+    /// parameters.
     fn formals(&mut self) -> Vec<Formal> {
         let mut formals = Vec::new();
         if !self.starts_formals() {

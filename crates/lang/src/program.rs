@@ -1,27 +1,28 @@
-//! A configuration with all names looked up: compound elements are templates, ready to be instantiated.
+//! A configuration with all names looked up, in which the file and each alternative of a compound element
+//! is a template.
 //!
-//! The module `resolve` makes it, and `expand` reads it.
+//! The module `resolve` makes a program, and `expand` makes instances of its templates.
 
 use crate::source::Span;
 
-/// An index into [`Program::templates`].
+/// The index of a template in [`Program::templates`].
 pub(crate) type TemplateId = usize;
-/// An index into [`Program::classes`].
+/// The index of a class in [`Program::classes`].
 pub(crate) type ClassId = usize;
-/// An index into [`Template::slots`].
+/// The index of a slot in [`Template::slots`].
 pub(crate) type SlotId = usize;
 
-/// The slot of the pseudoelement `input` of each template.
+/// The slot of the pseudoelement `input`, which each template has.
 pub(crate) const INPUT: SlotId = 0;
-/// The slot of the pseudoelement `output` of each template.
+/// The slot of the pseudoelement `output`, which each template has.
 pub(crate) const OUTPUT: SlotId = 1;
 
-/// The largest number of connections of a configuration, before and after expansion.
+/// The largest number of connections of a configuration, both in templates and after expansion.
 pub(crate) const MAX_CONNECTIONS: usize = 2_000_000;
 
 #[derive(Debug, Default)]
 pub(crate) struct Program {
-    /// The templates. The file itself is the first.
+    /// The templates: the file is the first, followed by all alternatives of compound elements.
     pub(crate) templates: Vec<Template>,
     pub(crate) classes: Vec<Class>,
     pub(crate) requirements: Vec<(String, String)>,
@@ -30,38 +31,40 @@ pub(crate) struct Program {
 
 #[derive(Debug)]
 pub(crate) enum Class {
-    /// A class that the configuration does not define.
+    /// A class that the configuration does not define, by its name.
     Primitive(String),
-    /// A class that the configuration defines. The first alternative that matches is chosen.
+    /// A class that the configuration defines. Of its alternatives, the first whose ports and parameters
+    /// fit is chosen.
     Compound { name: String, choices: Vec<Choice> },
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Choice {
     Template(TemplateId),
-    /// `...`: the choices of the earlier class.
+    /// `...`: the alternatives of the class that had this name before.
     Earlier(ClassId),
 }
 
-/// The file, or one alternative of a compound element.
+/// The content of the file or of one alternative of a compound element, with the names in it looked up.
 #[derive(Debug, Default)]
 pub(crate) struct Template {
     pub(crate) span: Span,
-    /// The template in whose text this template is.
+    /// The template in whose text this template is defined, whose parameters it can use; `None` for the
+    /// file.
     pub(crate) parent: Option<TemplateId>,
     pub(crate) formals: Vec<Formal>,
     pub(crate) defines: Vec<Define>,
     pub(crate) slots: Vec<Slot>,
     pub(crate) links: Vec<Link>,
-    /// The number of input ports, for a compound element.
+    /// The number of input ports, for an alternative of a compound element.
     pub(crate) inputs: usize,
-    /// The number of output ports, for a compound element.
+    /// The number of output ports, for an alternative of a compound element.
     pub(crate) outputs: usize,
 }
 
 #[derive(Debug)]
 pub(crate) struct Formal {
-    /// The name without dollar sign.
+    /// The name of the parameter, without dollar sign.
     pub(crate) name: String,
     pub(crate) kind: FormalKind,
 }
@@ -70,13 +73,13 @@ pub(crate) struct Formal {
 pub(crate) enum FormalKind {
     Positional,
     Keyword(String),
-    /// `__REST__`
+    /// `__REST__`: all arguments that no other parameter takes.
     Rest,
 }
 
 #[derive(Debug)]
 pub(crate) struct Define {
-    /// The name without dollar sign.
+    /// The name of the parameter, without dollar sign.
     pub(crate) name: String,
     pub(crate) value: String,
     pub(crate) span: Span,
@@ -87,9 +90,9 @@ pub(crate) struct Slot {
     pub(crate) name: String,
     pub(crate) kind: SlotKind,
     pub(crate) span: Span,
-    /// The number of input ports used inside this template.
+    /// A number one higher than the highest input port to which a link of this template leads.
     pub(crate) inputs: usize,
-    /// The number of output ports used inside this template.
+    /// A number one higher than the highest output port from which a link of this template comes.
     pub(crate) outputs: usize,
 }
 
@@ -99,12 +102,13 @@ pub(crate) enum SlotKind {
         class: ClassId,
         config: Option<Span>,
     },
-    /// The input side of a group, or the pseudoelement `input`. A connection to one of its ports continues
-    /// from the output of the same number.
+    /// The input side of a group, or the pseudoelement `input`. A connection that arrives at one of its
+    /// ports continues from the output of the same number.
     GroupInput,
-    /// The output side of a group, or the pseudoelement `output`.
+    /// The output side of a group, or the pseudoelement `output`, which passes connections on like
+    /// `GroupInput`.
     GroupOutput,
-    /// A name that could not be resolved. The error was reported, and connections with the slot are
+    /// A name that could not be looked up. The error was reported, and connections with the slot are
     /// dropped.
     Lost,
 }
@@ -117,7 +121,7 @@ pub(crate) struct Link {
 }
 
 impl Template {
-    /// Returns the parameters as they are written, for messages.
+    /// Returns the parameters of the template as they are written, for messages.
     pub(crate) fn formals_text(&self) -> String {
         let formals: Vec<String> = self
             .formals

@@ -1,10 +1,12 @@
-//! Looks up names: turns the syntax tree into templates.
+//! Looks up all names: turns the syntax tree into a [`Program`], in which compound elements are templates.
 //!
-//! Classes are lexically scoped, and are known from the end of their definition to the end of the scope. So
-//! statements are processed in their order, with a stack of class tables. Compound elements cannot recurse.
+//! A class is known from the end of its definition to the end of the scope in which it is defined. So
+//! statements are processed in their order, with a stack of tables of classes. Compound elements cannot
+//! contain themselves.
 //!
-//! This file handles scopes, parameters and classes; `chains` and `elements` handle the rest, and `later`
-//! writes the errors about compound elements that are not defined yet.
+//! This file handles scopes, parameters and classes. The module `chains` handles connections, `elements`
+//! handles elements and groups, and `later` makes the errors about compound elements that are used before
+//! their definition.
 
 mod chains;
 mod elements;
@@ -21,12 +23,13 @@ use crate::syntax::{self, Alternative, Body, ClassSyntax, Node, Statement};
 
 use later::Later;
 
-/// The number of errors that get suggestions for misspelt names, because each suggestion takes a search of
-/// all names.
+/// The number of errors that get a suggestion for a misspelt name. Each suggestion searches all names, so
+/// the limit bounds the time.
 const MAX_SUGGESTIONS: usize = 100;
 
-/// Looks up all names of a configuration. `primitives` are the classes that exist without being defined.
-/// `None` if these are not known.
+/// Looks up all names of a configuration, whose statements are `body`. `primitives` are the classes that
+/// exist without a definition; with `None` any class may exist, so unknown classes are no errors. `span` is
+/// the place for errors that concern the whole file.
 pub(crate) fn resolve(
     body: &Body,
     sources: &Sources,
@@ -55,29 +58,33 @@ struct Resolver<'s, 'd> {
     diagnostics: &'d mut Vec<Diagnostic>,
     primitives: Option<HashSet<&'s str>>,
     program: Program,
-    /// The classes that the configuration does not define.
+    /// The id of each class that the configuration uses but does not define.
     interned: HashMap<String, ClassId>,
-    /// The classes that the configuration defines, innermost scope last.
+    /// The classes that the configuration defines, one table for each open scope, the innermost scope last.
     scopes: Vec<HashMap<&'s str, ClassId>>,
-    /// The compound elements that each open body defines anywhere, the innermost body last.
+    /// For each open body, the compound elements that it defines at any place, the innermost body last.
+    /// They explain errors about classes that are defined later.
     later: Vec<HashMap<&'s str, Later<'s>>>,
-    /// The compound elements whose definitions are open, and the places of these.
+    /// The names of the compound elements inside whose definitions the resolver is, outermost first, with
+    /// the places of these names.
     open: Vec<(&'s str, Span)>,
-    /// The number of links of all templates together.
+    /// The number of links in all templates so far, limited to [`MAX_CONNECTIONS`].
     link_count: usize,
     suggestions: usize,
 }
 
-/// The template that is being built.
+/// The state of the template that is being built.
 struct Scope<'s> {
     id: TemplateId,
     template: Template,
     names: HashMap<String, SlotId>,
-    /// The elements that are declared in this scope, each with the place of its declaration.
+    /// The elements that are declared anywhere in this scope, each with the place of its first declaration.
     declared: HashMap<&'s str, Span>,
-    /// Anonymous elements, which get their names last, when all other names are known.
+    /// The anonymous elements. They get their names at the end of the scope, when all other names are
+    /// known.
     anonymous: Vec<SlotId>,
-    /// The slots that `input` and `output` mean, innermost last.
+    /// For each open compound element or group, the slots that the names `input` and `output` mean there,
+    /// the innermost last.
     pseudo: Vec<(SlotId, SlotId)>,
 }
 
@@ -90,7 +97,8 @@ impl<'s> Resolver<'s, '_> {
         self.sources.slice(span)
     }
 
-    /// Builds the template of a body. The stack of class scopes is the same before and after.
+    /// Builds the template of a compound element (or of the file, without `parent`) and returns its id.
+    /// `formals` are its parameters. After the call the stack of class scopes is as before.
     fn template(
         &mut self,
         name: &str,
@@ -158,7 +166,7 @@ impl<'s> Resolver<'s, '_> {
         }
     }
 
-    // Parameters
+    // Functions for parameters.
 
     fn formals(&mut self, scope: &mut Scope<'s>, formals: &[syntax::Formal]) {
         let mut names = HashSet::new();
@@ -184,7 +192,8 @@ impl<'s> Resolver<'s, '_> {
                     Diagnostic::error(formal.name, message).with_hint("give each keyword one parameter"),
                 );
             }
-            // `rank` is what may follow: 0 anything, 1 keywords and the rest, 2 nothing.
+            // `rank` says what may follow the parameters so far: with 0 any parameter, with 1 keywords and
+            // `__REST__`, with 2 none.
             let (needed, next) = match kind {
                 FormalKind::Positional => (0, 0),
                 FormalKind::Keyword(_) => (1, 1),
@@ -241,7 +250,7 @@ impl<'s> Resolver<'s, '_> {
         );
     }
 
-    // Classes
+    // Functions for classes.
 
     fn class_statement(&mut self, scope: &mut Scope<'s>, name: Span, class: &ClassSyntax) {
         let text = self.text(name);
@@ -317,19 +326,21 @@ impl<'s> Resolver<'s, '_> {
         id
     }
 
-    /// True if a class exists without being defined here. `None` if the classes are not known.
+    /// True if a class exists without being defined in the configuration. `None` if the existing classes
+    /// are not known.
     fn is_primitive(&self, name: &str) -> Option<bool> {
         self.primitives.as_ref().map(|primitives| primitives.contains(name))
     }
 
-    /// Returns the class that an identifier names where only a class is allowed.
+    /// Returns the id of the class that an identifier names, at a place where only a class is allowed. An
+    /// unknown class is an error, and gets an id nevertheless.
     fn named_class(&mut self, scope: &Scope<'s>, span: Span) -> ClassId {
         let name = self.text(span);
         if let Some(id) = self.find_class(name) {
             return id;
         }
         self.check_identifier(span);
-        // Reported once for each name, as in Click: at its first use.
+        // As in Click, an unknown class is reported at its first use only.
         if self.is_primitive(name) == Some(false) && !self.interned.contains_key(name) {
             let text = format!("unknown element class '{name}'");
             let error = self.not_yet(span, &text).unwrap_or_else(|| Diagnostic {
@@ -341,7 +352,8 @@ impl<'s> Resolver<'s, '_> {
         self.intern(name)
     }
 
-    /// Returns a "did you mean" hint for a class, and also for an element if `elements` is true.
+    /// Returns the hint "did you mean 'NAME'?" with the most similar class or, if `elements` is true,
+    /// element; `None` if none is similar or the limit [`MAX_SUGGESTIONS`] is reached.
     fn suggest(&mut self, scope: &Scope<'s>, name: &str, elements: bool) -> Option<String> {
         self.suggestions += 1;
         if self.suggestions > MAX_SUGGESTIONS {
@@ -353,7 +365,7 @@ impl<'s> Resolver<'s, '_> {
         nearest(name, classes.chain(elements)).map(|found| format!("did you mean '{found}'?"))
     }
 
-    /// Checks that no component of an identifier is a number (click(5)).
+    /// Reports an error if a part of an identifier between slashes is a number (click(5)).
     fn check_identifier(&mut self, span: Span) {
         let name = self.text(span);
         if name.split('/').any(|part| part.bytes().all(|byte| byte.is_ascii_digit())) {
@@ -371,8 +383,8 @@ impl Scope<'_> {
         self.template.slots.len() - 1
     }
 
-    /// Names the anonymous elements `Class@N`. N is the position of the element in its scope, or the next
-    /// free number.
+    /// Gives anonymous elements their names `Class@N`. N is the number of the element's slot in its scope,
+    /// counted from 1; if that name is taken, N is the next free number.
     fn name_anonymous(&mut self) {
         let mut next_free: HashMap<String, usize> = HashMap::new();
         for id in std::mem::take(&mut self.anonymous) {
@@ -409,7 +421,8 @@ impl Scope<'_> {
     }
 }
 
-/// Collects the elements declared in a body and its groups.
+/// Adds the elements that are declared in a body and in its groups to `declared`, each with the place of
+/// its first declaration.
 fn collect_declared<'s>(sources: &'s Sources, body: &Body, declared: &mut HashMap<&'s str, Span>) {
     for statement in &body.statements {
         let Statement::Chain(chain) = statement else { continue };

@@ -1,34 +1,35 @@
-//! Splits configuration strings into pieces: quoted strings, comments, data and plain bytes.
+//! Splits configuration strings into pieces: quoted strings, comments, `\<...>` data, and single bytes.
 //!
-//! All readers of configuration strings (the lexer, argument splitting, parameter substitution) use these
-//! pieces, so that they agree on what is quoted.
+//! The lexer, the splitting of arguments and the substitution of parameters all use these pieces, so that
+//! they agree on what is quoted.
 
-/// The kind of a piece.
+/// The kinds of pieces of a configuration string.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// A byte outside all other pieces.
+    /// A single byte that is not part of another piece.
     Plain,
-    /// `// ...` without its end of line, or `/* ... */`.
+    /// A comment: `// ...` without its end of line, or `/* ... */`.
     Comment,
-    /// `'...'`.
+    /// A single-quoted string: `'...'`.
     Single,
-    /// `"..."`, in which a backslash protects the next byte.
+    /// A double-quoted string: `"..."`. A backslash protects the next byte.
     Double,
-    /// `\<...>` outside quotes.
+    /// Bytes in hexadecimal: `\<...>` outside of quotes.
     Data,
 }
 
-/// A piece of a text, `start..end` in bytes. Pieces that are not plain start and end on ASCII bytes.
+/// A piece of a configuration string, the bytes `start..end`. A piece of another kind than `Plain` starts
+/// and ends with ASCII characters, so it can be cut out of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) kind: Kind,
     pub(crate) start: usize,
     pub(crate) end: usize,
-    /// False if the text ended inside the piece.
+    /// False if the end of the text was reached before the piece was closed.
     pub(crate) closed: bool,
 }
 
-/// Returns the pieces of `text`, one after the other.
+/// Returns the pieces of a configuration string one after the other; together they are the whole text.
 pub(crate) fn pieces(text: &str) -> impl Iterator<Item = Piece> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -38,7 +39,8 @@ pub(crate) fn pieces(text: &str) -> impl Iterator<Item = Piece> {
     })
 }
 
-/// Returns the piece that starts at `at`, which must not lie inside another piece. `None` at the end.
+/// Returns the piece that starts at offset `at`, which must be the start of a piece; `None` at the end of
+/// the text.
 pub(crate) fn piece_at(text: &[u8], at: usize) -> Option<Piece> {
     let first = *text.get(at)?;
     let (kind, end) = match (first, text.get(at + 1)) {
@@ -80,9 +82,9 @@ fn block_end(text: &[u8], mut at: usize) -> Option<usize> {
     }
 }
 
-/// Returns the end of data, which has hexadecimal digits and white space, and parameters before
-/// substitution. Any other character means that this is not data. Then a later `>`, perhaps of an arrow,
-/// must not close it.
+/// Returns the offset after the `>` of `\<...>` data whose content starts at `from`. `None` if another
+/// character than letters, digits, white space and the characters of parameters comes first. Then this is
+/// not data, and a later `>`, perhaps of an arrow, must not close it.
 fn data_end(text: &[u8], from: usize) -> Option<usize> {
     let data =
         |byte: u8| byte.is_ascii_alphanumeric() || byte.is_ascii_whitespace() || b"$_{}-".contains(&byte);

@@ -1,38 +1,38 @@
-//! Texts, places in them, and the translation of a place into file, line and column.
+//! The texts of a configuration, spans in them, and the translation of a span into file, line and column.
 
 use std::sync::Arc;
 
-/// The number of a text in a [`Sources`].
+/// The id of a text in a [`Sources`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct SourceId(usize);
 
-/// A half-open range of bytes in one text.
+/// A range of bytes in one text: the place of an element, an argument or an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Span {
-    /// The text.
+    /// The text that contains the range.
     pub source: SourceId,
-    /// The offset of the first byte.
+    /// The offset of the first byte in the text.
     pub start: usize,
-    /// The offset after the last byte.
+    /// The offset after the last byte, so that an empty span has equal offsets.
     pub end: usize,
 }
 
 impl Span {
-    /// Returns the span from the start of `self` to the end of `other`, if both are in one text; otherwise
-    /// `self`.
+    /// Returns the span from the start of `self` to the end of `other`, for example from the first to the
+    /// last token of a statement. Spans in different texts cannot be joined; then `self` is returned.
     pub fn to(self, other: Span) -> Span {
         if self.source == other.source { Span { end: other.end.max(self.start), ..self } } else { self }
     }
 }
 
-/// The start of a span as file, line and column.
+/// The place at which a span starts, as messages show it: file, line and column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Location {
-    /// The name of the file: of the text, or from the line directive in force.
+    /// The file that the last line directive ahead of the place named, otherwise the name of the text.
     pub file: String,
-    /// The line, from 1.
+    /// The number of the line, from 1; line directives change it.
     pub line: usize,
-    /// The column in characters, from 1. A tab is one character.
+    /// The column in characters, from 1. A tab counts as one character.
     pub column: usize,
 }
 
@@ -42,18 +42,18 @@ impl std::fmt::Display for Location {
     }
 }
 
-/// A line directive (`# 12 "file"` or `#line 12 "file"`, click(5)): the file and line number of the line
-/// that follows.
+/// A line directive (`# 12 "file"` or `#line 12 "file"`, click(5)), as the C preprocessor writes it: the
+/// line that follows has this number in this file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Directive {
-    /// The offset of the first line that gets another number.
+    /// The offset of the line after the directive, from which on it applies.
     pub(crate) start: usize,
     pub(crate) line: usize,
-    /// The file name. `None` keeps the file name that was in force.
+    /// The file name; `None` if the directive changes only the line number.
     pub(crate) file: Option<String>,
 }
 
-/// The texts of one run: the configuration and the libraries that it requires.
+/// The texts of one configuration: the main text, further texts, and the libraries that they require.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     texts: Vec<Source>,
@@ -69,12 +69,12 @@ struct Source {
 }
 
 impl Sources {
-    /// Makes an empty collection.
+    /// Makes a collection without texts.
     pub fn new() -> Sources {
         Sources::default()
     }
 
-    /// Adds a text. `name` is the name that messages show.
+    /// Adds a text, and returns its id. `name` is the file name in messages.
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<Arc<str>>) -> SourceId {
         let text = text.into();
         let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
@@ -87,23 +87,23 @@ impl Sources {
         (0..self.texts.len()).map(SourceId)
     }
 
-    /// Returns the name given to [`Sources::add`]. Empty for an id of another `Sources`.
+    /// Returns the name with which a text was added; empty for an id that is not of this collection.
     pub fn name(&self, id: SourceId) -> &str {
         self.texts.get(id.0).map_or("", |source| &source.name)
     }
 
-    /// Returns the whole text. Empty for an id of another `Sources`.
+    /// Returns a whole text; empty for an id that is not of this collection.
     pub fn text(&self, id: SourceId) -> &str {
         self.texts.get(id.0).map_or("", |source| &source.text)
     }
 
-    /// Returns the text of a span. Empty if the span does not fit.
+    /// Returns the text of a span; empty if the span is not inside its text.
     pub fn slice(&self, span: Span) -> &str {
         self.text(span.source).get(span.start..span.end).unwrap_or("")
     }
 
-    /// Returns file, line and column of the start of a span. Line directives apply once the text has been
-    /// parsed.
+    /// Returns file, line and column at which a span starts. Line directives have an effect only after
+    /// [`parse`](crate::parse()) has read the text.
     pub fn locate(&self, span: Span) -> Location {
         let Some(source) = self.texts.get(span.source.0) else {
             return Location { file: String::new(), line: 1, column: 1 };
@@ -120,7 +120,7 @@ impl Sources {
         Location { file: file.unwrap_or(&source.name).clone(), line, column }
     }
 
-    /// Returns the line in which a span starts, without its end of line.
+    /// Returns the whole line in which a span starts, without the newline.
     pub fn line_text(&self, span: Span) -> &str {
         let Some(source) = self.texts.get(span.source.0) else { return "" };
         let start = source.line_start(source.line_index(span.start));
@@ -128,12 +128,12 @@ impl Sources {
         rest.lines().next().unwrap_or("")
     }
 
-    /// Returns the text as a shared pointer, which stays valid while this collection grows.
+    /// Returns a text by a pointer of its own, so that it can be read while other texts are added.
     pub(crate) fn shared_text(&self, id: SourceId) -> Arc<str> {
         self.texts.get(id.0).map_or_else(|| Arc::from(""), |source| Arc::clone(&source.text))
     }
 
-    /// Sets the line directives of a text, in the order of their places.
+    /// Sets the line directives of a text, which must be in the order of their offsets.
     pub(crate) fn set_directives(&mut self, id: SourceId, directives: Vec<Directive>) {
         if let Some(source) = self.texts.get_mut(id.0) {
             source.directives = directives;

@@ -1,8 +1,9 @@
-//! The syntax tree: the text as written, before any name is looked up.
+//! The syntax tree of a configuration: the statements as they are written, before any name is looked up.
+//! Names and configuration strings are spans in the text.
 
 use crate::source::Span;
 
-/// The statements of a file, a compound element or a group.
+/// The statements of a file, of an alternative of a compound element, or of a group.
 #[derive(Debug, Default)]
 pub(crate) struct Body {
     pub(crate) statements: Vec<Statement>,
@@ -11,20 +12,21 @@ pub(crate) struct Body {
 #[derive(Debug)]
 pub(crate) enum Statement {
     Chain(Chain),
-    /// `elementclass name class`
+    /// The definition of a class: `elementclass name class`.
     Class {
         name: Span,
         class: ClassSyntax,
     },
-    /// `define(...)`
+    /// The parameters of `define(...)`.
     Define(Span),
-    /// An argument of `require(...)` that is not a library: kind and value.
+    /// An argument of `require(...)` that is not a library: its kind, such as `package`, and its value.
     Require(String, String),
-    /// `provide(...)`
+    /// The names in `provide(...)`.
     Provide(Span),
 }
 
-/// Elements and the arrows between them: `lists.len() == arrows.len() + 1`.
+/// A chain: lists of elements with an arrow between each two, so `lists.len() == arrows.len() + 1`. A
+/// declaration is a chain without arrows.
 #[derive(Debug)]
 pub(crate) struct Chain {
     pub(crate) lists: Vec<ElementList>,
@@ -33,19 +35,20 @@ pub(crate) struct Chain {
 
 #[derive(Debug)]
 pub(crate) struct Arrow {
-    /// True for `=>`, false for `->`.
+    /// True for `=>`, which connects many ports pair by pair; false for `->`.
     pub(crate) many: bool,
     pub(crate) span: Span,
 }
 
-/// Elements with commas between them. Empty if `input` or `output` is left out.
+/// The elements between two arrows, separated by commas. The list is empty where `input` or `output` is
+/// left out, as in `-> x`.
 #[derive(Debug)]
 pub(crate) struct ElementList {
     pub(crate) elements: Vec<ElementSyntax>,
     pub(crate) span: Span,
 }
 
-/// An element with the ports on its left and right.
+/// An element in a chain, with the port lists written on its left and on its right.
 #[derive(Debug)]
 pub(crate) struct ElementSyntax {
     pub(crate) left: Option<Ports>,
@@ -54,7 +57,8 @@ pub(crate) struct ElementSyntax {
     pub(crate) span: Span,
 }
 
-/// Port numbers as inclusive ranges, so that a short text cannot ask for much memory.
+/// A port list, such as `[1, 3-5]`, as ranges with both ends included. Ranges keep a short text from taking
+/// much memory.
 #[derive(Debug)]
 pub(crate) struct Ports {
     pub(crate) ranges: Vec<(usize, usize)>,
@@ -63,20 +67,20 @@ pub(crate) struct Ports {
 
 #[derive(Debug)]
 pub(crate) enum Node {
-    /// Ports without an element, which mean `input` or `output`.
+    /// A port list without an element, which means `input` or `output`.
     Missing,
-    /// An identifier, which is an element or a class, perhaps with a configuration string.
+    /// An identifier, which names an element or a class, with its configuration string if there is one.
     Name { name: Span, config: Option<Span> },
-    /// `name :: class(config)`, or `{ ... }(config)` without a name.
+    /// `name :: class(config)`, or a compound element without a name, `{ ... }(config)`.
     Declaration { name: Option<Span>, class: ClassSyntax, config: Option<Span> },
-    /// `( statements )`
+    /// A group: `( statements )`.
     Group(Body),
 }
 
 #[derive(Debug)]
 pub(crate) enum ClassSyntax {
     Named(Span),
-    /// `{ ... || ... }`
+    /// A compound element with its alternatives: `{ ... || ... }`.
     Compound(Vec<Alternative>),
 }
 
@@ -87,14 +91,14 @@ pub(crate) enum Alternative {
         body: Body,
         span: Span,
     },
-    /// `...`: the alternatives of the earlier class of this name.
+    /// `...`, which stands for all alternatives of the earlier class with this name.
     Ellipsis(Span),
 }
 
-/// A parameter of a compound element: `$name` or `KEYWORD $name`.
+/// A parameter of a compound element: `$name`, `KEYWORD $name`, or `__REST__ $name`.
 #[derive(Debug)]
 pub(crate) struct Formal {
     pub(crate) keyword: Option<Span>,
-    /// The name with its dollar sign.
+    /// The place of the name, which includes the dollar sign.
     pub(crate) name: Span,
 }

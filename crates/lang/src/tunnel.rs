@@ -1,4 +1,5 @@
-//! Replaces connections through groups and compound elements by connections of elements.
+//! Removes the pseudoelements `input` and `output` of groups and compound elements: each path of
+//! connections through them becomes a connection between two elements.
 
 use std::collections::{HashMap, HashSet};
 
@@ -8,30 +9,32 @@ use crate::graph::Connection;
 use crate::program::MAX_CONNECTIONS;
 use crate::source::Span;
 
-/// The largest number of steps from tunnel to tunnel in all.
+/// The largest number of steps through tunnels for a whole configuration; more are an error, because
+/// hostile configurations can make the number grow exponentially.
 const MAX_STEPS: usize = 20_000_000;
 
-/// A node, before tunnels are removed.
+/// A node of the expanded graph, before tunnels are removed.
 #[derive(Clone, Debug)]
 pub(crate) enum NodeKind {
-    /// An element, by its index in the graph.
+    /// An element, by its index in the list of elements.
     Element(usize),
-    /// A tunnel. Connections to an input port continue from the output port of the same number.
+    /// A pseudoelement. A connection that arrives at an input port continues from the output port of the
+    /// same number.
     Tunnel(Tunnel),
-    /// A node whose connections are dropped.
+    /// A node for a name that caused an error; its connections are dropped.
     Lost,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Tunnel {
-    /// The owner of the tunnel, for messages: `'name'` or `group`.
+    /// The group or compound element to which the tunnel belongs, as errors name it: `group`, or `'name'`.
     pub(crate) owner: String,
-    /// True for the output side of the owner, false for the input side.
+    /// True for the pseudoelement `output`, false for `input`.
     pub(crate) is_output: bool,
     pub(crate) span: Span,
 }
 
-/// A connection of nodes.
+/// A connection between two nodes. `from` and `to` are the index of a node and the number of its port.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Edge {
     pub(crate) from: (usize, usize),
@@ -39,7 +42,9 @@ pub(crate) struct Edge {
     pub(crate) span: Span,
 }
 
-/// Removes tunnels and repeated connections.
+/// Returns the connections between elements that result when all tunnels are removed. Each occurs once, in
+/// the order of `edges`. Ports that are connected on one side of a tunnel only, and too many connections,
+/// are errors.
 pub(crate) fn remove(
     nodes: &[NodeKind],
     edges: &[Edge],
@@ -74,7 +79,8 @@ pub(crate) fn remove(
 struct Walk<'a> {
     nodes: &'a [NodeKind],
     onward: HashMap<(usize, usize), Vec<(usize, usize)>>,
-    /// For each input port, the input ports of elements that are reached from it.
+    /// For each input port that was searched, the input ports of elements to which it leads through
+    /// tunnels.
     targets: HashMap<(usize, usize), Vec<(usize, usize)>>,
     steps: usize,
 }
@@ -88,7 +94,8 @@ impl Walk<'_> {
         self.targets.get(&port).map_or(&[], Vec::as_slice)
     }
 
-    /// Searches depth first, in the order of the connections. A circle of tunnels reaches no element.
+    /// Returns the input ports of elements to which an input port leads through tunnels. The search goes
+    /// depth first, in the order of the connections. A circle of tunnels leads to no element.
     fn search(&mut self, port: (usize, usize)) -> Vec<(usize, usize)> {
         let mut found = Vec::new();
         let mut seen = HashSet::from([port]);
@@ -110,9 +117,11 @@ impl Walk<'_> {
     }
 }
 
-/// Checks that each port of a tunnel has connections on both of its sides.
+/// Reports an error for each port of a tunnel that has connections on the outside only or on the inside
+/// only.
 fn check_ends(nodes: &[NodeKind], edges: &[Edge], diagnostics: &mut Vec<Diagnostic>) {
-    /// The ports, each with the first place where a connection arrives and leaves.
+    /// For each port of a tunnel, the place of the first connection that arrives at it, and of the first
+    /// that leaves it.
     type Uses = HashMap<(usize, usize), (Option<Span>, Option<Span>)>;
     let mut uses: Uses = HashMap::new();
     let mut order = Vec::new();
@@ -136,7 +145,8 @@ fn check_ends(nodes: &[NodeKind], edges: &[Edge], diagnostics: &mut Vec<Diagnost
         };
         let Tunnel { owner, is_output, span } = tunnel;
         let (side, number) = (if *is_output { "output" } else { "input" }, port.1);
-        // Connections arrive at an input from outside, and at an output from inside.
+        // At an `input`, connections arrive from outside and leave to the inside; at an `output`, the other
+        // way round.
         let (outside, inside) = if *is_output { (sides.1, sides.0) } else { *sides };
         let finding = match (outside, inside) {
             (Some(used), None) => Diagnostic::error(used, format!("{owner} has no {side} {number}"))

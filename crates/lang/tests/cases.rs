@@ -1,8 +1,9 @@
-//! Tests language features and diagnostics as text: `cases/X.click` gives `cases/X.txt`, the flat
-//! configuration and the diagnostics. `BLESS=1 cargo test` writes the expected files again.
+//! Tests of language features and diagnostics by example: `cases/X.click` is parsed, and the flat
+//! configuration and the diagnostics are compared with `cases/X.txt`. `BLESS=1 cargo test` writes the
+//! expected files.
 //!
-//! Comments at the start of a case set options: `// define NAME=VALUE`, `// classes A B C`. Libraries are
-//! taken from `cases/library`.
+//! Comments in a case set options: `// define NAME=VALUE`, `// classes A B C`, `// circles allowed`.
+//! Libraries are read from `cases/library`.
 
 use std::fs;
 use std::path::{Path, PathBuf};

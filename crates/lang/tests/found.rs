@@ -1,7 +1,8 @@
-//! Tests that configurations from elsewhere parse without an error and flatten to the same graph.
+//! Tests that configurations which others have written parse without an error, and that their flat form
+//! parses to the same graph.
 //!
-//! The configurations are read from `$TIDEGATE_DATA`, or `../shared/data` next to the workspace. If that is
-//! absent, the test prints a message and does nothing.
+//! The configurations are read from `$TIDEGATE_DATA`, or `../shared/data` next to the workspace. If they
+//! are absent, the test prints a message and checks nothing.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +26,8 @@ fn click_files(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Checks a file. `usage` is appended, for files that only define a class.
+/// Checks that a file parses and flattens. `usage` is appended to the text, for files that only define a
+/// class.
 fn check(path: &Path, usage: &str) {
     let text = String::from_utf8_lossy(&std::fs::read(path).unwrap()).into_owned();
     let mut sources = Sources::new();

@@ -1,4 +1,4 @@
-//! Properties of any text and any graph.
+//! Property tests of the parser for any text, and of flattening for any graph.
 
 use lang::{Diagnostic, Graph, LibraryText, Options, Sources, dot, flatten, parse};
 use proptest::prelude::*;
@@ -19,7 +19,8 @@ fn parse_text(text: &str) -> (Graph, Vec<Diagnostic>, Sources) {
     (graph, diagnostics, sources)
 }
 
-/// Checks that, for any text, the graph is valid and can be written, and each diagnostic has a place.
+/// Checks that parsing any text gives a valid graph which can be written, and that each diagnostic has a
+/// message and a place.
 fn check_any(text: &str) -> Result<(), TestCaseError> {
     let (graph, diagnostics, sources) = parse_text(text);
     for connection in &graph.connections {
@@ -45,7 +46,7 @@ fn check_any(text: &str) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-/// Generates tokens that are likely to form statements, unlike random letters.
+/// Generates tokens of the language, which form statements much more often than random characters.
 fn token() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec![
         "a",
@@ -101,13 +102,14 @@ fn token() -> impl Strategy<Value = &'static str> {
     ])
 }
 
-/// Classes that [`configuration`] uses.
+/// The definitions of the classes that [`configuration`] uses.
 const CLASSES: &str = "define($v 1);
 elementclass One { -> A($v) -> }
 elementclass Either { $a | -> B($a, \"$a\", '$a') -> || -> C -> One -> || => D, E(${w-2}) => }
 ";
 
-/// Generates a part of a chain with one input and one output. `%` becomes a unique number.
+/// Generates a part of a chain that has one input and one output. Each `%` in it is later replaced by a
+/// unique number.
 fn part() -> impl Strategy<Value = String> {
     let leaf = prop::sample::select(vec![
         "n% :: A",
@@ -152,7 +154,8 @@ fn configuration() -> impl Strategy<Value = String> {
     })
 }
 
-/// Generates a flat configuration: elements with configuration strings, and connections by index.
+/// Generates a valid flat configuration: elements with configuration strings, and connections between
+/// random ports.
 fn flat_text() -> impl Strategy<Value = String> {
     let config = prop::sample::select(vec![
         "",

@@ -1,26 +1,30 @@
-//! Blocks of a few boxes, which are compared with a point at once.
+//! Blocks of eight boxes in a leaf, which are compared with a point at the same time by vector
+//! instructions.
 
 use super::{Area, GROUP, NONE};
 
-/// The number of boxes in a block.
+/// The number of boxes in a block: the number of 32-bit lanes of an AVX2 register.
 pub(super) const LANES: usize = 8;
 
-/// Boxes of a leaf in the order of their rules, field by field. Lanes after the last box have no rule.
+/// Up to eight boxes of a leaf in the order of their rules, stored field by field. In unused lanes after
+/// the last box, the rule is [`NONE`].
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(super) struct Block<const D: usize> {
     low: [[u32; LANES]; D],
-    /// The difference between the ends of each range.
+    /// For each field and each box, the highest value of the range minus the lowest.
     span: [[u32; LANES]; D],
-    /// The rules of the boxes, followed by [`NONE`].
+    /// The rule of each box; [`NONE`] in unused lanes and in one more lane, which is read if no box
+    /// contains the point.
     rules: [u32; LANES + 1],
-    /// A bit for each box, from the lowest on: set if its rule holds everywhere in it.
+    /// A mask in which bit N is set if box N is exact or unused.
     exact: u16,
     is_last: bool,
 }
 
 impl<const D: usize> Block<D> {
-    /// Makes the blocks of a leaf, at least one.
+    /// Makes the blocks of a leaf for boxes in the order of their rules; one empty block if there are no
+    /// boxes.
     pub(super) fn of_leaf(areas: &[Area<D>]) -> impl Iterator<Item = Block<D>> {
         let count = areas.len().div_ceil(LANES).max(1);
         (0..count).map(move |number| {
@@ -50,7 +54,7 @@ impl<const D: usize> Block<D> {
         block
     }
 
-    /// Prefetches all cache lines of the block.
+    /// Prefetches all cache lines of the block, for a comparison soon afterwards.
     #[inline(always)]
     pub(super) fn prefetch(&self) {
         let start: *const u8 = (&raw const *self).cast();
@@ -59,31 +63,31 @@ impl<const D: usize> Block<D> {
         }
     }
 
-    /// True if the leaf ends with this block.
+    /// True if this is the last block of its leaf.
     #[inline(always)]
     pub(super) fn is_last(&self) -> bool {
         self.is_last
     }
 
-    /// True if all rules hold everywhere in their boxes.
+    /// True if all boxes of the block are exact.
     #[inline(always)]
     pub(super) fn is_exact(&self) -> bool {
         self.exact == u16::MAX
     }
 
-    /// Returns the rule of the first of the given boxes, or [`NONE`] if there are none.
+    /// Returns the rule of the lowest box in the mask `boxes`, or [`NONE`] if the mask is 0.
     #[inline(always)]
     pub(super) fn first(&self, boxes: u32) -> u32 {
         self.rules[(boxes | 1 << LANES).trailing_zeros() as usize]
     }
 
-    /// True if the rule of the first of the given boxes holds everywhere in it.
+    /// True if the lowest box in the mask `boxes` is exact.
     #[inline(always)]
     pub(super) fn first_is_exact(&self, boxes: u32) -> bool {
         u32::from(self.exact) & boxes & boxes.wrapping_neg() != 0
     }
 
-    /// Returns a bit for each box, from the lowest on: set if the point lies in the box.
+    /// Returns a mask in which bit N is set if box N contains the point with index `point`.
     #[inline(always)]
     pub(super) fn inside(&self, points: &[[u32; GROUP]; D], point: usize) -> u32 {
         let within = |lane: usize| {
@@ -93,7 +97,8 @@ impl<const D: usize> Block<D> {
         (0..LANES).fold(0, |boxes, lane| boxes | u32::from(within(lane)) << lane)
     }
 
-    /// Like [`inside`](Self::inside), with all boxes in one register.
+    /// Compares a point with all boxes like [`inside`](Self::inside), with one register for all eight
+    /// lanes.
     #[cfg(target_arch = "x86_64")]
     #[target_feature(enable = "avx2")]
     #[inline]
@@ -108,7 +113,8 @@ impl<const D: usize> Block<D> {
         let mut inside = _mm256_set1_epi32(-1);
         for ((values, low), span) in points.iter().zip(&self.low).zip(&self.span) {
             let behind = _mm256_sub_epi32(_mm256_set1_epi32(values[point].cast_signed()), load(low));
-            // AVX2 has no comparison of unsigned numbers, but it has a minimum.
+            // AVX2 has no unsigned comparison: `behind <= span` is computed as `min(behind, span) ==
+            // behind`.
             let within = _mm256_cmpeq_epi32(_mm256_min_epu32(behind, load(span)), behind);
             inside = _mm256_and_si256(inside, within);
         }

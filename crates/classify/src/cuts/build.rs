@@ -1,32 +1,35 @@
-//! Builds the trees, and chooses the bits that branches look at.
+//! The construction of the trees of [`Cuts`], and the choice of the bits on which a node branches.
 
 use std::collections::HashMap;
 
 use super::block::{Block, LANES};
 use super::{ALL, Area, Cuts, Node, Range, Tree};
 
-/// The numbers of bits that a branch may take.
+/// The numbers of bits of a field on which a branch may depend; a branch on N bits has 2^N children.
 const BITS: [u8; 8] = [1, 2, 3, 4, 6, 8, 10, 12];
-/// The distance, in bits, between the shifts that are tried.
+/// The distance, in bits, between the positions that are tried for the bits of a branch.
 const STRIDE: u8 = 4;
-/// The largest number of children of a branch, for each box below it.
+/// The largest number of children of a branch per box below it.
 const CHILDREN: usize = 8;
-/// The largest number of boxes in the leaves of a tree, for each box that the tree is made of.
+/// The largest number of boxes in all leaves of a tree per box of the tree. A box that overlaps several
+/// children is in the leaves of each.
 const COPIES: usize = 12;
-/// The largest number of branches from the root to a leaf.
+/// The largest number of branches from the root of a tree to a leaf.
 const DEEPEST: u32 = 8;
-/// The width of a range from which on a box does not restrict the field much.
+/// The number of values from which on a range counts as unrestricted, when boxes are assigned to trees.
 const WIDE: u32 = 1 << 27;
 
-// The gain of a branch is the number of halvings by which it brings a point nearer to the only box. Its
-// cost is one step, and the memory, which has to be fetched, for its children and for boxes that are in
-// several of them. (Measured on the ClassBench sets of 1,000 and 10,000 rules.)
+// The value of a branch is its gain divided by its cost. The gain is the number of times that it halves the
+// boxes with which a point has to be compared; below `LEAST_GAIN` a branch is rejected. The cost is 1 for
+// the step. It rises by `COST_OF_BIT` for each bit, because more children take more memory. It rises by
+// `COST_OF_DOUBLING` for each doubling of the boxes by copies in several children. (Measured on the
+// ClassBench rule sets of 1,000 and 10,000 rules.)
 const COST_OF_BIT: f64 = 0.05;
 const COST_OF_DOUBLING: f64 = 1.0;
 const LEAST_GAIN: f64 = 0.1;
 
 impl<const D: usize> Cuts<D> {
-    /// Makes trees of boxes, which may come in any order.
+    /// Makes the trees for a list of boxes in any order.
     pub fn new(areas: &[Area<D>]) -> Cuts<D> {
         let mut areas = areas.to_vec();
         areas.sort_by_key(|area| area.rule);
@@ -44,7 +47,7 @@ impl<const D: usize> Cuts<D> {
     }
 }
 
-/// The bits of one field that a branch looks at.
+/// A possible branch: `bits` bits of a field from bit `shift` on select one of 2^`bits` children.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     field: usize,
@@ -57,8 +60,9 @@ impl Cut {
         1 << self.bits
     }
 
-    /// Returns the children that a range belongs to: the first, and the number from there on, which wraps
-    /// around.
+    /// Returns the children that a range of the field overlaps: the index of the first, and the number of
+    /// consecutive children. They may continue at index 0 after the last, because bits above the cut are
+    /// ignored.
     fn children_of(self, range: Range) -> (usize, usize) {
         let (low, high) = ((range.0 >> self.shift) as usize, (range.1 >> self.shift) as usize);
         match high - low + 1 {
@@ -68,12 +72,14 @@ impl Cut {
     }
 }
 
-/// Builds the trees. Boxes are identified by their numbers, which are in the order of their rules.
+/// The state of the construction of all trees. A box is identified by its index in `areas`, which are
+/// sorted by rule; the code calls it an entry.
 struct Builder<'a, const D: usize> {
     areas: &'a [Area<D>],
     nodes: Vec<Node>,
     blocks: Vec<Block<D>>,
-    /// The first blocks of leaves, by the boxes in them.
+    /// For each list of boxes for which there is a leaf, the index of the leaf's first block, so that equal
+    /// leaves are stored once.
     leaves: HashMap<Vec<u32>, u32>,
 }
 
@@ -82,7 +88,8 @@ impl<const D: usize> Builder<'_, D> {
         &self.areas[entry as usize]
     }
 
-    /// Groups boxes by which of the first two fields they restrict: source and destination.
+    /// Assigns boxes to four trees, according to which of the first two fields they restrict. For IPv4
+    /// these are source and destination address, for IPv6 the first two words of the source.
     fn kinds(&self) -> [Vec<u32>; 4] {
         let mut kinds: [Vec<u32>; 4] = Default::default();
         for (entry, area) in self.areas.iter().enumerate() {
@@ -92,10 +99,11 @@ impl<const D: usize> Builder<'_, D> {
         kinds
     }
 
-    /// Makes a tree of boxes, and returns its root. `region` is the part of the space where points that
-    /// come to the tree can lie. `spare` is the number of boxes that the leaves may have.
+    /// Makes the subtree for a list of boxes in the order of their rules, and returns its root. `region`
+    /// contains all points that come to this node. `spare` is the number of boxes that its leaves may have
+    /// in total, and `depth` is the number of branches above the node.
     fn divide(&mut self, mut entries: Vec<u32>, region: [Range; D], spare: usize, depth: u32) -> Node {
-        // A rule that holds in all of the region hides all rules after it.
+        // An exact box that contains the whole region hides all boxes after it.
         let covers = |entry: &u32| {
             let area = self.area(*entry);
             area.exact && area.ranges.iter().zip(region).all(|(a, r)| a.0 <= r.0 && r.1 <= a.1)
@@ -123,16 +131,17 @@ impl<const D: usize> Builder<'_, D> {
         let mut last: Option<(Vec<u32>, Node)> = None;
         for (child, part) in parts.into_iter().enumerate() {
             let node = match last {
-                // Neighbours with the same boxes share a node: the leaf compares any point with all of its
-                // boxes.
+                // Neighbouring children with the same boxes share a node. A leaf compares a point with all
+                // ranges of its boxes, so sharing gives no wrong results.
                 Some((ref entries, node)) if *entries == part => node,
                 _ => {
                     let inner = cut_region(region, cut, child);
                     let share = spare as u128 * part.len() as u128 / total.max(1) as u128;
                     let node = self.divide(part.clone(), inner, share as usize, depth + 1);
-                    // `divide` leaves out boxes that are hidden in the child's region. So a neighbour
-                    // shares the node only if all boxes cover the whole region in this field: then the same
-                    // boxes are hidden there.
+                    // `divide` leaves out boxes that are hidden in the child's region. In the next child
+                    // other boxes may be hidden. So the next child shares the node only if all boxes
+                    // contain the whole region in this field, because then the same boxes are hidden in
+                    // both.
                     let is_wide = |entry: &u32| {
                         let range = self.area(*entry).ranges[cut.field];
                         range.0 <= low && high <= range.1
@@ -158,7 +167,7 @@ impl<const D: usize> Builder<'_, D> {
         Node::leaf(block)
     }
 
-    /// Returns the cut with the largest value, if any cut is worth it.
+    /// Returns the cut with the highest value, or `None` if a leaf is better than any cut.
     fn best_cut(&self, entries: &[u32], region: &[Range; D], spare: usize) -> Option<Cut> {
         let mut best: Option<(f64, Cut)> = None;
         let mut changes = Vec::new();
@@ -166,7 +175,8 @@ impl<const D: usize> Builder<'_, D> {
             let inside = |range: Range| (range.0.max(low), range.1.min(high));
             let ranges = || entries.iter().map(|&entry| inside(self.area(entry).ranges[field]));
             let hull = ranges().fold((u32::MAX, 0), |all, one| (all.0.min(one.0), all.1.max(one.1)));
-            // All bits above the highest bit in which the ranges differ are equal.
+            // Bits above the highest bit in which the ranges differ are equal for all boxes, so a cut there
+            // would separate nothing.
             let Some(top) = (hull.0 ^ hull.1).checked_ilog2().map(|bit| bit as u8 + 1) else { continue };
             for bits in BITS.into_iter().filter(|&bits| bits <= top) {
                 if 1 << bits > CHILDREN * entries.len() {
@@ -186,10 +196,11 @@ impl<const D: usize> Builder<'_, D> {
         best.map(|(_, cut)| cut)
     }
 
-    /// Returns the value of a cut. `None` if it makes too many boxes, or gains too little.
+    /// Returns the value of a cut, gain divided by cost; `None` if its children would have more than
+    /// `spare` boxes in total, or if the gain is too small. `changes` is a buffer that is reused.
     fn value_of(&self, cut: Cut, entries: &[u32], spare: usize, changes: &mut Vec<isize>) -> Option<f64> {
         let children = cut.children();
-        // The difference of the number of boxes between each child and the child before it.
+        // The number of boxes in each child minus the number in the child before it.
         changes.clear();
         changes.resize(children + 1, 0);
         for &entry in entries {
@@ -210,7 +221,7 @@ impl<const D: usize> Builder<'_, D> {
             squares += (here * here) as f64;
         }
         let (total, count) = (total as f64, entries.len() as f64);
-        // The mean number of boxes in the child of a box.
+        // The mean number of boxes in the same child as a box.
         let company = (squares / total).max(1.0);
         let gain = (count / company).log2();
         let cost = 1.0 + f64::from(cut.bits) * COST_OF_BIT + (total / count).log2() * COST_OF_DOUBLING;
@@ -218,11 +229,12 @@ impl<const D: usize> Builder<'_, D> {
     }
 }
 
-/// Returns the part of a region where points that come to a child can lie.
+/// Returns the part of a region that contains all points that come to a child. It is the whole region if
+/// the child's values are not consecutive.
 fn cut_region<const D: usize>(mut region: [Range; D], cut: Cut, child: usize) -> [Range; D] {
     let (low, high) = region[cut.field];
     let open = (low ^ high).checked_ilog2().map_or(0, |bit| bit + 1);
-    // The child's values are a range only if no bit above the cut is open.
+    // The child's values are one range only if the cut takes the highest bits that vary in the region.
     if open == u32::from(cut.shift + cut.bits) {
         let start = low + ((child as u32) << cut.shift);
         region[cut.field] = (start, start + ((1 << cut.shift) - 1));

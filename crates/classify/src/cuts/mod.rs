@@ -1,14 +1,15 @@
-//! Finds the first of many boxes that a point lies in, by decision trees.
+//! Finds the first of many boxes that contains a point, by decision trees.
 //!
-//! A point is the fields of a packet's headers, each a number of 32 bits. A box has a range for each field.
-//! A branch takes some bits of one field, as many as are worth it, and has a child for each value of these
-//! bits (after HiCuts, Gupta and McKeown, Hot Interconnects 1999). A leaf has a few boxes, which are
-//! compared all at once. A box that does not restrict a field would be below every child of a branch on
-//! that field. So boxes that leave the same fields unrestricted have a tree of their own (after EffiCuts,
-//! Vamanan et al., SIGCOMM 2010).
+//! A point is the header fields of a packet, each a number of 32 bits. A box has a range for each field and
+//! the number of a rule; the lowest rule wins. A branch takes some bits of one field, as many as are worth
+//! their memory, and has a child for each value of these bits (after HiCuts, Gupta and McKeown, Hot
+//! Interconnects 1999). A leaf has a few boxes, which are compared with the point at the same time. A box
+//! that does not restrict a field would be copied to every child of a branch on that field. So boxes are
+//! divided into four trees, according to which of the first two fields they restrict (after EffiCuts,
+//! Vamanan et al., SIGCOMM 2010), and all trees are searched.
 //!
-//! Points are looked up in groups: all of them take one step, then all take the next. So the memory that
-//! one point waits for is fetched while the other points are processed.
+//! Points are looked up in groups: all points of a group take one step, then all take the next. So the
+//! memory accesses of different points overlap.
 
 mod block;
 mod build;
@@ -17,38 +18,40 @@ mod tests;
 
 use block::Block;
 
-/// A range of one field, both ends included.
+/// A range of the values of one field: lowest and highest value, both included.
 pub type Range = (u32, u32);
 
-/// The range of all values.
+/// The range that contains all values.
 pub const ALL: Range = (0, u32::MAX);
 
-/// The number of points that are looked up together.
+/// The largest number of points that one call of [`Cuts::first`] looks up together.
 pub const GROUP: usize = 32;
 
-/// The result for a point without a rule.
+/// The result for a point for which no rule holds. It is larger than any rule number.
 pub const NONE: u32 = u32::MAX;
 
-/// A box in which a rule holds. A rule may have several boxes.
+/// A box: the region of points in which a rule holds, or may hold. A rule may have several boxes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Area<const D: usize> {
-    /// The rule's number, below [`NONE`]. The lowest number wins.
+    /// The number of the rule, below [`NONE`]. Of several rules that hold for a point, the lowest number
+    /// wins.
     pub rule: u32,
-    /// True if the rule holds everywhere in the box. Otherwise the caller of a look-up is asked about each
-    /// point.
+    /// True if the rule holds for every point in the box. Otherwise a look-up asks its caller for each
+    /// point in the box if the rule holds.
     pub exact: bool,
-    /// The range of each field.
+    /// The range of each field that a point in the box must be in.
     pub ranges: [Range; D],
 }
 
-/// Up to [`GROUP`] points, field by field.
+/// Up to [`GROUP`] points, stored field by field, so that vector instructions can process them. `D` is the
+/// number of fields.
 #[derive(Clone, Debug)]
 pub struct Points<const D: usize> {
     fields: [[u32; GROUP]; D],
 }
 
 impl<const D: usize> Points<D> {
-    /// Sets a point, by its number below [`GROUP`].
+    /// Stores a point at index `number`, which is below [`GROUP`].
     #[inline]
     pub fn set(&mut self, number: usize, point: &[u32; D]) {
         for (field, &value) in self.fields.iter_mut().zip(point) {
@@ -58,7 +61,7 @@ impl<const D: usize> Points<D> {
 }
 
 impl<const D: usize> Points<D> {
-    /// Returns all points, field by field.
+    /// Returns, for each field, its values in all points.
     #[inline(always)]
     pub(crate) fn fields(&self) -> &[[u32; GROUP]; D] {
         &self.fields
@@ -71,10 +74,10 @@ impl<const D: usize> Default for Points<D> {
     }
 }
 
-/// Decision trees for the look-up of boxes.
+/// The decision trees for one list of boxes.
 #[derive(Clone, Debug, Default)]
 pub struct Cuts<const D: usize> {
-    /// The trees, in the order of their first rules.
+    /// The trees in the order of their lowest rules, so that later trees can often be skipped.
     trees: Vec<Tree>,
     nodes: Vec<Node>,
     blocks: Vec<Block<D>>,
@@ -83,20 +86,21 @@ pub struct Cuts<const D: usize> {
 #[derive(Clone, Copy, Debug)]
 struct Tree {
     root: Node,
-    /// The first rule in the tree.
+    /// The lowest rule number of the boxes in the tree.
     first: u32,
 }
 
-/// A branch, or a leaf.
+/// A node of a tree: a branch, or a leaf (`mask` 0).
 #[derive(Clone, Copy, Debug)]
 struct Node {
-    /// The index of the first child of a branch, or of the first block of a leaf.
+    /// The index in `nodes` of the first child of a branch, or the index in `blocks` of the first block of
+    /// a leaf.
     next: u32,
-    /// The mask of the bits that a branch looks at, after the shift. 0 in a leaf.
+    /// The mask of the bits on which a branch depends, applied after the shift; 0 in a leaf.
     mask: u16,
-    /// The number of the lowest of these bits in the field.
+    /// The position of the lowest of these bits in the field.
     shift: u8,
-    /// The number of the field.
+    /// The index of the field.
     field: u8,
 }
 
@@ -109,23 +113,24 @@ impl Node {
         self.mask == 0
     }
 
-    /// Returns the child for a value of the field.
+    /// Returns the index of the child for a value of the field.
     #[inline(always)]
     fn child(self, value: u32) -> u32 {
-        // The instruction applies the mask to the shift anyway.
+        // The shift is always below 32. The mask avoids a check, and costs nothing because the instruction
+        // applies it anyway.
         self.next + (value >> (self.shift & 31) & u32::from(self.mask))
     }
 }
 
-/// Numbers of points in a group.
+/// A list of indexes of points in a group.
 struct Numbers {
     numbers: [u8; GROUP],
     count: usize,
 }
 
 impl Numbers {
-    /// Collects the numbers from 0 on for which `is` is true. There is no branch, because the processor
-    /// could not predict it.
+    /// Makes the list of the indexes below `count` for which `is` is true. There is no branch, because the
+    /// processor could not predict it.
     #[inline(always)]
     fn of(count: usize, mut is: impl FnMut(usize) -> bool) -> Numbers {
         let mut all = Numbers { numbers: [0; GROUP], count: 0 };
@@ -136,7 +141,7 @@ impl Numbers {
         all
     }
 
-    /// Keeps the numbers for which `stays` is true.
+    /// Removes the indexes for which `stays` is false from the list.
     #[inline(always)]
     fn retain(&mut self, mut stays: impl FnMut(usize) -> bool) {
         let mut kept = 0;
@@ -155,8 +160,9 @@ impl Numbers {
 }
 
 impl<const D: usize> Cuts<D> {
-    /// Returns the first rule for each of the first `count` points, or [`NONE`]. `holds` is called with a
-    /// point and a rule if the point lies in a box in which the rule does not hold everywhere.
+    /// Returns the first rule for each of the first `count` points, by its index, or [`NONE`]. If a point
+    /// is in a box that is not exact, `holds` decides if the rule holds: it is called with the index of the
+    /// point and the rule. Within a tree it is called in the order of rules.
     #[inline]
     pub fn first(
         &self,
@@ -166,7 +172,7 @@ impl<const D: usize> Cuts<D> {
     ) -> [u32; GROUP] {
         #[cfg(target_arch = "x86_64")]
         if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("bmi2") {
-            // SAFETY: the processor has what the function needs.
+            // SAFETY: the processor has the features that the function needs.
             #[expect(unsafe_code, reason = "calls a function for some processors only")]
             return unsafe { self.first_avx2(points, count, holds) };
         }
@@ -184,7 +190,7 @@ impl<const D: usize> Cuts<D> {
         self.first_by(points, count, holds, |block, point| block.inside_avx2(&points.fields, point))
     }
 
-    /// Like [`first`](Self::first), for any processor.
+    /// Looks up points like [`first`](Self::first), with instructions that every processor has.
     fn first_plainly(
         &self,
         points: &Points<D>,
@@ -194,7 +200,8 @@ impl<const D: usize> Cuts<D> {
         self.first_by(points, count, holds, |block, point| block.inside(&points.fields, point))
     }
 
-    /// Like [`first`](Self::first). `inside` compares a point with a block.
+    /// Looks up points like [`first`](Self::first). `inside` returns the mask of the boxes of a block that
+    /// contain the point with this index.
     #[inline(always)]
     fn first_by(
         &self,
@@ -205,7 +212,8 @@ impl<const D: usize> Cuts<D> {
     ) -> [u32; GROUP] {
         let mut found = [NONE; GROUP];
         for tree in &self.trees {
-            // A point that has found an earlier rule than the first rule of the tree is done.
+            // The rules of this tree and of later trees are not lower than `tree.first`. A point that has
+            // found a lower rule is done.
             let open = Numbers::of(count, |point| found[point] > tree.first);
             let leaves = self.walk(tree.root, points, &open);
             if self.is_large() {
@@ -223,18 +231,20 @@ impl<const D: usize> Cuts<D> {
         found
     }
 
-    /// True if the leaves do not fit into the near caches, so that prefetching them pays.
+    /// True if the blocks take more than 512 KiB, so that they do not fit into the near caches and
+    /// prefetching is worth its time.
     #[inline(always)]
     fn is_large(&self) -> bool {
         size_of_val(&self.blocks[..]) > 1 << 19
     }
 
-    /// Returns the first block of the leaf for each open point.
+    /// Returns, for each point in `open`, the index of the first block of the leaf to which the tree leads
+    /// it.
     #[inline(always)]
     fn walk(&self, root: Node, points: &Points<D>, open: &Numbers) -> [u32; GROUP] {
         let mut at = [root; GROUP];
         if !root.is_leaf() {
-            // All points look at the same field, so that vector registers can be used.
+            // In the first step all points use the same field, so the compiler can use vector instructions.
             for (node, &value) in at.iter_mut().zip(&points.fields[usize::from(root.field)]) {
                 *node = self.nodes[root.child(value) as usize];
             }
@@ -252,7 +262,8 @@ impl<const D: usize> Cuts<D> {
         at.map(|node| node.next)
     }
 
-    /// Returns the first rule in the blocks of a leaf that holds and comes before `best`; otherwise `best`.
+    /// Returns the lowest rule below `best` in the blocks of a leaf that has a box containing the point and
+    /// holds there; otherwise `best`.
     #[inline(always)]
     fn search(
         &self,
@@ -264,7 +275,8 @@ impl<const D: usize> Cuts<D> {
         for block in self.blocks.get(leaf as usize..).unwrap_or_default() {
             let mut inside = inside(block);
             if block.is_exact() {
-                // There is no branch, because the processor could not predict it.
+                // There is no branch, because the processor could not predict whether the point is in a
+                // box.
                 best = best.min(block.first(inside));
             } else {
                 while inside != 0 {
@@ -286,7 +298,7 @@ impl<const D: usize> Cuts<D> {
         best
     }
 
-    /// Returns the memory of the trees in bytes.
+    /// Returns the size of all trees in bytes.
     pub fn size(&self) -> usize {
         size_of_val(&self.trees[..]) + size_of_val(&self.nodes[..]) + size_of_val(&self.blocks[..])
     }

@@ -3,7 +3,8 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Finds the first rule with a box that the point lies in, and that holds there, by a linear search.
+/// Returns the first rule that has a box containing the point and that holds there, by a linear search: the
+/// reference for the trees.
 fn first_of<const D: usize>(areas: &[Area<D>], point: &[u32; D], holds: impl Fn(u32) -> bool) -> u32 {
     let inside = |area: &&Area<D>| {
         area.ranges.iter().zip(point).all(|(range, value)| range.0 <= *value && *value <= range.1)
@@ -19,7 +20,7 @@ fn all_agree<const D: usize>(areas: &[Area<D>], all: &[[u32; D]]) {
         for (i, point) in chunk.iter().enumerate() {
             points.set(i, point);
         }
-        // An arbitrary answer that depends on point and rule.
+        // Whether a rule holds at a point is arbitrary, but the same in each call.
         let holds = |point: usize, rule: u32| !(chunk[point][0] ^ rule).is_multiple_of(3);
         let found = cuts.first(&points, chunk.len(), holds);
         assert_eq!(found, cuts.first_plainly(&points, chunk.len(), holds));
@@ -30,7 +31,8 @@ fn all_agree<const D: usize>(areas: &[Area<D>], all: &[[u32; D]]) {
     }
 }
 
-/// Generates prefixes, single values, ranges and everything, from few values so that they overlap.
+/// Generates ranges: all values, single values, prefixes, and arbitrary ranges, from few values so that
+/// they overlap.
 fn range() -> impl Strategy<Value = Range> {
     let value = || prop_oneof![0..40u32, Just(u32::MAX), any::<u8>().prop_map(|high| u32::from(high) << 24)];
     prop_oneof![
@@ -54,7 +56,7 @@ fn areas<const D: usize>(most: usize) -> impl Strategy<Value = Vec<Area<D>>> {
     vec(area, 0..most)
 }
 
-/// Returns points at the corners of boxes and next to them.
+/// Returns points whose fields are the ends of boxes' ranges or next to them.
 fn corners<const D: usize>(areas: &[Area<D>], choices: &[u32]) -> Vec<[u32; D]> {
     let corner = |choices: &[u32]| {
         std::array::from_fn(|field| {
@@ -89,7 +91,8 @@ fn without_boxes_nothing_is_found() {
     all_agree::<2>(&[], &[[0, 0], [u32::MAX, 7]]);
 }
 
-/// Checks that boxes which no cut separates stay together, and are still compared one by one.
+/// Makes 1000 equal boxes, which no cut separates: they must be stored once, and rules that are not exact
+/// must still be tried in order.
 #[test]
 fn equal_boxes_do_not_take_room() {
     let areas: Vec<Area<2>> =

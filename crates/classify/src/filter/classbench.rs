@@ -1,25 +1,26 @@
 //! Rules in ClassBench's format: `@192.0.2.0/24 0.0.0.0/0 0 : 65535 80 : 80 0x06/0xFF 0x0000/0x0000`.
 //!
-//! A rule has a source and a destination prefix, ranges of ports, and a protocol under a mask. (Taylor and
-//! Turner, "ClassBench: a packet classification benchmark", INFOCOM 2005.) Fields that follow, such as the
-//! flags in some versions, are ignored, as in other tools.
+//! A rule has a source and a destination prefix, a range of source ports and of destination ports, and a
+//! protocol under a mask (Taylor and Turner, "ClassBench: a packet classification benchmark", INFOCOM
+//! 2005). Fields after the protocol, such as the flags in some versions of the format, are ignored, as in
+//! other tools.
 //!
-//! A rule is about these five numbers only. A range of ports that is not complete is compared with the
-//! first four bytes after the IP header, whatever the protocol, and never holds for later fragments.
+//! A rule becomes a [`Condition`]. A port range other than 0 to 65535 is compared with the first four bytes
+//! after the IP header, whatever the protocol, and never holds for later fragments.
 
 use std::net::Ipv4Addr;
 
 use super::{Condition, Header, Issue, Test, Tree};
 
-/// True if a text starts like a rule in ClassBench's format.
+/// True if a text begins with `@`, as rules in ClassBench's format do.
 pub fn is_classbench(text: &str) -> bool {
     text.starts_with('@')
 }
 
-/// Parses a rule into a condition.
+/// Parses a rule into a condition that holds for the packets that match the rule.
 ///
 /// # Errors
-/// If the rule is wrong: the error, with the range of bytes in the text.
+/// If the rule is wrong: an error with the range of bytes in the text at which something else was expected.
 pub fn classbench(text: &str) -> Result<Condition, Issue> {
     let mut words = Words { text, at: text.len() - text.trim_start_matches('@').len() };
     let mut tests = Vec::new();

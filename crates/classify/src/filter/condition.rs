@@ -1,8 +1,9 @@
-//! Translates primitives into tests of header bytes, which are then compiled, declared and listed.
+//! Translates [`Primitive`]s into tests of header bytes, from which the matcher, the declarations of
+//! elements and the listings are made.
 
 use super::{Ends, Headers, Primitive, Protocol, Relation, Sign, Tree, Version};
 
-/// The header that a test looks at.
+/// The header whose bytes a test compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Header {
     /// The link-layer header.
@@ -13,28 +14,28 @@ pub enum Header {
     Transport,
 }
 
-/// A test of some bytes of a header, as a big-endian number under a mask. It fails if the packet lacks any
-/// of the bytes.
+/// A test of one to four bytes of a header: as a big-endian number under `mask` they are in the range from
+/// `low` to `high`, or outside of it. The test fails if the packet lacks any of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Test {
-    /// The header.
+    /// The header whose bytes are tested.
     pub header: Header,
-    /// The offset of the first byte in the header.
+    /// The offset of the first byte from the start of the header.
     pub offset: u16,
     /// The number of bytes, one to four.
     pub length: u8,
-    /// The mask of the bits that count.
+    /// The mask of the bits that are compared.
     pub mask: u32,
-    /// The smallest number of the range.
+    /// The lowest number of the range, after the mask.
     pub low: u32,
-    /// The largest number of the range.
+    /// The highest number of the range, after the mask.
     pub high: u32,
-    /// True if numbers outside of the range pass, instead of numbers inside.
+    /// True if numbers outside of the range pass and numbers inside fail.
     pub outside: bool,
 }
 
 impl Test {
-    /// True if the packet passes.
+    /// True if the packet has the tested bytes and they pass the test.
     #[inline]
     pub fn holds(&self, headers: &Headers<'_>) -> bool {
         let header = headers.of(self.header);
@@ -48,17 +49,18 @@ impl Test {
         Test { header, offset, length, mask, low: value, high: value, outside: false }
     }
 
-    /// Returns the opposite test, which also fails if bytes are missing.
+    /// Returns the test that passes where this test fails. Packets that lack the bytes fail both.
     fn opposite(self) -> Test {
         Test { outside: !self.outside, ..self }
     }
 }
 
-/// Returns the big-endian number of one to four bytes. `None` if the header is too short.
+/// Returns the big-endian number of `length` bytes (one to four) at `offset`; `None` if the header is too
+/// short.
 #[inline]
 pub(super) fn number(header: &[u8], offset: u16, length: u8) -> Option<u32> {
     let bytes = header.get(offset.into()..)?;
-    // A single load for the lengths of nearly all tests.
+    // The lengths 1, 2 and 4 of nearly all tests compile to a single load.
     match length {
         1 => bytes.first().map(|&byte| byte.into()),
         2 => bytes.first_chunk().map(|&bytes| u16::from_be_bytes(bytes).into()),
@@ -70,11 +72,12 @@ pub(super) fn number(header: &[u8], offset: u16, length: u8) -> Option<u32> {
     }
 }
 
-/// The condition of a rule over header bytes.
+/// The condition of a rule as a Boolean expression of tests of header bytes.
 pub type Condition = Tree<Test>;
 
 impl Primitive {
-    /// Translates the primitive into tests of header bytes.
+    /// Translates the primitive into tests of header bytes. The condition holds for the same packets as the
+    /// primitive.
     pub fn condition(&self) -> Condition {
         match *self {
             Primitive::Host { version, ends, address, mask, opposite } => {
@@ -95,7 +98,8 @@ impl Primitive {
                     let length = bytes.len() as u8;
                     Test::equal(Header::Mac, offset, length, number(&mask), number(&address))
                 };
-                // Split at the borders of Click's words, which start two bytes before the header.
+                // Addresses are divided at the borders of the words in Click's listings, which begin two
+                // bytes before the header.
                 let source = vec![part(6, 0..4), part(10, 4..6)];
                 at_ends(ends, opposite, source, vec![part(0, 0..2), part(2, 2..6)])
             }
@@ -154,13 +158,14 @@ impl Primitive {
     }
 }
 
-/// Returns the test as a condition. A test without mask bits is constant, and does not need the bytes.
+/// Returns the test as a condition. A test with mask 0 compares nothing and becomes a constant, so packets
+/// need not have the bytes.
 fn unless_empty(test: Test) -> Condition {
     if test.mask == 0 { Tree::Constant(!test.outside) } else { Tree::Leaf(test) }
 }
 
-/// Combines the tests of addresses or ports of the chosen ends. All tests of one end must hold. `opposite`
-/// negates the whole question.
+/// Combines the tests of source and destination, as `ends` requires. One end fits if all of its tests hold.
+/// `opposite` negates the question, so that for example `host != A` requires both ends to differ.
 fn at_ends(ends: Ends, opposite: bool, source: Vec<Test>, destination: Vec<Test>) -> Condition {
     let one = |tests: Vec<Test>| {
         let telling: Vec<Test> = tests.iter().filter(|t| t.mask != 0).copied().collect();
@@ -168,7 +173,8 @@ fn at_ends(ends: Ends, opposite: bool, source: Vec<Test>, destination: Vec<Test>
         match (telling.is_empty(), opposite) {
             (true, opposite) => Tree::Constant(!opposite),
             (false, false) if last.mask != 0 => Tree::all(telling.into_iter().map(Tree::Leaf).collect()),
-            // An address of several words compares only if all of its words are present.
+            // An address of several words fits or differs only if all of its words are in the packet. A
+            // test without mask bits of the last word ensures that.
             (false, opposite) => {
                 let there = Tree::Leaf(Test { mask: 0, low: 0, high: 0, ..last });
                 let unequal = || telling.iter().map(|t| Tree::Leaf(t.opposite())).collect();
@@ -211,8 +217,8 @@ fn of_protocol(protocol: Protocol, version: Version) -> Condition {
     }
 }
 
-/// Restricts a condition on the transport header to packets that have that header: the protocol field must
-/// match, and the packet must not be a later fragment.
+/// Restricts a condition on the transport header to packets that have this header: the protocol field has
+/// the value for `protocol`, and the packet is not a later fragment.
 fn starting_with(protocol: Protocol, version: Version, inner: Condition) -> Condition {
     let first = match version {
         Version::V4 => Tree::Leaf(Test::equal(Header::Network, 6, 2, 0x1fff, 0)),
@@ -221,8 +227,8 @@ fn starting_with(protocol: Protocol, version: Version, inner: Condition) -> Cond
     Tree::All(vec![of_version(version), of_protocol(protocol, version), first, inner])
 }
 
-/// Compares a field. `shift` is the number of bits between its lowest bit and the lowest bit of its last
-/// byte.
+/// Returns the condition that a field is in a relation. `largest` is the field's largest number. `shift` is
+/// the number of bits after the field in its last byte.
 fn compare(field: Test, largest: u32, shift: u32, relation: Relation) -> Condition {
     match relation {
         Relation::Always(value) => Tree::Constant(value),
@@ -237,7 +243,8 @@ fn range(field: Test, largest: u32, shift: u32, mask: u32, sign: Sign, value: u3
     let (low, high, outside) = match sign {
         Sign::Equal => (value & mask, value & mask, false),
         Sign::NotEqual => (value & mask, value & mask, true),
-        // Relations that hold for no number or for every number were replaced by constants before.
+        // No addition overflows the field: comparisons that hold for each number or for no number have
+        // become [`Relation::Always`].
         Sign::Greater => (value.saturating_add(1), mask, false),
         Sign::GreaterOrEqual => (value, mask, false),
         Sign::Less => (value, mask, true),

@@ -1,10 +1,11 @@
-//! A question while it is being parsed: the words so far, what follows from them, and the errors.
+//! A question while it is parsed: the qualifiers, sign and value that its words have set so far, and the
+//! rules by which they become a [`Primitive`].
 
 use std::fmt;
 
 use super::{Ends, Place, Primitive, Protocol, Relation, Sign, Version};
 
-/// The subject of a question, as far as words name it.
+/// The property of a packet about which a question asks, if a word has named it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Host,
@@ -21,7 +22,7 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Returns the kind that a word names.
+    /// Returns the kind of question that a word names; `None` if the word names none.
     pub(super) fn named(word: &str) -> Option<Kind> {
         Some(match word {
             "host" => Kind::Host,
@@ -46,7 +47,7 @@ impl Kind {
         })
     }
 
-    /// True if the word belongs to the language, so that it is never a value.
+    /// True if the word is a keyword of the language, which can never be a value.
     pub(super) fn is_word(word: &str) -> bool {
         let syntax = ["src", "dst", "dest", "ip", "ip6", "ether", "not"];
         Kind::named(word).is_some() || syntax.contains(&word)
@@ -71,7 +72,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// The header whose addresses and protocols are meant.
+/// The header whose addresses or protocols a question is about, as named by `ip`, `ip6` or `ether`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Level {
     Ip,
@@ -79,7 +80,7 @@ pub(super) enum Level {
     Ether,
 }
 
-/// A mask as written.
+/// The mask after `&`, as written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mask {
     Number(u32),
@@ -88,7 +89,7 @@ pub(super) enum Mask {
     Ether([u8; 6]),
 }
 
-/// A value as written.
+/// The value of a question, as written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Data {
     #[default]
@@ -116,8 +117,8 @@ impl Data {
     }
 }
 
-/// The qualifiers of the previous question, for a question without qualifiers of its own, such as the last
-/// number in `src port 80 or 81`.
+/// The qualifiers of the previous question. A question that lacks them inherits them, such as `81` in `src
+/// port 80 or 81`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Previous {
     level: Option<Level>,
@@ -130,14 +131,14 @@ pub(super) struct Previous {
 pub(super) struct Draft {
     pub(super) level: Option<Level>,
     pub(super) kind: Option<Kind>,
-    /// True if the kind is a field in brackets, which IPv6 also has.
+    /// True if the kind is a field written in brackets (`ip6[7]`), which IPv6 has, too.
     pub(super) bracketed: bool,
     pub(super) ends: Option<Ends>,
     pub(super) protocol: Option<Protocol>,
     pub(super) mask: Option<Mask>,
     pub(super) sign: Sign,
     pub(super) data: Data,
-    /// True if errors are in Click's words.
+    /// True if errors are worded as in Click; false for Tidegate's own texts.
     pub(super) as_click: bool,
 }
 
@@ -157,14 +158,15 @@ impl Default for Draft {
     }
 }
 
-/// Messages. The flag is true if the message is only a warning.
+/// Messages about a question, each with a flag that is true if the message is only a warning.
 type Notes = Vec<(String, bool)>;
 
-/// The error in a question.
+/// The text of the error that makes a question invalid.
 type Fault = String;
 
 impl Draft {
-    /// Sets the kind. Returns an error if there is one already. The other setters do likewise.
+    /// Sets the kind. Returns the text of an error if a kind was set before. `set_ends` and `set_protocol`
+    /// do the same for their qualifiers.
     pub(super) fn set_kind(&mut self, kind: Kind) -> Option<String> {
         let twice = self.kind.replace(kind).is_some();
         let of_protocol = match kind {
@@ -183,7 +185,9 @@ impl Draft {
         before.filter(|&b| b != protocol).map(|_| "transport protocol specified twice".into())
     }
 
-    /// Completes the question. Returns it with the qualifiers for the next question.
+    /// Completes the question. Missing qualifiers are inferred from the value and taken from `previous`.
+    /// Returns the primitive with the qualifiers for the next question, or `None` after an error. Errors
+    /// and warnings are added to `notes`.
     pub(super) fn finish(mut self, previous: &Previous, notes: &mut Notes) -> Option<(Primitive, Previous)> {
         let had_ends = self.ends.is_some();
         let done = self.infer_kind(previous).and_then(|kind| {
@@ -208,7 +212,7 @@ impl Draft {
             Kind::Ect | Kind::Ce => Kind::Field(Place::TOS),
             kind => kind,
         };
-        // Qualifiers that were left open are now known, for the following questions too.
+        // Qualifiers that were inferred hold for the following questions, too.
         let ends = if has_ends { Some(self.ends()) } else { self.ends };
         let protocol = match kind {
             Kind::Port => self.protocol.or(Some(Protocol::TcpOrUdp)),
@@ -263,7 +267,7 @@ impl Draft {
         self.ends.unwrap_or(Ends::Either)
     }
 
-    /// Returns the subject of the question as text, such as `src ip host`.
+    /// Returns kind and ends of the question as text for messages, such as `src ip host`.
     fn described(&self) -> String {
         let ends = match self.ends {
             None => "",
@@ -355,8 +359,8 @@ impl Draft {
                     _ => return self.fault("value missing"),
                 };
                 let relation = self.relation(place.largest(), number, notes)?;
-                // A protocol ahead of a field of its own only repeats it. Any other protocol changes the
-                // header of the field.
+                // A field of the IP header keeps its header, whatever protocol the question names. A field
+                // of a transport header is looked up in the header of the protocol that the question names.
                 let place = Place { protocol: place.protocol.and(self.protocol), ..place };
                 Ok(Primitive::Field { version, place, relation })
             }
@@ -387,7 +391,7 @@ impl Draft {
         Ok(Primitive::Ether { ends: self.ends(), address, mask, opposite })
     }
 
-    /// Returns true for `!=` and false for `==`, the only signs for addresses.
+    /// Returns true for `!=` and false for `==`. Addresses can be compared with no other sign.
     fn opposite(&self) -> Result<bool, Fault> {
         match self.sign {
             Sign::Equal => Ok(false),
@@ -432,8 +436,8 @@ impl Draft {
         Ok(Primitive::ProtocolNumber { version, relation })
     }
 
-    /// Returns the question for a protocol by name, or for a set of protocols, which allows only `==` and
-    /// `!=`.
+    /// Returns the question for a protocol given by name. A name of a single protocol allows all signs and
+    /// a mask, the name of a set of protocols only `==` and `!=`.
     fn set(&mut self, version: Version, protocol: Protocol, notes: &mut Notes) -> Result<Primitive, Fault> {
         let Protocol::Number(number) = protocol else {
             if self.mask.is_some() || !matches!(self.sign, Sign::Equal | Sign::NotEqual) {
@@ -446,7 +450,8 @@ impl Draft {
         Ok(Primitive::ProtocolNumber { version, relation })
     }
 
-    /// Returns the relation of sign, value and mask, for a field whose largest number is `largest`.
+    /// Returns the relation of sign, mask and `number`, for a field whose largest number is `largest`. A
+    /// comparison that is always true or always false becomes a constant and adds a warning to `notes`.
     fn relation(&self, largest: u32, number: i128, notes: &mut Notes) -> Result<Relation, Fault> {
         let mask = match self.mask {
             None => largest,

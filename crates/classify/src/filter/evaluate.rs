@@ -1,18 +1,18 @@
-//! A plain evaluator: it reads the fields of each primitive from the headers as the manual describes them.
-//! Tests compare all compiled forms with it. It shares no code with them.
+//! The reference evaluator of primitives: it reads the fields of each primitive from the headers, as the
+//! manual describes. Tests compare all compiled forms with it, so it shares no code with them.
 
 use super::{Ends, Headers, Primitive, Protocol, Relation, Version};
 
 impl Primitive {
-    /// True if the primitive holds for a packet. If the packet is too short, it does not hold, even with
-    /// `!=`.
+    /// True if the primitive holds for a packet. If the packet lacks bytes that the question needs, it does
+    /// not hold, even with `!=`.
     pub fn holds(&self, headers: &Headers<'_>) -> bool {
         match *self {
             Primitive::Host { version, ends, address, mask, opposite } => {
                 let (at, length) = if version == Version::V4 { (12, 4) } else { (8, 16) };
                 let read = |at: usize| headers.network.get(at..at + length).map(big_endian);
                 let equal = |found: u128| found & mask == address & mask;
-                // If the mask is empty, no byte is read.
+                // With mask 0 no byte is read, so a packet that lacks the address fits, too.
                 let found = [at, at + length].map(|at| if mask == 0 { Some(0) } else { read(at) });
                 version_fits(version, headers) && both_ends(ends, opposite, found, equal)
             }
@@ -38,7 +38,8 @@ impl Primitive {
                     Relation::Always(_) => [Some(0); 2],
                     Relation::Compare { .. } => [read(0), read(2)],
                 };
-                // An opposite asks both ends where the plain question asks either end.
+                // Where the plain question holds if either end fits, its opposite (`!=`, `<`, `<=`) holds
+                // only if both ends differ.
                 let plain = |port: u128| relation.holds(port as u32) != relation.is_opposite();
                 starts_with(protocol, version, headers)
                     && both_ends(ends, relation.is_opposite(), found, plain)
@@ -74,7 +75,9 @@ fn related(relation: Relation, number: Option<u32>) -> bool {
     }
 }
 
-/// Combines the values found at the source and at the destination. `opposite` negates the whole question.
+/// Combines the values found at source and destination, `None` where the packet lacks them, as `ends`
+/// requires. `plain` tells if a value fits the question without negation; `opposite` negates the whole
+/// question.
 fn both_ends(ends: Ends, opposite: bool, found: [Option<u128>; 2], plain: impl Fn(u128) -> bool) -> bool {
     let [source, destination] = found.map(|found| found.is_some_and(|found| plain(found) != opposite));
     match (ends, opposite) {
@@ -103,8 +106,8 @@ fn is(protocol: Protocol, version: Version, headers: &Headers<'_>) -> bool {
     }
 }
 
-/// True if the packet has the protocol, and is not a later fragment. (The protocol field of an IPv6
-/// fragment has the number of the fragment header.)
+/// True if the packet has the protocol and is not a later fragment. In an IPv6 fragment, the protocol field
+/// has the number of the fragment header, so it is not TCP, UDP or ICMP; it fits `transp`.
 fn starts_with(protocol: Protocol, version: Version, headers: &Headers<'_>) -> bool {
     let first = match version {
         Version::V4 => headers.network.get(6..8).is_some_and(|f| big_endian(f) & 0x1fff == 0),

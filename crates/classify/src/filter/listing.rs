@@ -1,22 +1,23 @@
-//! Lists conditions as a decision graph over 32-bit words, as Click shows its compiled filters.
+//! Lists conditions as a decision graph over 32-bit words, in the format in which Click shows its compiled
+//! filters.
 //!
-//! Words of the link-layer header count from 0 (two bytes before the header), words of the IP header from
-//! 256, and words of the transport header from 512.
+//! A listing numbers bytes as Click does: the link-layer header from 2 (its words begin two bytes before
+//! the header), the IP header from 256, and the transport header from 512.
 
 use std::fmt;
 
 use super::{Condition, Header, Test, Tree};
 use crate::decision::{Graph, Next, Step, Test as Word};
 
-/// A listing of conditions, each with its output.
+/// A list of conditions with their outputs, compiled to the decision graph that is shown.
 #[derive(Clone, Debug)]
 pub struct Listing {
     graph: Graph,
 }
 
 impl Listing {
-    /// Makes a listing. The first condition that holds decides; the output `None` means that the packet is
-    /// dropped.
+    /// Compiles conditions, each with its output, in the order in which they are tried. The first condition
+    /// that holds decides; the output `None` means that the packet is dropped.
     pub fn new<'c>(rules: impl DoubleEndedIterator<Item = (&'c Condition, Option<usize>)>) -> Listing {
         let mut steps = Vec::new();
         let mut start = Next::FAIL;
@@ -25,7 +26,8 @@ impl Listing {
             let words = in_order(words);
             start = lay_out(&mut steps, &words, output.map_or(Next::FAIL, Next::result), start);
         }
-        // Every step leads to a step that was laid out before it, but listings lead forward.
+        // The steps were laid out from the last condition to the first, so branches lead to lower indexes.
+        // The graph needs branches to higher indexes, so the order is reversed.
         let count = steps.len();
         steps.reverse();
         let turn = |next: Next| next.as_step().map_or(next, |n| Next::step(count - 1 - n));
@@ -38,17 +40,18 @@ impl Listing {
         Listing { graph }
     }
 
-    /// Returns the outputs below `count` that no packet can reach.
+    /// Returns the outputs below `count` to which no branch leads.
     pub fn unused(&self, count: usize) -> Vec<usize> {
         self.graph.unused(count)
     }
 
-    /// Returns the number of bytes, counted as in the listing, that suffice for every test.
+    /// Returns the length in bytes, counted as in the listing, from which on a packet has the bytes of all
+    /// tests.
     pub fn safe_length(&self) -> usize {
         self.graph.safe_length()
     }
 
-    /// True if the result is the same for every packet.
+    /// True if each packet has the same result.
     pub fn is_constant(&self) -> bool {
         self.graph.start.as_step().is_none()
     }
@@ -80,8 +83,8 @@ fn lay_out(steps: &mut Vec<Step>, condition: &Tree<Word>, yes: Next, no: Next) -
     }
 }
 
-/// Sorts plain tests that must all hold by their offset. The protocol comes first, because most other tests
-/// depend on it.
+/// Sorts the tests of conjunctions by their offset. Tests of the protocol come first, because most other
+/// tests depend on it.
 fn in_order(condition: Tree<Word>) -> Tree<Word> {
     let order = |parts: Vec<Tree<Word>>| parts.into_iter().map(in_order).collect::<Vec<_>>();
     let asks_protocol = |part: &Tree<Word>| matches!(part, Tree::Leaf(word) if word.offset == PROTOCOL);
@@ -103,10 +106,11 @@ fn in_order(condition: Tree<Word>) -> Tree<Word> {
     }
 }
 
-/// The offset of the word with the protocol.
+/// The offset, as in the listing, of the word that contains the protocol field of IPv4.
 const PROTOCOL: u32 = 256 + 8;
 
-/// Translates a test into tests of words for equality.
+/// Translates a test into an expression of tests of words for equality, which is all that the graph can
+/// test.
 fn words(test: &Test) -> Tree<Word> {
     let place = u32::from(test.offset)
         + match test.header {
@@ -126,12 +130,13 @@ fn words(test: &Test) -> Tree<Word> {
         let equal = word(mask, high, test.outside);
         return if test.outside { equal.negated() } else { equal };
     }
-    // Only ranges up to the largest number are left: numbers above `low - 1`.
+    // All ranges that reach this line extend to the largest number under the mask. So the test is: greater
+    // than `low - 1`.
     let above = (test.low << shift).saturating_sub(1);
     greater(mask, largest_within(mask, above), test.outside, &word)
 }
 
-/// Returns the largest number of bits under the mask that is at most `limit`.
+/// Returns the largest number without bits outside of the mask that is at most `limit`.
 fn largest_within(mask: u32, limit: u32) -> u32 {
     match limit & !mask {
         0 => limit,
@@ -143,8 +148,9 @@ fn largest_within(mask: u32, limit: u32) -> u32 {
     }
 }
 
-/// Tests if the number under the mask is greater than `limit`, or (if `opposite`) is not. Each step takes a
-/// run of leading bits that are all zero in `limit`, or all one in the number after it.
+/// Returns an expression that is true if the number under the mask is greater than `limit` or, if
+/// `opposite`, is not. The bits are tested in runs, from the highest: each run covers leading bits that are
+/// all zero in `limit`, or all one in `limit + 1`, so that one test for equality decides about it.
 fn greater(
     mask: u32,
     limit: u32,
@@ -179,7 +185,8 @@ fn greater(
 
 #[cfg(test)]
 impl Listing {
-    /// Returns the output of the listing for a packet that has every word.
+    /// Returns the output to which the listing leads for a packet that has all words completely; for other
+    /// packets, a word is missing if its last byte under the mask is.
     pub(super) fn walk(&self, headers: &super::Headers<'_>) -> Option<usize> {
         let mut next = self.graph.start;
         while let Some(step) = next.as_step().map(|n| &self.graph.steps[n]) {

@@ -1,12 +1,13 @@
-//! Finds the first of many conditions that holds.
+//! Finds the first condition of a list that holds for a packet.
 //!
-//! Each condition is compiled to a graph of tests in which every branch leads forward, so that it ends
-//! after at most as many steps as it has tests. Up to `FEW` conditions are compiled to a single graph, in
-//! which a condition that fails leads to the next.
+//! Each condition is compiled to a graph of tests. Every branch leads to a test that was laid out earlier
+//! or to an end, so an evaluation takes at most as many steps as there are tests. Up to [`FEW`] conditions
+//! are compiled to a single graph, in which a condition that fails leads to the next.
 //!
-//! More conditions become boxes over addresses, protocol and ports. [`Products`], or [`Cuts`] if those
-//! would be too large, find the first box of a packet. Most conditions hold everywhere in their boxes. The
-//! graph of any other condition is evaluated when a packet lies in its box.
+//! Longer lists are also translated to boxes over addresses, protocol and ports. [`Products`], or [`Cuts`]
+//! if the tables would be too large, find the first box that contains a packet. Most conditions hold
+//! everywhere in their boxes. For the others, the condition's graph is evaluated when a packet is in its
+//! box.
 
 use super::recent::{Recent, Seen};
 use super::space::{Space, V4, V6, areas, asks_for_version, is_six};
@@ -14,13 +15,14 @@ use super::{Condition, Header, Headers, Test, Tree};
 use crate::cuts::{Area, Cuts, GROUP, NONE, Points};
 use crate::products::{self, Products};
 
-/// The target of a branch: another test, or an end.
+/// The target of a branch: the index of a test in `steps`, or an end such as [`HOLDS`].
 type Next = u32;
 const HOLDS: Next = u32::MAX;
 const FAILS: Next = u32::MAX - 1;
-/// The end where the first of a few conditions holds. The ends of the others follow.
+/// The end at which the first of a few conditions holds. The end for the condition with number N is N
+/// larger.
 const FIRST_HOLDS: Next = 1 << 31;
-/// The largest number of conditions that are compiled to a single graph.
+/// The largest number of conditions that are compiled to a single graph; longer lists use boxes.
 const FEW: usize = 16;
 
 #[derive(Clone, Copy, Debug)]
@@ -30,17 +32,17 @@ struct Step {
     no: Next,
 }
 
-/// Compiled conditions.
+/// A compiled list of conditions, which finds the first that holds for a packet.
 #[derive(Clone, Debug, Default)]
 pub struct Matcher {
     steps: Vec<Step>,
     way: Way,
 }
 
-/// The method by which the first condition is found.
+/// The method by which the first condition that holds is found.
 #[derive(Clone, Debug)]
 enum Way {
-    /// A graph of all conditions, by its first test.
+    /// Evaluation of a single graph of all conditions, which starts at this test.
     Graph(Next),
     Boxes(Box<Boxes>),
 }
@@ -53,21 +55,22 @@ impl Default for Way {
 
 #[derive(Clone, Debug)]
 struct Boxes {
-    /// The first test of the graph of each condition.
+    /// For each condition, the first test of its graph.
     starts: Vec<Next>,
     four: Fours,
-    /// Boxes for packets of version 6, if some condition asks for the version. Otherwise all packets use
-    /// `four`.
+    /// The boxes for IPv6 packets, if a condition tests for version 6. If no condition does, all packets
+    /// are looked up in `four`.
     six: Option<Cuts<11>>,
-    /// True if only fields count that are the same for all packets of a flow.
+    /// True if each condition holds everywhere in its boxes, so that the result is the same for all packets
+    /// of a flow.
     by_flow: bool,
 }
 
-/// Boxes for packets of version 4.
+/// The boxes for all packets but IPv6 packets, as tables or trees.
 #[derive(Clone, Debug)]
 struct Fours {
     products: Option<Products>,
-    /// The trees. Empty if they are not needed.
+    /// The trees; empty if the tables exist and never need a condition to be evaluated.
     cuts: Cuts<6>,
 }
 
@@ -78,7 +81,7 @@ impl Fours {
         Fours { products, cuts: if asks { Cuts::new(areas) } else { Cuts::default() } }
     }
 
-    /// Returns the first rules, as [`Cuts::first`] does.
+    /// Returns the first rule for each of the first `count` points, as [`Cuts::first`] does.
     #[inline]
     fn first(&self, points: &Points<6>, count: usize, holds: impl FnMut(usize, u32) -> bool) -> [u32; GROUP] {
         let Some(products) = &self.products else { return self.cuts.first(points, count, holds) };
@@ -97,7 +100,8 @@ impl Fours {
     }
 }
 
-/// The place where a packet of a group is looked up, or its result.
+/// The result for a packet of a group, if it is known already. Otherwise the point to look up for it, by
+/// its index among the IPv4 points or the IPv6 points.
 #[derive(Clone, Copy)]
 pub(super) enum Place {
     Four(usize),
@@ -105,7 +109,7 @@ pub(super) enum Place {
     Known(u32),
 }
 
-/// Points of one version, and the packets of the group that they belong to.
+/// The points of the packets of one IP version in a group, and for each point the index of its packet.
 struct Gathered<const D: usize> {
     points: Points<D>,
     packets: [usize; GROUP],
@@ -126,7 +130,7 @@ impl<const D: usize> Gathered<D> {
         number
     }
 
-    /// Returns the packet that a point belongs to.
+    /// Returns the index in the group of the packet that a point was made of.
     #[inline]
     fn packet(&self, point: usize) -> usize {
         self.packets[point % GROUP]
@@ -134,7 +138,7 @@ impl<const D: usize> Gathered<D> {
 }
 
 impl Matcher {
-    /// Compiles conditions.
+    /// Compiles a list of conditions. The number of a condition is its index in the list.
     pub fn new(conditions: &[Condition]) -> Matcher {
         let mut matcher = Matcher::default();
         if conditions.len() <= FEW {
@@ -154,7 +158,8 @@ impl Matcher {
         matcher
     }
 
-    /// Lays out a condition's tests. Returns the first of them.
+    /// Appends the tests of a condition. Returns the target at which its evaluation starts; it ends at
+    /// `yes` or `no`.
     fn compile(&mut self, condition: &Condition, yes: Next, no: Next) -> Next {
         match condition {
             Tree::Constant(value) => {
@@ -180,19 +185,20 @@ impl Matcher {
         }
     }
 
-    /// True if the conditions look at a header. The time is proportional to the number of tests.
+    /// True if a test looks at `header`, so that packets need the header's position. The time is
+    /// proportional to the number of tests.
     pub fn looks_at(&self, header: Header) -> bool {
         self.steps.iter().any(|step| step.test.header == header)
     }
 
-    /// True if there are more than a few conditions, and only fields count that are the same for all
-    /// packets of a flow: addresses, ports, protocol, and whether the packet is a later fragment. Then it
-    /// pays to remember the result for a flow.
+    /// True if finding the result is expensive, and all packets of a flow have the same result, so that
+    /// remembering it per flow saves time. This is the case for lists of more than 16 conditions that
+    /// depend only on addresses, ports, protocol, and whether the packet is a later fragment.
     pub fn is_by_flow(&self) -> bool {
         matches!(&self.way, Way::Boxes(boxes) if boxes.by_flow)
     }
 
-    /// Returns the memory of the compiled conditions in bytes.
+    /// Returns the size of the compiled conditions in bytes.
     pub fn size(&self) -> usize {
         let boxes = match &self.way {
             Way::Graph(_) => 0,
@@ -204,7 +210,7 @@ impl Matcher {
         size_of_val(&self.steps[..]) + boxes
     }
 
-    /// Returns the number of the first condition that holds.
+    /// Returns the number of the first condition that holds for a packet; `None` if no condition holds.
     #[inline]
     pub fn first(&self, headers: &Headers<'_>) -> Option<usize> {
         let mut found = None;
@@ -212,8 +218,10 @@ impl Matcher {
         found
     }
 
-    /// Calls `tell` with the result of [`first`](Self::first) for each packet, in order. With `recent`, the
-    /// result of the previous packet is used again for a packet of the same flow, if only the flow counts.
+    /// Calls `tell` for each packet, in order, with the number of the first condition that holds, as
+    /// [`first`](Self::first) returns it. `recent` keeps the flow of the last packet between calls: if
+    /// [`is_by_flow`](Self::is_by_flow), its result is used again for the next packet of that flow.
+    /// `recent` counts such packets in any case.
     #[inline]
     pub fn first_of_each<'p>(
         &self,
@@ -247,7 +255,7 @@ impl Matcher {
         }
     }
 
-    /// Finds the first rules of the packets of one group.
+    /// Returns the first rule for each packet of a group of up to [`GROUP`] packets, or [`NONE`].
     fn first_in_boxes(
         &self,
         boxes: &Boxes,
@@ -299,8 +307,8 @@ impl Matcher {
         places.map(rule)
     }
 
-    /// Like `first_in_boxes`, for packets that are all looked up in the same boxes. This is the usual case,
-    /// and quicker.
+    /// Returns the first rules like `first_in_boxes`, for groups without IPv6 boxes and without `recent`.
+    /// This is the usual case, and quicker.
     #[inline]
     fn first_of_one_kind(&self, boxes: &Boxes, group: &[Headers<'_>]) -> [u32; GROUP] {
         let mut points = Points::default();
@@ -323,7 +331,8 @@ impl Matcher {
         found
     }
 
-    /// Finds the first rule for a packet with an incomplete IP header, by asking all conditions.
+    /// Returns the first rule for a packet that is no point because its IP header is incomplete. It
+    /// evaluates all conditions in order.
     #[cold]
     fn first_of_all(&self, boxes: &Boxes, headers: &Headers<'_>) -> u32 {
         let mut rules = 0..boxes.starts.len() as u32;
@@ -334,10 +343,10 @@ impl Matcher {
         self.end(boxes.starts[rule as usize], headers) == HOLDS
     }
 
-    /// Returns the end that the tests from `at` on lead to.
+    /// Returns the end to which the tests lead, from the test with index `at` on.
     #[inline]
     fn end(&self, mut at: Next, headers: &Headers<'_>) -> Next {
-        // Every test leads to a test that was laid out before it, or to an end.
+        // Each branch leads to a test with a lower index or to an end, so the loop ends.
         while let Some(step) = self.steps.get(at as usize) {
             at = if step.test.holds(headers) { step.yes } else { step.no };
         }
@@ -345,7 +354,7 @@ impl Matcher {
     }
 }
 
-/// Returns the boxes of all conditions.
+/// Returns the boxes of all conditions in the space `S`; the rule of a box is the index of its condition.
 fn boxes<S: Space<D>, const D: usize>(conditions: &[Condition]) -> Vec<Area<D>> {
     let numbered = conditions.iter().zip(0..);
     numbered.flat_map(|(condition, rule)| areas::<S, D>(condition, rule)).collect()

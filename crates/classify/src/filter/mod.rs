@@ -1,9 +1,9 @@
-//! Click's language for IP packets: `src net 10.0.0.0/8 && (tcp port 80 or icmp type echo)`.
+//! Click's language of conditions on IP packets: `src net 10.0.0.0/8 && (tcp port 80 or icmp type echo)`.
 //!
-//! [`parse`] turns a text into an expression of [`Primitive`]s. [`Primitive::condition`] turns these into a
-//! [`Condition`] over header bytes. A list of conditions becomes a [`Matcher`], which finds the first
-//! condition that holds. [`Primitive::holds`] evaluates the expression plainly; tests compare all other
-//! forms with it.
+//! [`parse`] turns a text into an [`Expression`] whose leaves are [`Primitive`]s. [`condition()`] turns the
+//! expression into a [`Condition`] whose leaves are tests of header bytes. A [`Matcher`] is made of a list
+//! of conditions, and finds the first that holds for a packet. [`Primitive::holds`] evaluates a primitive
+//! without any of these steps; tests compare all other forms with it.
 //!
 //! For packets that lack a header or bytes:
 //! - A question about bytes that the packet does not have is false, also with `!=` and `<`. An unset header
@@ -40,19 +40,20 @@ pub use recent::Recent;
 pub use shadow::{Shadows, shadows};
 pub use tree::Tree;
 
-/// The bytes of a packet, from each of its headers to its end. Empty if a header is not known.
+/// The bytes of a packet as a filter sees them: for each header a slice from its start to the end of the
+/// packet. The slice is empty if the packet does not have the header, or its position is not known.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Headers<'p> {
-    /// The bytes from the link-layer header on.
+    /// The bytes from the link-layer header to the end of the packet.
     pub mac: &'p [u8],
-    /// The bytes from the IP header on.
+    /// The bytes from the IP header to the end of the packet.
     pub network: &'p [u8],
-    /// The bytes from the transport header on.
+    /// The bytes from the transport header to the end of the packet.
     pub transport: &'p [u8],
 }
 
 impl<'p> Headers<'p> {
-    /// Returns the bytes from a header on.
+    /// Returns the bytes from `header` to the end of the packet.
     #[inline]
     pub fn of(&self, header: Header) -> &'p [u8] {
         match header {
@@ -63,12 +64,14 @@ impl<'p> Headers<'p> {
     }
 }
 
-/// Returns the condition of an expression, without parts that are constant.
+/// Translates an expression into tests of header bytes, and simplifies it: subexpressions whose value is
+/// the same for each packet are left out.
 pub fn condition(expression: &Expression) -> Condition {
     expression.replace(&Primitive::condition).simplified()
 }
 
-/// Splits the first word off a text: an action, and the pattern that follows.
+/// Splits a rule such as `allow tcp` into its first word, the action, and the rest, the pattern. Both are
+/// empty for an empty text.
 pub fn action(text: &str) -> (&str, &str) {
     let text = text.trim();
     match words::split(text).first() {

@@ -1,35 +1,38 @@
-//! The meanings of words: protocols, ports, TCP flags and ICMP types by their names, and names that the
-//! configuration defines.
+//! The meanings of words in filters: protocols, ports, TCP flags and ICMP types by their names, and the
+//! names that a configuration defines.
 
 use super::Protocol;
 
-/// Parses numbers and addresses, and looks up names of the configuration. The rules are the same as for all
-/// arguments, so they are given from outside.
+/// Parses numbers and addresses, and looks up names that the configuration defines. The rules are the same
+/// as for all arguments of elements, so the caller of [`parse`](super::parse()) implements them. All
+/// functions return `None` for a word that they do not recognise.
 pub trait Names {
-    /// Parses an integer, including `0x` and octal.
+    /// Parses an integer: decimal, hexadecimal with `0x`, or octal.
     fn integer(&self, word: &str) -> Option<i128>;
-    /// Parses an IPv4 address.
+    /// Parses an IPv4 address, or a name of one, into host order.
     fn ipv4(&self, word: &str) -> Option<u32>;
-    /// Parses an IPv4 prefix (`10.0.0.0/8`, `10/8`, `10.0.0.0/255.0.0.0`, or a name): address and mask.
+    /// Parses an IPv4 prefix (`10.0.0.0/8`, `10/8`, `10.0.0.0/255.0.0.0`, or a name) into address and mask.
     fn ipv4_prefix(&self, word: &str) -> Option<(u32, u32)>;
-    /// Parses an IPv6 address.
+    /// Parses an IPv6 address, or a name of one, into host order.
     fn ipv6(&self, word: &str) -> Option<u128>;
-    /// Parses an IPv6 prefix: address and mask.
+    /// Parses an IPv6 prefix into address and mask.
     fn ipv6_prefix(&self, word: &str) -> Option<(u128, u128)>;
-    /// Parses an Ethernet address.
+    /// Parses an Ethernet address, or a name of one.
     fn ether(&self, word: &str) -> Option<[u8; 6]>;
-    /// Returns a port that the configuration has named. It has priority over the well-known ports.
+    /// Returns the number of a port that the configuration has named, for TCP or UDP. It has priority over
+    /// the well-known ports.
     fn port(&self, _word: &str, _protocol: Protocol) -> Option<u16> {
         None
     }
-    /// Returns the most similar of some words for a word without meaning, if it is similar enough to be
-    /// meant.
+    /// Returns the most similar word of a list, if it is similar enough that a user may have mistyped it;
+    /// for suggestions in error messages.
     fn nearest<'w>(&self, _word: &str, _words: &[&'w str]) -> Option<&'w str> {
         None
     }
 }
 
-/// The meanings of a name. A name may have several.
+/// All meanings that a word has as a name. A word may have several, such as `echo`, a port and an ICMP
+/// type.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Meanings {
     pub(super) protocol: Option<Protocol>,
@@ -58,10 +61,11 @@ impl Meanings {
     }
 }
 
-/// Returns the number of a protocol by its name, if the name means a single protocol.
+/// Returns the number of the protocol with this name; `None` if there is no such protocol, or if the name
+/// means a set of protocols.
 pub fn ip_protocol(word: &str) -> Option<u8> {
     match word {
-        // Not words of the filter language.
+        // These names are not words of Click's filter language.
         "gre" => Some(47),
         "sctp" => Some(132),
         _ => find(PROTOCOLS, word).and_then(|protocol| match protocol {
@@ -71,7 +75,7 @@ pub fn ip_protocol(word: &str) -> Option<u8> {
     }
 }
 
-/// Returns the number of a well-known TCP or UDP port.
+/// Returns the number of the well-known TCP or UDP port with this name.
 pub fn well_known_port(word: &str) -> Option<u16> {
     find(PORTS, word)
 }
@@ -93,7 +97,7 @@ const PROTOCOLS: &[(&str, Protocol)] = &[
 
 const TCP_FLAGS: &[(&str, u8)] = &[("fin", 1), ("syn", 2), ("rst", 4), ("psh", 8), ("ack", 16), ("urg", 32)];
 
-/// Click's list of ports, and `http` as in services files.
+/// The ports that Click knows by name, and `http` from `/etc/services`.
 const PORTS: &[(&str, u16)] = &[
     ("echo", 7),
     ("discard", 9),

@@ -1,4 +1,5 @@
-//! Parses expressions, and finds the meaning of words by their position.
+//! The parser of expressions: recursive descent over words, in which the meaning of a word depends on the
+//! words before it.
 //!
 //! ```text
 //! expression  = alternatives [ "?" expression ":" expression ]
@@ -15,30 +16,33 @@ use super::names::Meanings;
 use super::words::{Word, split};
 use super::{Ends, Names, Place, Primitive, Protocol, Sign, Tree};
 
-/// A message about a text.
+/// An error or a warning about the text of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
-    /// The range of bytes in the text.
+    /// The range of bytes in the text to which the message applies.
     pub span: Range<usize>,
-    /// The message.
+    /// The message for the user.
     pub text: String,
-    /// Click's messages, if they differ: a line for each message. Empty if Click has no message.
+    /// Click's messages, one per line, if they differ from the messages of all errors. The first error has
+    /// all of them; it is empty for the other errors, and for an error for which Click has no message.
     pub clicks_words: Option<String>,
-    /// True if the message is only a warning.
+    /// True for a warning, false for an error.
     pub is_warning: bool,
 }
 
-/// The largest nesting depth of expressions in parentheses and after `?`.
+/// The largest nesting depth of expressions in parentheses and after `?`; deeper expressions are errors.
 pub const DEEPEST: usize = 64;
 
-/// The largest nesting depth of choices in the conditions of choices. Where a choice is written with `and`
-/// and `or` alone, its condition is written twice, so the size doubles with each level.
+/// The largest nesting depth of `?:` in conditions of `?:`; deeper conditions are errors. To write `a ? b :
+/// c` with `and` and `or` alone takes `a` twice, so the size doubles with each level.
 pub const DEEPEST_CONDITION: usize = 4;
 
-/// The expression of a filter.
+/// The expression of a filter: a Boolean expression of questions.
 pub type Expression = Tree<Primitive>;
 
-/// Parses an expression. If there are errors among the issues, the expression must not be used.
+/// Parses an expression, and returns it with all errors and warnings. If there is an error, the expression
+/// must not be used. `names` supplies the parsers of numbers and addresses, and the names of the
+/// configuration.
 pub fn parse(text: &str, names: &(impl Names + ?Sized)) -> (Expression, Vec<Issue>) {
     let (expression, mut issues) = read(text, names, false);
     if issues.iter().any(|issue| !issue.is_warning) {
@@ -47,7 +51,8 @@ pub fn parse(text: &str, names: &(impl Names + ?Sized)) -> (Expression, Vec<Issu
     (expression, issues)
 }
 
-/// Adds Click's messages to the first error, if they differ from all errors together.
+/// Stores Click's messages with the first error, and an empty text with the other errors, if the messages
+/// of both parsers differ.
 fn add_clicks_words(issues: &mut [Issue], clicks: &[Issue]) {
     let words = |issues: &[Issue]| {
         let errors = issues.iter().filter(|issue| !issue.is_warning);
@@ -61,8 +66,8 @@ fn add_clicks_words(issues: &mut [Issue], clicks: &[Issue]) {
     }
 }
 
-/// Parses an expression. With `as_click`, errors are found and worded as in Click. Otherwise each error is
-/// reported once, with what is expected.
+/// Parses an expression, and returns it with all errors and warnings. With `as_click`, errors are found and
+/// worded as in Click. Otherwise each error is reported once, with what was expected.
 pub(super) fn read(text: &str, names: &(impl Names + ?Sized), as_click: bool) -> (Expression, Vec<Issue>) {
     let words = split(text);
     let everything = match words[..] {
@@ -91,27 +96,28 @@ pub(super) fn read(text: &str, names: &(impl Names + ?Sized), as_click: bool) ->
     (expression, parser.issues)
 }
 
-/// Words that are never values, after any word.
+/// Keywords and operators, which are never mistyped values.
 const STRUCTURE: &[&str] = &[
     "and", "&&", "or", "||", "not", "!", "(", ")", "?", ":", "src", "dst", "dest", "ip", "ip6", "ether",
     "true", "false",
 ];
 
-/// True if a word without meaning is likely a mistyped word.
+/// True if a word without meaning is likely a mistyped value or keyword: neither an operator nor a keyword
+/// that stands where it is not allowed.
 fn is_meant(word: &str) -> bool {
     let is_plain = word.starts_with(|c: char| c.is_alphanumeric() || c == ':');
     is_plain && !STRUCTURE.contains(&word) && !Kind::is_word(word)
 }
 
-/// Words that may be meant by a mistyped word.
+/// The keywords from which the parser suggests one for a mistyped word.
 const MEANT: &[&str] = &[
     "src", "dst", "and", "or", "not", "true", "false", "ip", "ip6", "ether", "tcp", "udp", "icmp", "tcpudp",
     "transp", "host", "net", "proto", "port", "opt", "frag", "unfrag", "ect", "ce", "vers", "hl", "tos",
     "dscp", "len", "id", "ttl", "win", "type", "syn", "ack", "fin", "rst", "psh", "urg",
 ];
 
-/// Returns the message about a word where a value of this kind is required. `None` if the kind needs no
-/// value.
+/// Returns the error about a word where a value is required, for a question of this kind; `None` if
+/// questions of this kind need no value.
 fn not_a_value(kind: Kind, level: Option<Level>, word: &str) -> Option<String> {
     let bits = if level == Some(Level::Ip6) { 128 } else { 32 };
     let length = word.split_once('/').and_then(|(_, length)| length.parse::<u32>().ok());
@@ -133,13 +139,13 @@ fn not_a_value(kind: Kind, level: Option<Level>, word: &str) -> Option<String> {
 
 pub(super) struct Parser<'t, N: Names + ?Sized> {
     words: &'t [Word<'t>],
-    /// The length of the text.
+    /// The length of the text in bytes, at which an error about a missing word is reported.
     end: usize,
     at: usize,
     names: &'t N,
     /// True if errors are found and worded as in Click.
     as_click: bool,
-    /// True if no further issues are reported.
+    /// True after an error that makes the rest of the text meaningless: later errors are not reported.
     is_over: bool,
     issues: Vec<Issue>,
     previous: Previous,
@@ -152,19 +158,19 @@ impl<N: Names + ?Sized> Parser<'_, N> {
         }
     }
 
-    /// Returns the range of the text from word `first` to the current word.
+    /// Returns the range of bytes from word number `first` to the last word before the current word.
     fn span_from(&self, first: usize) -> Range<usize> {
         let start = self.words.get(first).map_or(self.end, |word| word.start);
         let last = self.at.max(first + 1) - 1;
         start..self.words.get(last).map_or(self.end, |word| word.span().end)
     }
 
-    /// Returns the current word. Empty after the last word.
+    /// Returns the current word; an empty text after the last word.
     fn word(&self) -> &str {
         self.words.get(self.at).map_or("", |word| word.text)
     }
 
-    /// Skips the current word if it is one of `texts`. True if it was skipped.
+    /// Advances past the current word if it is one of `texts`, and returns true if it was.
     fn take(&mut self, texts: &[&str]) -> bool {
         let taken = self.at < self.words.len() && texts.contains(&self.word());
         self.at += usize::from(taken);
@@ -189,7 +195,7 @@ impl<N: Names + ?Sized> Parser<'_, N> {
             chosen.push((last, then));
             last = self.alternatives(depth);
         }
-        // A long chain of choices is as deep as any nesting.
+        // The choices of a long chain are nested in each other, so its length counts as depth.
         if depth + chosen.len() > DEEPEST {
             self.too_deep("expression", DEEPEST);
             return last;
@@ -309,13 +315,14 @@ impl<N: Names + ?Sized> Parser<'_, N> {
         }
     }
 
-    /// True if there is a word after the current word. Words that lead up to a value cannot be last.
+    /// True if the current word is not the last word. Words that must be followed by a value are not taken
+    /// as such if they are the last word.
     fn more(&self) -> bool {
         self.at + 1 < self.words.len()
     }
 
-    /// Parses directions, protocols and kinds, in any order. True if there was an odd number of `not` among
-    /// them.
+    /// Parses the qualifiers of a question (ends, protocols, kinds, `not`) in any order. Returns true if
+    /// there was an odd number of `not` among them, so that the question is negated.
     fn qualifiers(&mut self, draft: &mut Draft) -> bool {
         let mut negated = false;
         while self.at < self.words.len() {
@@ -357,14 +364,14 @@ impl<N: Names + ?Sized> Parser<'_, N> {
         negated
     }
 
-    /// Returns the protocol, if the word means a protocol and nothing else.
+    /// Returns the protocol that a word means, if it has no other meaning.
     fn only_protocol(&self, word: &str) -> Option<Protocol> {
         let meanings = Meanings::of(word, self.names);
         let others = Meanings { protocol: None, ..meanings };
         meanings.protocol.filter(|_| others.is_empty())
     }
 
-    /// Parses `[POS]`, `[POS:LEN]` or `[FIRST,LAST]`.
+    /// Parses a field in brackets: `[POS]`, `[POS:LEN]` or `[FIRST,LAST]`, in bytes.
     fn brackets(&mut self, draft: &mut Draft) {
         let open = self.at;
         let Some(length) = self.words[open..].iter().position(|word| word.text == "]") else {
@@ -388,7 +395,7 @@ impl<N: Names + ?Sized> Parser<'_, N> {
         if !(1..=4).contains(&count) {
             return self.error(span, "LEN in '[POS:LEN]' out of range, should be between 1 and 4");
         }
-        // The limit of Click's fields.
+        // Click limits the offset of a field to 8191 bytes.
         if !(0..1 << 13).contains(&first) {
             return self.error(span, format!("POS in '[POS:LEN]' out of range, bound {}", (1 << 13) - 1));
         }
@@ -451,7 +458,8 @@ impl<N: Names + ?Sized> Parser<'_, N> {
         self.at += 1;
     }
 
-    /// Parses the value, if there is one. False if it was wrong and an error was reported.
+    /// Parses the value of a question, if there is one. Returns false if the value was wrong; the error has
+    /// been reported then.
     fn value(&mut self, draft: &mut Draft) -> bool {
         let Some(&word) = self.words.get(self.at) else { return true };
         match self.named(word, draft) {
@@ -481,9 +489,10 @@ impl<N: Names + ?Sized> Parser<'_, N> {
         true
     }
 
-    /// Reports an error about a word without meaning, as a value or in general. Always returns false.
+    /// Reports an error about a word without meaning: that it is no value where the kind needs one, or that
+    /// it is unknown. Always returns false.
     fn refuse(&mut self, word: Word<'_>, draft: &Draft) -> bool {
-        // `ip proto tcp` has its value.
+        // In `ip proto tcp`, the word `tcp` is the value, so no other value is expected.
         let kind = draft.kind.filter(|&kind| kind != Kind::Protocol || draft.protocol.is_none());
         let is_like_address = word.text.starts_with(|c: char| c.is_ascii_digit()) && word.text.contains('.');
         let like = if word.text.contains('/') { Kind::Net } else { Kind::Host };
@@ -495,15 +504,16 @@ impl<N: Names + ?Sized> Parser<'_, N> {
             let near = self.names.nearest(word.text, MEANT);
             let guess = near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default();
             self.error(word.span(), format!("'{}' means nothing here{guess}", word.text));
-            // The meaning of the following words depends on this word.
+            // The meaning of the following words depends on the unknown word, so further errors would be
+            // misleading.
             self.at = self.words.len();
             self.is_over = true;
         }
         false
     }
 
-    /// Returns the meaning of a word that fits to the qualifiers, or `None` if the word has no meaning.
-    /// Returns an error if no meaning fits, or several do.
+    /// Returns the meaning of a word as a name, if exactly one meaning fits the qualifiers of the question;
+    /// `None` if the word is not a name. Returns an error if no meaning fits, or several do.
     fn named(&self, word: Word<'_>, draft: &Draft) -> Result<Option<Data>, String> {
         let kind = draft.kind;
         if kind.is_none() && Kind::is_word(word.text) {
@@ -527,7 +537,7 @@ impl<N: Names + ?Sized> Parser<'_, N> {
         let meant: Vec<Data> = [
             keep(fits(&[Kind::Protocol], &[]), all.protocol.map(Data::Protocol)),
             ports[0],
-            // An equal number for both is one meaning.
+            // A name with the same number for TCP and UDP has one meaning, not two.
             ports[1].filter(|_| ports[0] != ports[1]),
             keep(fits(&[Kind::TcpOption], &tcp), all.tcp_flag.map(|flag| Data::Number(flag.into()))),
             keep(fits(&icmp, &[Protocol::ICMP]), all.icmp_type.map(Data::IcmpType)),
@@ -536,7 +546,7 @@ impl<N: Names + ?Sized> Parser<'_, N> {
         .flatten()
         .collect();
         if let [one] = meant[..] {
-            // The name of a flag says that it is a flag.
+            // The data says that the number is a flag, so that the kind of the question follows from it.
             let is_flag = matches!(one, Data::Number(_));
             return Ok(Some(if is_flag { Data::TcpFlag(all.tcp_flag.unwrap_or(0)) } else { one }));
         }
@@ -561,7 +571,8 @@ impl<N: Names + ?Sized> Parser<'_, N> {
         Err(format!("'{}' is {fault}; try {}", said.join(" "), tries.join(", ")))
     }
 
-    /// Parses a number or an address. Returns it with the number of words used.
+    /// Parses a number or an address at the current word. Returns it with the number of words that it
+    /// takes: three for `ADDRESS mask MASK`, otherwise one. `None` if the word is neither.
     fn literal(&self, word: &str, draft: &Draft) -> Option<(Data, usize)> {
         let names = self.names;
         if let Some(number) = names.integer(word) {
@@ -599,7 +610,7 @@ impl<N: Names + ?Sized> Parser<'_, N> {
     }
 }
 
-/// Returns the nesting depth of choices, each in the condition of the next.
+/// Returns the largest number of choices (`?:`) of which each is in the condition of the next.
 fn choices(expression: &Expression) -> usize {
     let most = |parts: &[Expression]| parts.iter().map(choices).max().unwrap_or(0);
     match expression {

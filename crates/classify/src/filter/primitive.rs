@@ -1,15 +1,15 @@
-//! The questions that a filter can ask about a packet.
+//! The questions that a filter can ask about a packet, as data: [`Primitive`] and the types of its fields.
 
 use std::fmt;
 
-/// An IP protocol, or a set of protocols.
+/// An IP protocol, or a set of protocols, as a question names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// A protocol by its number.
+    /// A single protocol, by its number in the IP header.
     Number(u8),
-    /// `tcpudp`.
+    /// TCP and UDP: `tcpudp` in a filter.
     TcpOrUdp,
-    /// `transp`.
+    /// All protocols: `transp` in a filter.
     Any,
 }
 
@@ -20,7 +20,7 @@ impl Protocol {
     pub const TCP: Protocol = Protocol::Number(6);
     /// UDP.
     pub const UDP: Protocol = Protocol::Number(17);
-    /// DCCP, RFC 4340. Its ports are at the same offsets as those in TCP.
+    /// DCCP (RFC 4340), whose ports are at the same offsets as in TCP.
     pub const DCCP: Protocol = Protocol::Number(33);
 }
 
@@ -39,53 +39,55 @@ impl fmt::Display for Protocol {
     }
 }
 
-/// The version of IP of a question.
+/// The IP version that a question is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Version {
-    /// IPv4. The version field is not tested.
+    /// IPv4. The question does not test the version field.
     V4,
-    /// IPv6. The version field must be 6.
+    /// IPv6. The question holds only for packets whose version field is 6.
     V6,
 }
 
-/// The end of a packet's way: source, destination, or a combination.
+/// The address or port of a packet that a question is about: of the source, of the destination, or of both
+/// in combination.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ends {
-    /// `src`.
+    /// The source: `src`.
     Source,
-    /// `dst`.
+    /// The destination: `dst`.
     Destination,
-    /// `src and dst`.
+    /// Source and destination must both fit: `src and dst`.
     Both,
-    /// `src or dst`.
+    /// Source or destination must fit: `src or dst`, which is the default.
     Either,
 }
 
-/// A comparison sign.
+/// The sign of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sign {
-    /// `==`
+    /// `==`: equal.
     Equal,
-    /// `!=`
+    /// `!=`: not equal.
     NotEqual,
-    /// `<`
+    /// `<`: less than.
     Less,
-    /// `<=`
+    /// `<=`: less than or equal.
     LessOrEqual,
-    /// `>`
+    /// `>`: greater than.
     Greater,
-    /// `>=`
+    /// `>=`: greater than or equal.
     GreaterOrEqual,
 }
 
 impl Sign {
-    /// True if the sign is the opposite of another sign: `!=`, `<` and `<=` are the opposites of `==`, `>=`
-    /// and `>`.
+    /// True for `!=`, `<` and `<=`, which count as negations of `==`, `>=` and `>`. A question with such a
+    /// sign about source or destination negates the whole question: `port != 80` holds if neither port is
+    /// 80.
     pub fn is_opposite(self) -> bool {
         matches!(self, Sign::NotEqual | Sign::Less | Sign::LessOrEqual)
     }
 
-    /// True if `left` and `right` compare like this.
+    /// True if the comparison `left SIGN right` is true.
     pub fn holds(self, left: u32, right: u32) -> bool {
         match self {
             Sign::Equal => left == right,
@@ -98,24 +100,25 @@ impl Sign {
     }
 }
 
-/// A comparison with a value: `& MASK SIGN VALUE`.
+/// The comparison of a field with a value: `& MASK SIGN VALUE`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Relation {
-    /// A constant result: `ttl >= 0`.
+    /// A comparison with a constant result, such as `ttl >= 0`.
     Always(bool),
-    /// The number under the mask compares with the value.
+    /// A comparison of the field, after the mask, with a value.
     Compare {
-        /// The mask of the bits that count.
+        /// The mask of the field's bits that are compared.
         mask: u32,
-        /// The comparison sign.
+        /// The sign of the comparison.
         sign: Sign,
-        /// The value to compare with. For `==` and `!=`, only its bits under the mask count.
+        /// The value with which the field is compared. `==` and `!=` ignore its bits outside of the mask;
+        /// the other signs use all of its bits.
         value: u32,
     },
 }
 
 impl Relation {
-    /// True if the relation holds for a number.
+    /// True if a field with the value `number` is in this relation.
     pub fn holds(self, number: u32) -> bool {
         match self {
             Relation::Always(value) => value,
@@ -126,20 +129,20 @@ impl Relation {
         }
     }
 
-    /// True if the sign is an opposite; see [`Sign::is_opposite`].
+    /// True if the relation counts as a negation, by its sign; see [`Sign::is_opposite`].
     pub fn is_opposite(self) -> bool {
         matches!(self, Relation::Compare { sign, .. } if sign.is_opposite())
     }
 }
 
-/// The position of a field in a header.
+/// The header that has a field, and the position of the field in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The protocol whose header has the field. `None` for IP itself.
+    /// The protocol whose header has the field; `None` for the IP header.
     pub protocol: Option<Protocol>,
-    /// The offset of the first bit from the start of the header.
+    /// The offset of the field's first bit from the start of the header, in bits.
     pub bit: u32,
-    /// The number of bits, at most 32 within one aligned word.
+    /// The number of bits of the field: at most 32, all within one aligned word.
     pub bits: u8,
 }
 
@@ -148,23 +151,23 @@ impl Place {
         Place { protocol: None, bit, bits }
     }
 
-    /// `ip vers`
+    /// The version of IP: `ip vers`.
     pub const VERSION: Place = Place::ip(0, 4);
-    /// `ip hl`
+    /// The length of the IP header, in words: `ip hl`.
     pub const HEADER_LENGTH: Place = Place::ip(4, 4);
-    /// `ip tos`
+    /// The type of service, with ECN: `ip tos`.
     pub const TOS: Place = Place::ip(8, 8);
-    /// `ip dscp`
+    /// The differentiated services code point: `ip dscp`.
     pub const DSCP: Place = Place::ip(8, 6);
-    /// `ip len`
+    /// The length of the IP packet in bytes: `ip len`.
     pub const LENGTH: Place = Place::ip(16, 16);
-    /// `ip id`
+    /// The identification: `ip id`.
     pub const ID: Place = Place::ip(32, 16);
-    /// `ip ttl`
+    /// The time to live: `ip ttl`.
     pub const TTL: Place = Place::ip(64, 8);
-    /// `tcp win`
+    /// The TCP window: `tcp win`.
     pub const TCP_WINDOW: Place = Place { protocol: Some(Protocol::TCP), bit: 112, bits: 16 };
-    /// `icmp type`
+    /// The ICMP type: `icmp type`.
     pub const ICMP_TYPE: Place = Place { protocol: Some(Protocol::ICMP), bit: 0, bits: 8 };
 
     /// Returns the largest number that the field can have.
@@ -191,79 +194,80 @@ impl fmt::Display for Place {
     }
 }
 
-/// A single question, complete and in range.
+/// A single question about a packet, with all qualifiers and a value in range: a leaf of an
+/// [`Expression`](super::Expression).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Primitive {
-    /// A question about IP addresses. IPv4 addresses are in the low 32 bits.
+    /// A question about IP addresses.
     Host {
-        /// The version of IP.
+        /// The IP version of the addresses.
         version: Version,
-        /// The end of the packet's way.
+        /// The address that must fit: source, destination, or a combination.
         ends: Ends,
-        /// The address.
+        /// The address to compare with. An IPv4 address is in the lowest 32 bits.
         address: u128,
-        /// The mask of the bits that count.
+        /// The mask of the bits that are compared, aligned like the address.
         mask: u128,
-        /// True for `!=`.
+        /// True for `!=`: the address must differ in a bit under the mask.
         opposite: bool,
     },
     /// A question about Ethernet addresses.
     Ether {
-        /// The end of the packet's way.
+        /// The address that must fit: source, destination, or a combination.
         ends: Ends,
-        /// The address.
+        /// The address to compare with.
         address: [u8; 6],
-        /// The mask of the bits that count.
+        /// The mask of the bits that are compared.
         mask: [u8; 6],
-        /// True for `!=`.
+        /// True for `!=`: the address must differ in a bit under the mask.
         opposite: bool,
     },
-    /// A question about the protocol field.
+    /// A question about the number in the protocol field (IPv4) or the next header field (IPv6).
     ProtocolNumber {
-        /// The version of IP.
+        /// The IP version of the packet.
         version: Version,
-        /// The relation that must hold.
+        /// The relation in which the number must be.
         relation: Relation,
     },
-    /// A question about a set of protocols.
+    /// A question whether the protocol is in a set: `tcpudp` or `transp`.
     ProtocolSet {
-        /// The version of IP.
+        /// The IP version of the packet.
         version: Version,
         /// The set of protocols.
         protocol: Protocol,
-        /// True for `!=`.
+        /// True for `!=`: the protocol must not be in the set.
         opposite: bool,
     },
-    /// A question about fragments: `ip frag`, or the opposite.
+    /// A question about fragmentation in IPv4: `ip frag` or `ip unfrag`.
     Fragment {
-        /// True if the packet must be a fragment.
+        /// True if the packet must be a fragment, the first or a later; false if it must be whole.
         fragment: bool,
     },
-    /// A question about ports.
+    /// A question about the ports of a transport header.
     Port {
-        /// The version of IP.
+        /// The IP version of the packet.
         version: Version,
-        /// The protocol that has the ports.
+        /// The protocol that the packet must have.
         protocol: Protocol,
-        /// The end of the packet's way.
+        /// The port that must fit: source, destination, or a combination.
         ends: Ends,
-        /// The relation that must hold.
+        /// The relation in which the port must be.
         relation: Relation,
     },
-    /// A question about TCP flags, all of which must be set.
+    /// A question about TCP flags, which holds if all flags of a mask are set.
     TcpFlags {
-        /// The version of IP.
+        /// The IP version of the packet.
         version: Version,
-        /// The mask of the flags.
+        /// The flags that must be set, at their positions in byte 13 of the TCP header.
         flags: u8,
     },
-    /// A question about any header field.
+    /// A question about a field of the IP header or of a transport header.
     Field {
-        /// The version of IP.
+        /// The IP version of the packet.
         version: Version,
-        /// The field.
+        /// The header that has the field, and the position of the field in it.
         place: Place,
-        /// The relation that must hold.
+        /// The relation in which the field must be.
         relation: Relation,
     },
 }

@@ -1,12 +1,13 @@
-//! A cache with one entry: the flow of the previous packet. It helps if packets of a flow come in runs.
+//! A cache with one entry: the flow of the previous packet and its result. It saves look-ups if packets of
+//! a flow follow each other in runs.
 
 use super::matcher::Place;
 use super::space::{Space, V4, V6, is_six};
 use super::{Header, Headers};
 use crate::cuts::NONE;
 
-/// The fields that packets of one flow have in common: addresses, ports, protocol, and 1 for a later
-/// fragment.
+/// The fields by which a matcher distinguishes flows: addresses, ports, protocol, and for IPv4 a field that
+/// is 1 for later fragments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Flow {
     Four([u32; 6]),
@@ -14,7 +15,8 @@ enum Flow {
 }
 
 impl Flow {
-    /// Returns the flow of a packet. `None` if the packet has no ports.
+    /// Returns the flow of a packet; `None` if the packet has fewer than four bytes after the IP header,
+    /// and so no ports, or an incomplete IP header.
     #[inline]
     fn of(headers: &Headers<'_>) -> Option<Flow> {
         if headers.of(Header::Transport).len() < 4 {
@@ -24,14 +26,15 @@ impl Flow {
     }
 }
 
-/// The last flow, and the result for it.
+/// The flow of the previous packet and its result, kept between calls of
+/// [`Matcher::first_of_each`](super::Matcher::first_of_each).
 #[derive(Clone)]
 pub struct Recent {
     flow: Option<Flow>,
     pub(super) place: Place,
-    /// The number of packets of the same flow as the packet before.
+    /// The number of packets so far that had the same flow as the previous packet.
     pub hits: u64,
-    /// The number of other packets.
+    /// The number of packets so far that had another flow than the previous packet, or none.
     pub misses: u64,
 }
 
@@ -42,7 +45,8 @@ impl Default for Recent {
 }
 
 impl Recent {
-    /// Looks at the next packet. A packet without a flow does not replace the last flow.
+    /// Compares the flow of the next packet with the last flow, counts the result, and remembers the flow.
+    /// Returns `None` for a packet without a flow, which does not replace the last flow.
     #[inline]
     pub(super) fn see(&mut self, headers: &Headers<'_>) -> Option<Seen> {
         let flow = Flow::of(headers);
@@ -56,11 +60,11 @@ impl Recent {
     }
 }
 
-/// The result of comparing a packet's flow with the last flow.
+/// The result of comparing a packet's flow with the previous packet's flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Seen {
-    /// The flow is the last flow.
+    /// The flow is the same.
     Again,
-    /// The flow is another flow.
+    /// The flow differs.
     New,
 }

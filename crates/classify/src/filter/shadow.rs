@@ -1,27 +1,31 @@
-//! Finds conditions that never are the first to hold, because earlier conditions hold for the same packets.
+//! Finds conditions of a list that can never be the first to hold, because earlier conditions hold for all
+//! of their packets. Elements warn the user about such rules.
 
 use crate::cuts::{Area, Range};
 
 use super::Condition;
 use super::space::{Space, V4, V6, areas, asks_for_version};
 
-/// The largest number of comparisons of boxes for one list of conditions, which take a fraction of a second.
-/// The conditions after that are not compared ([`Shadows::compared`]).
+/// The largest number of comparisons of boxes for one list of conditions, which take a fraction of a
+/// second. If it is reached, the remaining conditions are not compared; see [`Shadows::compared`].
 const COMPARISONS: u64 = 1 << 27;
 
-/// The conditions that are hidden by earlier conditions.
+/// The result of [`shadows`]: the conditions that are hidden by earlier conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Shadows {
-    /// Each condition that never is the first to hold, with the earlier conditions, in order, that hold for
-    /// all of its packets.
+    /// The index of each condition that can never be the first to hold, in ascending order. With it, the
+    /// indexes of the earlier conditions that together hold for all of its packets, also in ascending
+    /// order.
     pub hidden: Vec<(usize, Vec<usize>)>,
-    /// The number of conditions, from the first on, that were compared with all before them.
+    /// The number of conditions from the start of the list that were compared with all earlier conditions.
+    /// Conditions after them may be hidden without being in the list `hidden`.
     pub compared: usize,
 }
 
-/// Finds conditions that are hidden part by part, each part by one earlier condition. A part that is hidden
-/// only by several conditions together is not found, nor a part that is hidden by a condition on fields
-/// other than addresses, ports and protocol. Packets are assumed to have complete IP headers.
+/// Finds hidden conditions. A condition is divided into boxes over addresses, ports and protocol. It counts
+/// as hidden if each of its boxes is inside one box of an earlier condition. So two cases are not found: a
+/// box that only several earlier boxes cover together, and conditions that hide others by tests of other
+/// fields. Packets are assumed to have complete IP headers.
 pub fn shadows(conditions: &[Condition]) -> Shadows {
     let mut left = COMPARISONS;
     let four = hidden::<V4, 6>(conditions, &mut left);
@@ -29,8 +33,8 @@ pub fn shadows(conditions: &[Condition]) -> Shadows {
         true => hidden::<V6, 11>(conditions, &mut left),
         false => vec![Some(Vec::new()); four.len()],
     };
-    // A condition is hidden if earlier conditions hide it for IPv4 and for IPv6. The shorter list is how far
-    // both were searched.
+    // A condition is hidden if earlier conditions hide it for IPv4 and for IPv6. Only conditions in the
+    // shorter list were compared for both.
     let compared = four.len().min(six.len());
     let both = four.into_iter().zip(six).enumerate();
     let hidden = both.filter_map(|(number, (four, six))| {
@@ -47,8 +51,9 @@ fn contains<const D: usize>(outer: &[Range; D], inner: &[Range; D]) -> bool {
     outer.iter().zip(inner).all(|(outer, inner)| outer.0 <= inner.0 && inner.1 <= outer.1)
 }
 
-/// Returns, for each condition that was compared, the earlier conditions that hold wherever it does. `None`
-/// if it is not hidden; empty if it holds for no packet of the space.
+/// Returns, for each condition that was compared, the indexes of earlier conditions that together contain
+/// its boxes. The element is `None` if the condition is not hidden, and an empty list if it holds for no
+/// packet of the space `S`. `left` is the number of comparisons that may still be made.
 fn hidden<S: Space<D>, const D: usize>(conditions: &[Condition], left: &mut u64) -> Vec<Option<Vec<usize>>> {
     let mut earlier: Vec<Area<D>> = Vec::new();
     let mut by = Vec::new();
@@ -61,7 +66,8 @@ fn hidden<S: Space<D>, const D: usize>(conditions: &[Condition], left: &mut u64)
         *left -= comparisons;
         let hider = |area: &Area<D>| earlier.iter().find(|earlier| contains(&earlier.ranges, &area.ranges));
         by.push(own.iter().map(|area| hider(area).map(|hider| hider.rule as usize)).collect());
-        // A hidden condition hides no condition that others do not hide.
+        // A hidden condition need not be compared with later conditions: whatever it hides, the conditions
+        // that hide it hide, too.
         if by.last() == Some(&None) {
             earlier.extend(own.into_iter().filter(|area| area.exact));
         }
@@ -92,10 +98,10 @@ mod tests {
         assert_eq!(found(&["tcp dst port 80", "udp dst port 80", "dst port 80"]), [(2, vec![0, 1])]);
         assert_eq!(found(&["tcp dst port < 100", "tcp", "dst tcp port 7 or dst tcp port 8"]), [(2, vec![0])]);
         assert_eq!(found(&["tcp", "udp", "src port 5 and (tcp or udp)"]), [(2, vec![0, 1])]);
-        // Questions about other fields than addresses, ports and protocol.
+        // Tests of other fields make boxes that are not exact, and these hide nothing.
         assert_eq!(found(&["ip ttl > 5", "ip ttl > 6"]), []);
         assert_eq!(found(&["tcp", "ip ttl > 6 and tcp", "-", "icmp"]), [(1, vec![0]), (3, vec![2])]);
-        // Both versions count.
+        // A condition must be hidden for both IP versions.
         assert_eq!(found(&["ip6 tcp", "tcp", "ip6 tcp dst port 7"]), [(2, vec![0])]);
     }
 

@@ -1,55 +1,61 @@
-//! Conditions as boxes over the fields that rules usually test.
+//! Translates conditions into boxes over addresses, ports and protocol: the input of [`cuts`](crate::cuts)
+//! and [`products`](crate::products).
 
 use crate::cuts::{ALL, Area, Range};
 
 use super::condition::number;
 use super::{Condition, Header, Headers, Test, Tree};
 
-/// The value of a port that a packet is too short for: larger than any port.
+/// The value of a port field in packets that are too short to have the port. It is larger than any port, so
+/// no range of ports contains it.
 const MISSING: u32 = 1 << 16;
 
-/// The largest number of boxes of one condition. More boxes are replaced by one that covers them all.
+/// The largest number of boxes of one condition. If there would be more, a single box that contains them
+/// all replaces them, and is not exact.
 const MOST_BOXES: usize = 16;
 
-/// The fields of packets of one version of IP, as numbers.
+/// The fields by which conditions on packets of one IP version become boxes; `D` is their number.
 pub(super) trait Space<const D: usize> {
-    /// Returns the fields of a packet. `None` if its IP header is too short for them.
+    /// Returns the values of the fields in a packet; `None` if its IP header is too short.
     fn point(headers: &Headers<'_>) -> Option<[u32; D]>;
 
-    /// Returns the subject of a test.
+    /// Returns the field that a test compares, or its result if that is the same for all packets of the
+    /// space.
     fn subject(test: &Test) -> Subject;
 }
 
-/// The subject of a test in a space.
+/// The part of a packet that a test compares, in terms of a space.
 pub(super) enum Subject {
-    /// A field of the space, under a mask that leaves out nothing or the lowest bits. `top` is the largest
-    /// value of the field in a packet that has it.
+    /// The field with this number. The test's mask leaves out no bits or only the lowest bits. `top` is the
+    /// largest value of the field in a packet that has it.
     Field { number: usize, top: u32 },
-    /// A value that is the same for all packets of the space.
+    /// Nothing: the test has this result for all packets of the space.
     Constant(bool),
-    /// A subject that is not a field of the space.
+    /// Bytes that are not a field of the space, so boxes say nothing about the result.
     Other,
 }
 
-/// All packets except version 6. The fields are addresses, ports, protocol, and 1 for a later fragment.
+/// The space of all packets except IPv6 packets. Its fields are source, destination, both ports, protocol,
+/// and a field that is 1 for later fragments.
 pub(super) struct V4;
 
-/// Packets of version 6. The fields are the words of the addresses, ports, next header.
+/// The space of IPv6 packets. Its fields are the four words of the source, the four words of the
+/// destination, both ports, and the next header.
 pub(super) struct V6;
 
-/// True if a test is the test for version 6, which a condition on IPv6 has.
+/// True if the test is for IP version 6, as each question about IPv6 contains it.
 fn is_version(test: &Test) -> bool {
     (test.header, test.offset, test.length, test.mask) == (Header::Network, 0, 1, 0xf0)
         && (test.low, test.high, test.outside) == (0x60, 0x60, false)
 }
 
-/// True if a packet is in [`V6`].
+/// True if a packet is an IPv6 packet, and so in the space [`V6`].
 #[inline]
 pub(super) fn is_six(headers: &Headers<'_>) -> bool {
     headers.network.first().is_some_and(|first| first >> 4 == 6)
 }
 
-/// Returns the source and destination port.
+/// Returns source and destination port, [`MISSING`] where the packet is too short.
 #[inline]
 fn ports(headers: &Headers<'_>) -> [u32; 2] {
     match headers.transport.first_chunk() {
@@ -82,7 +88,8 @@ impl Space<6> for V4 {
             (Header::Transport, 0, 2) => field(2, 0xffff),
             (Header::Transport, 2, 2) => field(3, 0xffff),
             (Header::Network, 9, 1) => field(4, 0xff),
-            // The field only tells if the number is above 0, so no other test is possible.
+            // The field tells only if the fragment offset is above 0, so other tests of the offset have no
+            // box.
             (Header::Network, 6, 2) if (test.mask, test.low, test.high) == (0x1fff, 0, 0) => field(5, 1),
             _ => Subject::Other,
         }
@@ -107,7 +114,8 @@ impl Space<11> for V6 {
         let field = |number, top| Subject::Field { number, top };
         match (test.header, test.offset, test.length) {
             _ if is_version(test) => Subject::Constant(true),
-            // The offsets of IPv4's addresses are among them too, if a test uses them.
+            // The offsets 12 and 16, at which IPv4 has its addresses, are words of IPv6 addresses here. A
+            // test that was written for IPv4 reads the same bytes.
             (Header::Network, offset @ 8..40, 4) if offset % 4 == 0 => {
                 field(usize::from(offset) / 4 - 2, u32::MAX)
             }
@@ -119,7 +127,7 @@ impl Space<11> for V6 {
     }
 }
 
-/// True if a condition tests the version.
+/// True if a condition contains a test for IP version 6.
 pub(super) fn asks_for_version(condition: &Condition) -> bool {
     match condition {
         Tree::Constant(_) => false,
@@ -130,7 +138,8 @@ pub(super) fn asks_for_version(condition: &Condition) -> bool {
     }
 }
 
-/// A part of a space. `exact` is true if a condition holds in all of it.
+/// A box of a space, for a condition. `exact` is true if the condition holds everywhere in the box;
+/// otherwise it may hold in it.
 #[derive(Clone, Copy)]
 struct Part<const D: usize> {
     ranges: [Range; D],
@@ -139,17 +148,18 @@ struct Part<const D: usize> {
 
 impl<const D: usize> Part<D> {
     const EVERYWHERE: Part<D> = Part { ranges: [ALL; D], exact: true };
-    /// The whole space, in which the condition may hold anywhere.
+    /// The whole space as a box in which the condition may hold.
     const SOMEWHERE: Part<D> = Part { ranges: [ALL; D], exact: false };
 }
 
-/// Returns the boxes outside of which a condition does not hold.
+/// Returns the boxes in which a condition holds or may hold. It holds nowhere else.
 pub(super) fn areas<S: Space<D>, const D: usize>(condition: &Condition, rule: u32) -> Vec<Area<D>> {
     let area = |part: Part<D>| Area { rule, exact: part.exact, ranges: part.ranges };
     parts::<S, D>(condition, false).into_iter().map(area).collect()
 }
 
-/// Returns the parts in which the condition may hold, or (negated) may not hold: at most [`MOST_BOXES`].
+/// Returns at most [`MOST_BOXES`] boxes that contain all points at which the condition may hold or, if
+/// `negated`, may not hold.
 fn parts<S: Space<D>, const D: usize>(condition: &Condition, negated: bool) -> Vec<Part<D>> {
     match (condition, negated) {
         (Tree::Constant(value), _) if *value == negated => Vec::new(),
@@ -179,7 +189,8 @@ fn parts_of_test<S: Space<D>, const D: usize>(test: &Test, negated: bool) -> Vec
         Subject::Other => return vec![Part::SOMEWHERE],
     };
     let Some((low, high)) = range_of(test, top) else { return vec![Part::SOMEWHERE] };
-    // If the field is missing, the test fails, for `outside` as well.
+    // If the packet lacks the field, the test fails, even if it is for numbers outside of a range. So its
+    // negation includes the values above `top`.
     let below = low.checked_sub(1).map(|end| (0, end));
     let above = |top| (high < top).then(|| (high + 1, top));
     let ranges = match (test.outside, negated) {
@@ -196,20 +207,20 @@ fn parts_of_test<S: Space<D>, const D: usize>(test: &Test, negated: bool) -> Vec
     ranges.into_iter().flatten().map(part).collect()
 }
 
-/// Returns the values of a field that are in the test's range under its mask, if they are consecutive.
-/// `top` is the largest value of the field.
+/// Returns the range of a field's values that are in the test's range after the mask; `None` if these
+/// values are not consecutive. `top` is the largest value of the field.
 fn range_of(test: &Test, top: u32) -> Option<Range> {
     if top == 1 {
         return Some((0, 0));
     }
     let free = !test.mask & top;
-    // The bits that do not count must be the lowest bits.
+    // The values are consecutive only if the bits outside of the mask are the lowest bits.
     let is_prefix = free & (free.wrapping_add(1)) == 0;
     let whole = test.low & free == 0 && test.high & free == 0 && test.high | free <= top;
     (is_prefix && whole && test.low <= test.high).then_some((test.low, test.high | free))
 }
 
-/// Returns the intersections of the parts of both sides.
+/// Returns the intersections of each box of one list with each box of the other, without empty boxes.
 fn meet<const D: usize>(left: &[Part<D>], right: &[Part<D>]) -> Vec<Part<D>> {
     let both = left.iter().flat_map(|l| right.iter().map(move |r| intersection(l, r)));
     bounded(both.filter(|part| part.ranges.iter().all(|&(low, high)| low <= high)).collect())

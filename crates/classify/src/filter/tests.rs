@@ -1,10 +1,11 @@
-//! Tests of the meaning of expressions, and that all forms made from them agree with the plain evaluator.
+//! Tests of the meaning of expressions, of error messages, and of the agreement of all compiled forms with
+//! the reference evaluator.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// Names for tests: plain numbers and addresses, and a few names.
+/// The parsers and names for the tests: numbers, addresses, `GATEWAY` and `INSIDE`.
 struct Plain;
 
 impl Names for Plain {
@@ -47,15 +48,16 @@ impl Names for Plain {
     }
 }
 
-/// Returns the condition of a text without errors.
+/// Parses a text, which must have no errors, and returns its condition.
 pub(super) fn condition_of(text: &str) -> Condition {
     let (expression, issues) = parse(text, &Plain);
     assert!(issues.iter().all(|issue| issue.is_warning), "{text}: {issues:?}");
     condition(&expression)
 }
 
-/// The packet that most tests use: TCP from 10.0.0.1 port 1234 to 192.168.1.2 port 80, SYN and ACK, window
-/// 4096, with 12 bytes of IP options, time to live 64, TOS 0xb9 (DSCP 46, ECN 1), identification 0x1234.
+/// The packet that most tests use: TCP from 10.0.0.1 port 1234 to 192.168.1.2 port 80. It has SYN and ACK
+/// set, window 4096, 12 bytes of IP options, time to live 64, TOS 0xb9 (DSCP 46, ECN 1) and identification
+/// 0x1234.
 const PACKET: [u8; 52] = [
     0x48, 0xb9, 0, 52, 0x12, 0x34, 0x40, 0, 64, 6, 0xaa, 0xbb, 10, 0, 0, 1, 192, 168, 1, 2, //
     1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, //
@@ -63,7 +65,8 @@ const PACKET: [u8; 52] = [
 ];
 const MAC: [u8; 14] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 8, 0];
 
-/// Returns the headers of a packet that ends `length` bytes after the link layer.
+/// Returns the headers of a packet of which only the first `length` bytes from the IP header on are
+/// present.
 fn cut(packet: &[u8], length: usize) -> Headers<'_> {
     let network = &packet[..length.min(packet.len())];
     let behind = 4 * usize::from(packet.first().map_or(0, |b| b & 15));
@@ -77,7 +80,8 @@ fn good(text: &str) -> Expression {
     expression
 }
 
-/// Evaluates an expression in every way. All ways have to agree.
+/// Evaluates an expression directly, as tests of header bytes, and compiled. All results must be equal;
+/// returns the result.
 fn all_ways(expression: &Expression, headers: &Headers<'_>) -> bool {
     let expected = expression.holds(&|question| question.holds(headers));
     let condition = condition(expression);
@@ -203,7 +207,7 @@ fn what_does_not_hold() {
     ] {
         assert!(!holds(text), "{text}");
     }
-    // A question that excludes other protocols is not the opposite of a question for a value.
+    // `not icmp type 8` holds for TCP, although `icmp type != 8` does not: the latter asks for ICMP.
     assert!(holds("not icmp type 8") && holds("tcp or false") && holds("port >= 1000"));
 }
 
@@ -327,7 +331,7 @@ fn complaints_say_what_is_wrong() {
         let found = complaints(text);
         assert!(found.iter().any(|found| found == expected), "{text}: {found:?}");
     }
-    // An error in a value or a word is reported once.
+    // One mistake gives one message.
     assert_eq!(complaints("src net 10.0.0.0/33"), ["'10.0.0.0/33' is not a prefix: it has 0 to 32 bits"]);
     assert_eq!(complaints("udp and (src prot 80 or syn)"), ["'prot' means nothing here"]);
     let deep = "(".repeat(100_000) + "tcp";
@@ -344,7 +348,8 @@ fn complaints_say_what_is_wrong() {
     assert_eq!(issues[0].span, 8..18);
 }
 
-/// Checks Click's words for a text: the first error has the messages of all.
+/// Checks Click's messages for texts with errors: the first error has all of them, the other errors have an
+/// empty text.
 #[test]
 fn complaints_have_clicks_words() {
     for (text, expected) in [
@@ -371,7 +376,8 @@ fn complaints_have_clicks_words() {
 }
 
 proptest! {
-    /// Checks that a text is right or wrong in both wordings, and that each error has Click's words.
+    /// Checks texts of random words: both parsers, with Tidegate's and with Click's messages, must agree
+    /// which texts have errors, and on the expression of the others.
     #[test]
     fn clicks_words_are_there_for_each_mistake(
         words in proptest::collection::vec(proptest::sample::select(vec![
@@ -503,7 +509,8 @@ fn expression() -> impl Strategy<Value = String> {
     })
 }
 
-/// Generates headers of any length whose values are near the values in questions.
+/// Generates the bytes of a packet, its Ethernet header and its length. The values are near the values in
+/// generated questions, so that these often hold.
 fn packet() -> impl Strategy<Value = (Vec<u8>, [u8; 14], usize)> {
     let byte = prop_oneof![3 => 0u8..4, 1 => any::<u8>()];
     let ip = (
@@ -557,7 +564,8 @@ proptest! {
             }
             let expected = expressions.iter().position(|e| e.holds(&|question| question.holds(&headers)));
             prop_assert_eq!(matcher.first(&headers), expected);
-            // Listings test whole words, which a short packet may have in part.
+            // A listing tests whole words, so it is compared only for packets that have all words
+            // completely.
             if *length == 64 {
                 prop_assert_eq!(listing.walk(&headers), expected, "{}", listing);
             }
@@ -565,10 +573,11 @@ proptest! {
     }
 }
 
-/// Checks the matcher packet by packet, in one batch, and with flows that come again.
+/// Checks that a matcher finds the same conditions as a linear search: packet by packet, in batches, and
+/// with a cache of the last flow.
 fn all_are_found(conditions: &[Condition], packets: &[(Vec<u8>, [u8; 14], usize)]) {
     let matcher = Matcher::new(conditions);
-    // Each packet comes once or three times in a row.
+    // Each third packet comes three times in a row, so that the cache is used.
     let times = |i: usize| if i.is_multiple_of(3) { 3 } else { 1 };
     let packets = packets.iter().enumerate().flat_map(|(i, packet)| std::iter::repeat_n(packet, times(i)));
     let all: Vec<Headers<'_>> = packets.map(|(bytes, mac, length)| headers(bytes, mac, *length)).collect();
@@ -577,7 +586,7 @@ fn all_are_found(conditions: &[Condition], packets: &[(Vec<u8>, [u8; 14], usize)
     let one_by_one: Vec<Option<usize>> = all.iter().map(|headers| matcher.first(headers)).collect();
     assert_eq!(one_by_one, expected);
     for mut recent in [None, Some(Recent::default())] {
-        // In batches, between which the last flow is remembered.
+        // The cache keeps the last flow between batches.
         let mut found = Vec::new();
         for batch in all.chunks(45) {
             matcher.first_of_each(batch.iter().copied(), recent.as_mut(), |rule| found.push(rule));

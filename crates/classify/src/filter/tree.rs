@@ -1,24 +1,25 @@
-//! Boolean expressions over tests of any type.
+//! Boolean expressions whose leaves are tests of any type.
 
-/// An expression whose leaves are tests of type `L`.
+/// A Boolean expression with leaves of type `L`, for example a [`Primitive`](super::Primitive) or a
+/// [`Test`](super::Test).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Tree<L> {
-    /// A constant, true or false for any packet.
+    /// A constant: true for each packet, or false for each packet.
     Constant(bool),
-    /// A test.
+    /// A leaf, whose value depends on the packet.
     Leaf(L),
     /// The negation of an expression.
     Not(Box<Tree<L>>),
-    /// True if all parts are true.
+    /// The conjunction of its parts; true without parts.
     All(Vec<Tree<L>>),
-    /// True if any part is true.
+    /// The disjunction of its parts; false without parts.
     Any(Vec<Tree<L>>),
-    /// `condition ? then : otherwise`.
+    /// The choice `condition ? then : otherwise`, in this order.
     Choose(Box<[Tree<L>; 3]>),
 }
 
 impl<L> Tree<L> {
-    /// Returns the negation of the expression.
+    /// Returns the negation of the expression; negating twice gives the expression itself.
     #[must_use]
     pub fn negated(self) -> Tree<L> {
         match self {
@@ -28,7 +29,7 @@ impl<L> Tree<L> {
         }
     }
 
-    /// Makes an expression that is true if all parts are. A single part is returned as it is.
+    /// Makes the conjunction of expressions. A single expression is returned as it is.
     pub fn all(mut parts: Vec<Tree<L>>) -> Tree<L> {
         match parts.len() {
             1 => parts.remove(0),
@@ -36,7 +37,7 @@ impl<L> Tree<L> {
         }
     }
 
-    /// Makes an expression that is true if any part is. A single part is returned as it is.
+    /// Makes the disjunction of expressions. A single expression is returned as it is.
     pub fn any(mut parts: Vec<Tree<L>>) -> Tree<L> {
         match parts.len() {
             1 => parts.remove(0),
@@ -44,8 +45,8 @@ impl<L> Tree<L> {
         }
     }
 
-    /// Returns the value of the expression, given the value of each leaf. All other ways to evaluate must
-    /// agree with it.
+    /// Returns the value of the expression, where `leaf` returns the value of each leaf. Compiled forms
+    /// must have the same value.
     pub fn holds(&self, leaf: &impl Fn(&L) -> bool) -> bool {
         match self {
             Tree::Constant(value) => *value,
@@ -60,7 +61,7 @@ impl<L> Tree<L> {
         }
     }
 
-    /// Returns the expression with each leaf replaced by an expression.
+    /// Returns the expression in which each leaf is replaced by the expression that `leaf` returns for it.
     pub fn replace<M>(&self, leaf: &impl Fn(&L) -> Tree<M>) -> Tree<M> {
         let each = |parts: &[Tree<L>]| parts.iter().map(|part| part.replace(leaf)).collect();
         match self {
@@ -73,7 +74,8 @@ impl<L> Tree<L> {
         }
     }
 
-    /// Returns the expression without constants inside, without `All` in `All` and `Any` in `Any`.
+    /// Returns an equal expression that is a constant or contains none, and has no conjunction directly in
+    /// a conjunction, nor a disjunction directly in a disjunction.
     #[must_use]
     pub fn simplified(self) -> Tree<L> {
         match self {
@@ -89,7 +91,9 @@ impl<L> Tree<L> {
         }
     }
 
-    /// Joins simplified parts. `neutral` is the value that changes nothing: true in `All`, false in `Any`.
+    /// Makes the conjunction (`neutral` is true) or disjunction (`neutral` is false) of expressions and
+    /// simplifies it. Parts with the value `neutral` change nothing and are left out; a constant part with
+    /// the other value decides.
     fn joined(parts: Vec<Tree<L>>, neutral: bool) -> Tree<L> {
         let mut kept = Vec::with_capacity(parts.len());
         for part in parts {

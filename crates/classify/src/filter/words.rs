@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-/// A word, with its offset in the text.
+/// A word of a text, with the offset of its first byte in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Word<'t> {
     pub(super) text: &'t str,
@@ -15,8 +15,9 @@ impl Word<'_> {
     }
 }
 
-/// Splits a text. Operators and brackets are words of their own. Letters, digits and `-./@_:` make up other
-/// words. So names, addresses and prefixes are one word, and a colon of `?:` must be separated by spaces.
+/// Splits a text into words. An operator or a bracket is a word. So is a sequence of letters, digits and
+/// `-./@_:`, such as a name, an address or a prefix; therefore the colon of `?:` must be separated by
+/// spaces. White space separates words.
 pub(super) fn split(text: &str) -> Vec<Word<'_>> {
     let bytes = text.as_bytes();
     let mut words = Vec::new();

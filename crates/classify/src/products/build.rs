@@ -1,4 +1,4 @@
-//! Makes the tables.
+//! The construction of the tables of [`Products`], with limits on their size and on the time to make them.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -6,21 +6,25 @@ use std::rc::Rc;
 use super::{ASK_FOR_RULE, Addresses, FIELDS, INNER, NO_RULE, PORTS, Pairs, Ports, Products};
 use crate::cuts::{ALL, Area, Range};
 
-/// The largest number of classes of a field, or of several fields: their numbers have 15 bits.
+/// The largest number of classes of a field, or of several fields together. Class numbers have 15 bits,
+/// because the highest bit marks an inner table ([`INNER`]).
 const MOST_CLASSES: usize = INNER as usize;
-/// The largest number of entries of a table of pairs. An entry has two bytes.
+/// The largest number of entries of a table of pairs of classes, of two bytes each.
 const MOST_PAIRS: usize = 1 << 23;
-/// The largest number of words of sets of boxes that are looked at to make the tables: a fraction of a
-/// second. ClassBench's sets, which are to have tables, take up to 36 million.
+/// The largest amount of work to make the tables, in 64-bit words of sets of boxes that are read: a
+/// fraction of a second. ClassBench's rule sets, which are to have tables, take up to 36 million.
 const MOST_WORK: usize = 1 << 26;
-/// The largest number of words of sets that are kept while the tables are made, of 16 bytes each.
-/// ClassBench's sets take up to 200,000.
+/// The largest number of 64-bit words in sets of boxes that are kept while the tables are made; each takes
+/// 16 bytes with its index. ClassBench's rule sets take up to 200,000.
 const MOST_WORDS: usize = 1 << 20;
-/// The limit of rule numbers, so that they differ from the values that are not rules.
+/// The lowest rule number that the tables cannot store, because larger 16-bit values mean [`NO_RULE`] and
+/// [`ASK_FOR_RULE`].
 const MOST_RULES: u32 = ASK_FOR_RULE as u32;
 
 impl Products {
-    /// Makes the tables. Returns `None` if the tables, or the work to make them, would be too large.
+    /// Makes the tables for a list of boxes in any order. Returns `None` if the tables, or the time or
+    /// memory to make them, would be too large, or if a rule number is too large;
+    /// [`Cuts`](crate::cuts::Cuts) then serves.
     pub fn new(areas: &[Area<FIELDS>]) -> Option<Products> {
         let mut areas = areas.to_vec();
         areas.sort_by_key(|area| area.rule);
@@ -28,7 +32,8 @@ impl Products {
             return None;
         }
         let ranges = |field: usize| areas.iter().map(|area| area.ranges[field]).collect::<Vec<_>>();
-        // This check is cheap, and rejects most sets that are too large.
+        // Boxes divide each address field into pieces. The product of both numbers of pieces is cheap to
+        // compute, and rejects most sets of boxes that are too large.
         let pieces = [0, 1].map(|field| starts(&ranges(field)).len());
         if pieces.iter().product::<usize>() > 4 * MOST_PAIRS {
             return None;
@@ -49,7 +54,8 @@ impl Products {
         }
         let (protocols, of_protocols) = protocols(&areas, budget)?;
         let [sources, destinations, source_ports, destination_ports]: [Sets; 4] = sets.try_into().ok()?;
-        // A box that holds for all ports and protocols hides all boxes after it.
+        // In the table of addresses, an exact box for all ports and protocols hides all boxes after it:
+        // they can never be first.
         let is_last = |number: u32| {
             let area = &areas[number as usize];
             area.exact && area.ranges[2..].iter().all(|&range| range == ALL)
@@ -73,33 +79,33 @@ impl Products {
     }
 }
 
-/// The work and memory that may still be used.
+/// The work and the memory that construction may still use; see [`MOST_WORK`] and [`MOST_WORDS`].
 struct Budget {
     work: usize,
     words: usize,
 }
 
 impl Budget {
-    /// Accounts for looking at `words` words.
+    /// Subtracts `words` words that are read from the budget; `None` if it is exceeded.
     fn look(&mut self, words: usize) -> Option<()> {
         self.work = self.work.checked_sub(words)?;
         Some(())
     }
 
-    /// Accounts for keeping `words` words.
+    /// Subtracts `words` words that are kept from the budget; `None` if it is exceeded.
     fn keep(&mut self, words: usize) -> Option<()> {
         self.words = self.words.checked_sub(words)?;
         Some(())
     }
 }
 
-/// A set of boxes, by their numbers in the order of their rules: the words of a bit set that are not zero,
-/// with their indexes.
+/// A set of boxes as a sparse bit set: its words that are not zero, each with its index. Bit N is the box
+/// with number N; numbers follow the order of rules.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Set(Vec<(u32, u64)>);
 
 impl Set {
-    /// Makes a set of numbers, which come in order.
+    /// Makes a set of box numbers, which must be in ascending order.
     fn of(numbers: impl Iterator<Item = u32>) -> Set {
         let mut set = Set::default();
         for number in numbers {
@@ -112,7 +118,7 @@ impl Set {
         set
     }
 
-    /// Returns all words for `count` boxes.
+    /// Returns the set as a dense bit set with room for `count` boxes, including the words that are zero.
     fn words(&self, count: usize) -> Vec<u64> {
         let mut words = vec![0; count.div_ceil(64)];
         for &(word, bits) in &self.0 {
@@ -121,13 +127,14 @@ impl Set {
         words
     }
 
-    /// Writes the boxes that are in both sets into `met`, up to the first box that is in `last`.
+    /// Writes the intersection of two sets to `met`, but only up to the first box that is in `last`,
+    /// because that box hides all boxes after it.
     fn meet(&self, other: &[u64], last: &[u64], met: &mut Set) {
         met.0.clear();
         for &(word, bits) in &self.0 {
             let both = bits & other[word as usize];
             let ends = both & last[word as usize];
-            // Up to and including the lowest bit that is in `last`.
+            // The bits up to and including the lowest bit that is in `last`; all bits if there is none.
             let counts = both & (ends ^ ends.wrapping_sub(1));
             if counts != 0 {
                 met.0.push((word, counts));
@@ -138,7 +145,7 @@ impl Set {
         }
     }
 
-    /// Returns the first box that is in both sets.
+    /// Returns the lowest number of a box that is in both sets, if there is one.
     fn first(&self, other: &[u64]) -> Option<u32> {
         self.0.iter().find_map(|&(word, bits)| {
             let both = bits & other[word as usize];
@@ -147,10 +154,11 @@ impl Set {
     }
 }
 
-/// The sets of all classes, by number.
+/// For each class, by its number, the set of boxes that its values are in.
 type Sets = Vec<Rc<Set>>;
 
-/// Sets with numbers in the order in which they come. Equal sets have the same number.
+/// The different sets of boxes that have been found, numbered in the order in which they were found. The
+/// number of a set is the number of its class.
 #[derive(Default)]
 struct Classes {
     numbers: HashMap<Rc<Set>, u16>,
@@ -172,10 +180,12 @@ impl Classes {
     }
 }
 
-/// A value, and the class of the values from this value on.
+/// The lowest value of an interval of a field's values, and the class of all values from there up to the
+/// next start.
 type Start = (u32, u16);
 
-/// Returns the values at which a range starts or has ended, in order, beginning with 0.
+/// Returns the values at which the set of ranges that contain a value can change: 0, the first value of
+/// each range, and the value after its last, in ascending order.
 fn starts(ranges: &[Range]) -> Vec<u32> {
     let ends = ranges.iter().flat_map(|&(low, high)| [Some(low), high.checked_add(1)]);
     let mut starts: Vec<u32> = ends.flatten().chain([0]).collect();
@@ -184,9 +194,11 @@ fn starts(ranges: &[Range]) -> Vec<u32> {
     starts
 }
 
-/// Returns the classes of a field: the value from which on each class holds, and the set of each class.
+/// Divides the values of a field into classes. Returns the starts of intervals of values with their
+/// classes, and the set of boxes of each class; `None` if the budget is exceeded or there are too many
+/// classes.
 fn classes(ranges: &[Range], budget: &mut Budget) -> Option<(Vec<Start>, Sets)> {
-    // The ranges that begin, and those that have ended, at each start.
+    // `changes` has, for each start, the ranges that begin there and the ranges that have ended there.
     let starts = starts(ranges);
     budget.look(starts.len() * ranges.len().div_ceil(64))?;
     let mut changes: Vec<Vec<u32>> = vec![Vec::new(); starts.len() + 1];
@@ -208,7 +220,9 @@ fn classes(ranges: &[Range], budget: &mut Budget) -> Option<(Vec<Start>, Sets)> 
     Some((of, classes.sets))
 }
 
-/// Returns the classes of protocols, followed by the classes of protocols of later fragments.
+/// Returns the class of each of the 256 protocols in packets that are not later fragments, followed by the
+/// class of each protocol in later fragments. Also returns the set of boxes of each class. `None` if the
+/// budget is exceeded.
 fn protocols(areas: &[Area<FIELDS>], budget: &mut Budget) -> Option<(Box<[u16; 512]>, Sets)> {
     let mut classes = Classes::default();
     let mut of = Box::new([0; 512]);
@@ -223,15 +237,15 @@ fn protocols(areas: &[Area<FIELDS>], budget: &mut Budget) -> Option<(Box<[u16; 5
     Some((of, classes.sets))
 }
 
-/// Makes a large table of zeros on the heap.
+/// Makes a table of zeros on the heap, without a copy on the stack, which it might overflow.
 fn filled<const N: usize>() -> Box<[u16; N]> {
     let table: Box<[u16]> = vec![0; N].into();
-    // The length is N, so the conversion succeeds.
+    // The length is N, so the conversion never fails.
     table.try_into().unwrap_or_else(|_| Box::new([0; N]))
 }
 
 impl Addresses {
-    /// Makes the table from the values at which classes start.
+    /// Makes the table from the starts of a field's intervals; `None` if it needs too many inner tables.
     fn new(of: &[Start]) -> Option<Addresses> {
         let mut addresses = Addresses { outer: filled(), inner: Vec::new() };
         let mut of = of;
@@ -239,12 +253,14 @@ impl Addresses {
             of = from(of, start);
             addresses.outer[upper] = addresses.entry(of, start, 1 << 16)?;
         }
-        // `within` reads from the first inner table even if there is nothing to look up.
+        // [`Addresses::within`] reads from the first inner table even if the entry is a class, so that
+        // table must exist.
         addresses.inner.resize(addresses.inner.len().max(256), 0);
         Some(addresses)
     }
 
-    /// Returns the entry for `size` addresses from `start` on. The first of `of` is the class at `start`.
+    /// Returns the entry for the `size` addresses from `start` on: their class, or an inner table if they
+    /// have several classes. The first element of `of` must be the interval that contains `start`.
     fn entry(&mut self, of: &[Start], start: u32, size: u32) -> Option<u16> {
         if of.get(1).is_none_or(|&(next, _)| next > start + (size - 1)) {
             return of.first().map(|&(_, class)| class);
@@ -262,7 +278,7 @@ impl Addresses {
     }
 }
 
-/// Returns the starts from the last one on that is not after an address.
+/// Returns the starts from the interval that contains an address on.
 fn from(of: &[Start], address: u32) -> &[Start] {
     let gone = of.iter().skip(1).take_while(|&&(start, _)| start <= address).count();
     &of[gone..]
@@ -281,7 +297,8 @@ impl Ports {
 }
 
 impl Pairs {
-    /// Makes a table without entries, and the sets of the right classes, of `count` boxes, as words.
+    /// Makes a table without entries, and the sets of the right classes as dense bit sets for `count`
+    /// boxes; `None` if the table or the work to fill it would be too large.
     fn new(
         left: &[Rc<Set>],
         right: &[Rc<Set>],
@@ -298,8 +315,9 @@ impl Pairs {
         Some((Pairs { width: right.len() as u32, of: Vec::with_capacity(entries) }, right))
     }
 
-    /// Returns the table of the classes that pairs of classes make, and the sets of these classes.
-    /// `is_last` is true for a box that hides all boxes after it.
+    /// Makes the table that maps a left class and a right class to their common class: the class of the
+    /// intersection of their sets. Returns it with the set of each new class. `count` is the number of
+    /// boxes; `is_last` is true for a box that hides all boxes after it.
     fn of_classes(
         left: &[Rc<Set>],
         right: &[Rc<Set>],
@@ -307,7 +325,7 @@ impl Pairs {
         budget: &mut Budget,
     ) -> Option<(Pairs, Sets)> {
         let (mut pairs, right) = Pairs::new(left, right, count, budget)?;
-        // Checking if a set is new takes as long again.
+        // Looking up each intersection among those found so far takes as much work again.
         budget.look(left.iter().map(|set| set.0.len()).sum::<usize>() * right.len())?;
         let last = Set::of((0..count as u32).filter(|&number| is_last(number))).words(count);
         let mut classes = Classes::default();
@@ -315,7 +333,7 @@ impl Pairs {
         for left in left {
             for right in &right {
                 left.meet(right, &last, &mut met);
-                // Neighbours are often equal.
+                // Neighbouring right classes often have equal intersections, which need no look-up.
                 let class = match before {
                     Some((ref set, class)) if *set == met => class,
                     _ => {
@@ -330,7 +348,8 @@ impl Pairs {
         Some((pairs, classes.sets))
     }
 
-    /// Returns the table of the first rules of pairs of classes.
+    /// Makes the last table, which maps a left class and a right class to the first rule in the
+    /// intersection of their sets. It stores [`ASK_FOR_RULE`] if the box of that rule is not exact.
     fn of_rules(
         left: &[Rc<Set>],
         right: &[Rc<Set>],

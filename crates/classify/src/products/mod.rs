@@ -1,12 +1,16 @@
-//! Finds the first of many boxes that a point lies in, by tables.
+//! Finds the first of many boxes that contains a point, by tables whose look-up time does not depend on the
+//! number of boxes.
 //!
-//! Of each field, only the set of boxes matters whose ranges contain the value. Values with the same set
-//! form a *class*. A table maps each value to its class. Further tables map pairs of classes to classes,
-//! two fields at a time. The last table holds the first rule for each pair of a class of both addresses and
-//! a class of ports and protocol (recursive flow classification, Gupta and McKeown, "Packet Classification
-//! on Multiple Fields", SIGCOMM 1999). The time of a look-up does not depend on the number of rules, and
-//! look-ups of several packets do not wait for each other. But the tables grow with the product of the
-//! numbers of classes, so they are made only if this is small. Otherwise, [`crate::cuts`] is used.
+//! A point has the fields of a packet's header; a box has a range for each field and the number of a rule.
+//! For one field, a value matters only through the set of boxes whose ranges contain it. All values with
+//! the same set form a *class*, and a table maps each value to its class. Further tables map a pair of
+//! classes to the class of their intersection: source and destination; both ports; ports and protocol. The
+//! last table maps a class of addresses and a class of services (ports and protocol) to the first rule.
+//! This is recursive flow classification (Gupta and McKeown, "Packet Classification on Multiple Fields",
+//! SIGCOMM 1999).
+//!
+//! Look-ups of several packets do not wait for each other. But the tables grow with the product of the
+//! numbers of classes, so they are made only if they are small; otherwise [`crate::cuts`] is used.
 
 mod build;
 #[cfg(test)]
@@ -14,35 +18,39 @@ mod tests;
 
 use crate::cuts::{GROUP, NONE, Points};
 
-/// The number of fields of a point: source, destination, two ports, protocol, and 1 for a later fragment.
+/// The number of fields of a point: source address, destination address, source port, destination port,
+/// protocol, and a field that is 1 for later fragments and 0 for other packets.
 pub const FIELDS: usize = 6;
 
-/// The result of [`Products::first`] for a point where the caller has to check if a rule holds.
+/// The result of [`Products::first`] for a point that is in a box which is not exact: the caller has to
+/// find out if the rule holds, and which rule does otherwise.
 pub const ASK: u32 = u32::MAX - 1;
 
-/// Tables for the look-up of boxes.
+/// The tables for one list of boxes.
 #[derive(Clone, Debug)]
 pub struct Products {
     addresses: [Addresses; 2],
     ports: [Ports; 2],
-    /// The class of each protocol, followed by the classes of protocols of later fragments.
+    /// The class of each protocol in packets that are not later fragments, followed by the class of each
+    /// protocol in later fragments.
     protocols: Box<[u16; 512]>,
-    /// The classes of both addresses, of both ports, and of both ports with the protocol.
+    /// The classes of pairs: of both addresses (`pairs`), of both ports, and of ports with protocol
+    /// (`services`).
     pairs: Pairs,
     both_ports: Pairs,
     services: Pairs,
-    /// The first rule for each pair of a class of addresses and a class of services.
+    /// The first rule for each class of addresses and each class of services.
     rules: Pairs,
 }
 
-/// The entry in [`Products::rules`] of points without a rule.
+/// The entry in [`Products::rules`] for points that are in no box.
 const NO_RULE: u16 = u16::MAX;
 const ASK_FOR_RULE: u16 = u16::MAX - 1;
 
-/// A table of values for pairs of classes.
+/// A table with one value for each pair of a left class and a right class.
 #[derive(Clone, Debug, Default)]
 struct Pairs {
-    /// The number of classes on the right.
+    /// The number of right classes: the length of a row of `of`.
     width: u32,
     of: Vec<u16>,
 }
@@ -54,13 +62,14 @@ impl Pairs {
     }
 }
 
-/// The classes of addresses: a table for the upper half of their bits, and tables for each of the lower
-/// bytes where these matter.
+/// The classes of addresses. The upper 16 bits of an address select an entry of `outer`. Where the class
+/// also depends on the third or fourth byte, the entry leads to an inner table.
 #[derive(Clone, Debug)]
 struct Addresses {
-    /// The class, or [`INNER`] and the number of a table in `inner`.
+    /// For each upper half of an address, the class, or [`INNER`] plus the number of a table in `inner`.
     outer: Box<[u16; 1 << 16]>,
-    /// Tables of 256 such entries, for the byte that follows.
+    /// The inner tables of 256 entries each, one for each value of the next byte. An entry is a class, or
+    /// [`INNER`] plus the number of another table.
     inner: Vec<u16>,
 }
 
@@ -73,11 +82,12 @@ impl Addresses {
         self.within(self.within(self.outer[(address >> 16) as usize], third), last)
     }
 
-    /// Looks `byte` up in the table that `entry` names, or returns `entry` if it is a class. There is no
-    /// branch, because the processor could not predict it: without a table, the first table is read.
+    /// Returns the entry for `byte` in the inner table to which `entry` leads, or `entry` itself if it is a
+    /// class. There is no branch, because the processor could not predict it: for a class, the first inner
+    /// table is read and the result ignored.
     #[inline(always)]
     fn within(&self, entry: u16, byte: u8) -> u16 {
-        // All bits set if there is a table to look into.
+        // The mask has all bits set if the entry leads to an inner table, otherwise none.
         let is_inner = 0u16.wrapping_sub(entry / INNER);
         let table = usize::from(entry & !INNER & is_inner);
         let inner = self.inner[table << 8 | usize::from(byte)];
@@ -85,10 +95,10 @@ impl Addresses {
     }
 }
 
-/// The number of ports, and one more for packets without ports.
+/// The number of values of a port: 65,536 ports, and one value for packets without ports.
 const PORTS: usize = (1 << 16) + 1;
 
-/// The classes of ports.
+/// The class of each port; the last entry is the class of packets without ports.
 #[derive(Clone, Debug)]
 struct Ports(Box<[u16; PORTS]>);
 
@@ -100,8 +110,9 @@ impl Ports {
 }
 
 impl Products {
-    /// Returns the first rule for each of the first `count` points, [`NONE`] for points without a rule,
-    /// [`ASK`] if it depends on a condition.
+    /// Returns the first rule for each of the first `count` points, by its index. The result is [`NONE`]
+    /// for points in no box, and [`ASK`] if the first box that contains the point is not exact. `count` is
+    /// at most [`GROUP`].
     #[inline]
     pub fn first(&self, points: &Points<FIELDS>, count: usize) -> [u32; GROUP] {
         let [sources, destinations, source_ports, destination_ports, protocols, fragments] = points.fields();
@@ -134,7 +145,7 @@ impl Products {
         found
     }
 
-    /// Returns the memory of the tables in bytes.
+    /// Returns the size of all tables in bytes.
     pub fn size(&self) -> usize {
         let inner = self.addresses.each_ref().map(|addresses| &addresses.inner);
         let pairs = [&self.pairs, &self.both_ports, &self.services, &self.rules].map(|pairs| &pairs.of);

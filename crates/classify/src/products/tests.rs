@@ -4,7 +4,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::cuts::{ALL, Area, Cuts, Range};
 
-/// Generates ranges of a field of `bits` bits: prefixes, single values, ranges and everything.
+/// Generates ranges of a field of `bits` bits: all values, single values, prefixes, and arbitrary ranges.
 fn range(bits: u32) -> impl Strategy<Value = Range> {
     let top = u32::MAX >> (32 - bits);
     let value = move || {
@@ -30,7 +30,8 @@ fn area() -> impl Strategy<Value = Area<FIELDS>> {
     })
 }
 
-/// Returns a point at the corners of boxes or next to them, sometimes without ports.
+/// Returns a point whose fields are the ends of boxes' ranges or next to them; a port may be the value for
+/// packets without ports.
 fn corner(areas: &[Area<FIELDS>], choice: u32) -> [u32; FIELDS] {
     let mut random = fastrand::Rng::with_seed(choice.into());
     std::array::from_fn(|field| {
@@ -41,8 +42,8 @@ fn corner(areas: &[Area<FIELDS>], choice: u32) -> [u32; FIELDS] {
     })
 }
 
-/// Checks that tables and cuts give the same results, and that tables return `ASK` only if a rule that may
-/// come first is not exact.
+/// Checks that [`Products`] and [`Cuts`] find the same rules, and that [`Products`] returns [`ASK`] only
+/// where the first rule is of a box that is not exact.
 fn agree(areas: &[Area<FIELDS>], all: &[[u32; FIELDS]]) {
     let products = Products::new(areas).unwrap();
     let cuts = Cuts::new(areas);
@@ -83,7 +84,8 @@ fn sets_whose_tables_would_be_large_have_none() {
     assert!(Products::new(&areas[..2000]).is_some());
 }
 
-/// Checks the limits of the time and of the memory for making the tables, not only of their size.
+/// Checks that sets of boxes have no tables if making the tables would take too much time or memory,
+/// although the tables would be small.
 #[test]
 fn sets_whose_tables_would_take_long_to_make_have_none() {
     let host = |number: u32| (number, number);
@@ -95,7 +97,8 @@ fn sets_whose_tables_would_take_long_to_make_have_none() {
     };
     assert!(Products::new(&areas(5000, 2800)).is_none(), "each pair meets all the others' words");
     assert!(Products::new(&areas(100, 2000)).is_some());
-    // Many boxes whose sets of ports are all different, and have nearly all of the others.
+    // The ranges of destination ports are nested, with a different start for each 16 boxes: each start
+    // makes another set of boxes, and most sets are large.
     let ports = |rule: u32| all(rule / 16, true, [ALL, ALL, host(rule % 16), (rule / 16, 0xffff), ALL, ALL]);
     assert!(Products::new(&(0..16 * 4000).map(ports).collect::<Vec<_>>()).is_none());
     assert!(Products::new(&(0..16 * 200).map(ports).collect::<Vec<_>>()).is_some());

@@ -1,14 +1,16 @@
-//! The times at which one core has last seen each flow of another core.
+//! The times at which one core has last seen each flow of another core, in ticks of [`TICK`].
 
 use packet::Timestamp;
 
 use super::table::Cells;
 
-/// A stamp per flow. Only one core writes the stamps, and at most once per [`TICK`], so that a reader
-/// rarely takes the cache line away from the writer.
+/// A stamp per entry of a core's table, written by one other core when it sees a packet of the flow. The
+/// stamp is the number of the tick plus one, 0 if the flow was never seen. A stamp is written at most once
+/// per [`TICK`], so the designated core, which reads it, rarely finds its copy of the cache line invalid.
 pub(super) struct Seen(Cells);
 
-/// The unit of the stamps with which cores publish when they have seen a flow: 67 ms.
+/// The resolution of the times at which flows were seen: 67 ms. A core writes the stamp of a flow at most
+/// once in this time.
 pub const TICK: Timestamp = Timestamp(1 << 26);
 
 impl Seen {
@@ -24,7 +26,8 @@ impl Seen {
         }
     }
 
-    /// Returns the end of the tick in which the flow was seen; zero if it never was.
+    /// Returns the end of the tick in which the flow was last seen, so at most one [`TICK`] too late; zero
+    /// if it was never seen.
     #[inline]
     pub(super) fn last(&self, index: u32) -> Timestamp {
         Timestamp((self.0.get_relaxed(index as usize) as i64).saturating_mul(TICK.0))

@@ -1,11 +1,13 @@
-//! The table of states of one core: that core writes, all cores read.
+//! The hash table with the flow states of one core: that core writes, all cores read.
 //!
-//! All shared data are words that are read and written atomically, so nothing here is unsafe. An entry has
-//! a version, which is odd while the entry is being written. If a reader finds an odd version, or another
-//! version than before reading, its data is inconsistent and it reads again (a sequence lock; the fences
-//! are from Boehm, "Can Seqlocks Get Along with Programming Language Memory Models?", MSPC 2012). Buckets
-//! are like the buckets of a [`FlowTable`](crate::FlowTable): a line that points to entries, and a chain
-//! through further entries. Nothing ever moves.
+//! All shared data are words that are read and written atomically, so nothing here is unsafe. Each entry is
+//! a sequence lock (fences as in Boehm, "Can Seqlocks Get Along with Programming Language Memory Models?",
+//! MSPC 2012): it has a version, which is odd while the entry is being written. A reader compares the
+//! version before and after it copies the entry. If the version is odd or has changed, the copy is
+//! inconsistent and the reader tries again.
+//!
+//! A bucket is one cache line, as in a [`FlowTable`](crate::FlowTable): seven slots that point to entries,
+//! and the first entry of a chain for further entries. An entry never moves to another slot or index.
 
 use std::marker::PhantomData;
 use std::num::NonZeroU32;
@@ -21,37 +23,40 @@ use crate::bucket::position;
 use crate::id::FlowId;
 use crate::key::{Key, MAX_WORDS};
 
-/// State that can be copied word by word: numbers, and structures of numbers without padding, of at most 64
-/// bytes.
+/// A type of flow state that can be copied word by word: numbers, and structures of numbers without
+/// padding, of at most 64 bytes. It is implemented for all types with the listed traits; the size is
+/// checked at compile time.
 pub trait Plain: FromBytes + IntoBytes + Immutable + Copy {}
 
 impl<V: FromBytes + IntoBytes + Immutable + Copy> Plain for V {}
 
-/// The length of the longest state, in words.
+/// The largest size of a state, in words of 64 bits.
 const MOST_WORDS: usize = 8;
-/// The length of the longest state, in bytes.
+/// The largest size of a state, in bytes.
 pub(super) const MOST_BYTES: usize = MOST_WORDS * 8;
 
 /// The number of entries to which a bucket points directly.
 const SLOTS: usize = 7;
-/// The number of words of a bucket: the slots, and the first entry of the chain.
+/// The number of words of a bucket: seven slots, and the link to the first entry of the chain.
 const BUCKET: usize = 8;
-/// The average fill level of the slots when the table is full, in percent.
+/// The average fill level of the slots when the table is full, in percent. It determines the number of
+/// buckets.
 const LOAD_PERCENT: usize = 60;
-/// The number of entries of a chain that a reader follows. Chains are far shorter unless keys are chosen to
-/// make them long.
+/// The largest number of entries on a bucket's chain; further inserts are refused. A reader follows no more
+/// entries than this. Chains are far shorter unless an attacker chooses keys with one hash.
 const LONGEST_CHAIN: usize = 64;
-/// The number of attempts of a reader to read an entry that is being written. In the loom model it is 1, to
-/// limit the number of interleavings.
+/// The number of times that a reader tries to copy an entry that is being written; then it finds nothing.
+/// The loom model uses 1, to limit the number of interleavings.
 const ATTEMPTS: usize = if cfg!(loom) { 1 } else { 8 };
 
-/// The offsets of an entry, in words: the version; generation and next entry of the chain; the key and the
-/// value.
+/// The layout of an entry, as offsets in words: the version; the generation (upper half) and the next entry
+/// of the chain (lower half); the key, followed by the value.
 const VERSION: usize = 0;
 const LINK: usize = 1;
 const KEY: usize = 2;
 
-/// Words that all cores read.
+/// An array of 64-bit words that any core reads and one core writes. Reads past the end return 0, writes
+/// past the end do nothing.
 pub(super) struct Cells {
     #[cfg(not(loom))]
     words: crate::memory::Lines<AtomicU64>,
@@ -98,19 +103,21 @@ impl Cells {
 
 pub(super) struct Table<K, V> {
     buckets: Cells,
-    /// The number of buckets.
+    /// The number of buckets, each of [`BUCKET`] words.
     width: usize,
     entries: Cells,
     capacity: usize,
     of: PhantomData<fn(K) -> V>,
 }
 
-/// Returns the word in the slot of a bucket: the hash of an entry, and its index.
+/// Returns the content of a slot that points to an entry: the entry's hash in the upper half, its index
+/// plus one in the lower half. A free slot is 0.
 fn slot(hash: u32, index: u32) -> u64 {
     u64::from(hash) << 32 | u64::from(index + 1)
 }
 
-/// Returns the entry to which the lower half of a word points.
+/// Returns the index of the entry to which a slot or a link points, from the lower half of the word; `None`
+/// if it points to no entry.
 #[inline(always)]
 fn pointed(word: u64) -> Option<u32> {
     (word as u32).checked_sub(1)
@@ -128,12 +135,13 @@ impl<K: Key, V: Plain> Table<K, V> {
         self.capacity
     }
 
-    /// Returns the number of words of a key.
+    /// Returns the number of words of a key of type `K`.
     fn key_words() -> usize {
         K::new_zeroed().words().len().min(MAX_WORDS)
     }
 
-    /// Returns the distance from one entry to the next in words: whole lines.
+    /// Returns the distance from one entry to the next in words: a multiple of 8, so that entries begin at
+    /// cache lines.
     #[inline(always)]
     fn stride() -> usize {
         (KEY + Self::key_words() + size_of::<V>().div_ceil(8)).next_multiple_of(8)
@@ -143,14 +151,14 @@ impl<K: Key, V: Plain> Table<K, V> {
         position(hash, self.width) * BUCKET
     }
 
-    // Reading.
+    // Reading, by any core.
 
     #[inline]
     pub(super) fn prefetch_bucket(&self, hash: u32) {
         self.buckets.prefetch(self.bucket(hash));
     }
 
-    /// Prefetches the first entry to which a hash points.
+    /// Prefetches the entry of the first slot with this hash. Entries on the chain are not prefetched.
     #[inline]
     pub(super) fn prefetch_entry(&self, hash: u32) {
         let bucket = self.bucket(hash);
@@ -161,12 +169,14 @@ impl<K: Key, V: Plain> Table<K, V> {
         }
     }
 
-    /// Returns the flow with a key, and its state.
+    /// Returns the id and the state of the flow with this key; `None` if it is not in the table, or cannot
+    /// be read at this moment because the writer is changing it.
     #[inline]
     pub(super) fn get(&self, key: &K, hash: u32) -> Option<(FlowId, V)> {
         let bucket = self.bucket(hash);
         for at in bucket..bucket + SLOTS {
-            // Acquire: all writes before the slot pointed to the entry are visible.
+            // Acquire: if the slot points to the entry, everything that was written to the entry before is
+            // visible.
             let slot = self.buckets.get(at, Ordering::Acquire);
             if (slot >> 32) as u32 == hash
                 && let Some(index) = pointed(slot)
@@ -177,7 +187,8 @@ impl<K: Key, V: Plain> Table<K, V> {
             }
         }
         let mut next = pointed(self.buckets.get(bucket + SLOTS, Ordering::Acquire));
-        // A chain that changes during the search may lead to any entry, so the number of steps is limited.
+        // The writer may reuse an entry of the chain during the search and so lead the reader to another
+        // chain, even in a circle. The limit ends the search.
         for _ in 0..LONGEST_CHAIN {
             let entry = self.read(next?)?;
             if let Some(found) = entry.of(next?, key) {
@@ -188,7 +199,8 @@ impl<K: Key, V: Plain> Table<K, V> {
         None
     }
 
-    /// Returns an entry as it was at one moment; `None` if it was being written at each attempt.
+    /// Returns a copy of an entry as it was at one moment; `None` if the entry was being written during all
+    /// [`ATTEMPTS`].
     #[inline]
     fn read(&self, index: u32) -> Option<Entry> {
         let start = index as usize * Self::stride();
@@ -204,7 +216,7 @@ impl<K: Key, V: Plain> Table<K, V> {
             for (word, at) in entry.words.iter_mut().zip(start + KEY..).take(length) {
                 *word = self.entries.get_relaxed(at);
             }
-            // The words were read before the version is read again here.
+            // The fence orders the loads of the words before the second load of the version.
             fence(Ordering::Acquire);
             if self.entries.get_relaxed(start + VERSION) == version {
                 return Some(entry);
@@ -213,10 +225,10 @@ impl<K: Key, V: Plain> Table<K, V> {
         None
     }
 
-    // Writing, by one core only.
+    // Writing, by the designated core only.
 
-    /// Assigns an entry to a flow, and makes it visible to look-ups. Returns false if too many flows have
-    /// nearly the same hash.
+    /// Writes a flow to the free entry `index`, and then makes it visible to look-ups. Returns false, and
+    /// changes nothing, if the bucket's slots are taken and its chain has the length [`LONGEST_CHAIN`].
     pub(super) fn put(&self, index: u32, generation: u32, key: &K, hash: u32, value: &V) -> bool {
         let bucket = self.bucket(hash);
         let free = (bucket..bucket + SLOTS).find(|&at| self.buckets.get_relaxed(at) == 0);
@@ -232,7 +244,7 @@ impl<K: Key, V: Plain> Table<K, V> {
             }
             self.set_value(start, value);
         });
-        // Release: a reader that finds the entry sees its contents.
+        // Release: a reader that finds the link to the entry also sees the entry's contents.
         match free {
             Some(at) => self.buckets.set(at, slot(hash, index), Ordering::Release),
             None => self.buckets.set(bucket + SLOTS, u64::from(index + 1), Ordering::Release),
@@ -240,16 +252,18 @@ impl<K: Key, V: Plain> Table<K, V> {
         true
     }
 
-    /// Changes the value of an entry.
+    /// Replaces the state in an entry; the flow stays the same.
     pub(super) fn change(&self, index: u32, value: &V) {
         self.write(index, |start| self.set_value(start, value));
     }
 
-    /// Removes an entry from its flow, and returns its last value.
+    /// Removes the flow in entry `index` from its bucket, so that look-ups no longer find it, and returns
+    /// its last state. The entry is then free.
     pub(super) fn take(&self, index: u32, hash: u32) -> V {
         let bucket = self.bucket(hash);
         match (bucket..bucket + SLOTS).find(|&at| self.buckets.get_relaxed(at) == slot(hash, index)) {
-            // The chain, if there is one, stays: its entries are found as before.
+            // The chain stays where it is, although a slot is free now. So readers that are following the
+            // chain are not misled, and a later flow can take the slot.
             Some(at) => self.buckets.set(at, 0, Ordering::Release),
             None => self.unlink(bucket, index),
         }
@@ -264,8 +278,8 @@ impl<K: Key, V: Plain> Table<K, V> {
         value(&words)
     }
 
-    /// Returns the entries of a bucket's chain. For each, the first number is the entry that points to it,
-    /// or `None` if the bucket does.
+    /// Returns the entries of a bucket's chain, each with its predecessor: the entry that links to it, or
+    /// `None` if the bucket does.
     fn chain(&self, bucket: usize) -> impl Iterator<Item = (Option<u32>, u32)> + '_ {
         let first = pointed(self.buckets.get_relaxed(bucket + SLOTS)).map(|first| (None, first));
         std::iter::successors(first, |&(_, index)| {
@@ -297,26 +311,29 @@ impl<K: Key, V: Plain> Table<K, V> {
         }
     }
 
-    /// Writes an entry. Readers that read it at the same time will read it again.
+    /// Writes an entry through `change`, which gets the offset of the entry in words. The version is odd
+    /// during the write, so readers at that time try again.
     fn write(&self, index: u32, change: impl FnOnce(usize)) {
         let start = index as usize * Self::stride();
         let version = self.entries.get_relaxed(start + VERSION);
         self.entries.set_relaxed(start + VERSION, version.wrapping_add(1));
-        // A reader that sees any part of the change sees that the version is odd, or a later version.
+        // The fence orders the odd version before all stores of `change`. A reader that sees any of these
+        // stores thus sees the odd version, or a later one, when it reads the version again.
         fence(Ordering::Release);
         change(start);
         self.entries.set(start + VERSION, version.wrapping_add(2), Ordering::Release);
     }
 }
 
-/// A copy of an entry.
+/// A reader's copy of an entry, without the version: the word with generation and link, and the words of
+/// key and value.
 struct Entry {
     link: u64,
     words: [u64; MAX_WORDS + MOST_WORDS],
 }
 
 impl Entry {
-    /// Returns the flow and the state of the entry, if the entry has this key.
+    /// Returns the id and the state of the copied entry, if the entry is in use and has this key.
     #[inline]
     fn of<K: Key, V: Plain>(&self, index: u32, key: &K) -> Option<(FlowId, V)> {
         let generation = NonZeroU32::new((self.link >> 32) as u32)?;
@@ -325,7 +342,7 @@ impl Entry {
     }
 }
 
-/// Converts the words of a state, of which there are enough, to a state.
+/// Converts words to a state. The slice has at least as many words as the state.
 #[inline]
 fn value<V: Plain>(words: &[u64]) -> V {
     V::read_from_prefix(words.as_bytes()).map_or_else(|_| V::new_zeroed(), |(value, _)| value)

@@ -22,7 +22,7 @@ fn secs(secs: i64) -> Timestamp {
     Timestamp::from_secs(secs)
 }
 
-/// A core that writes and a core that reads.
+/// Returns the states of two cores: by convention of the tests the first writes and the second reads.
 fn two(capacity: usize) -> [States; 2] {
     States::new(2, capacity).unwrap().try_into().ok().unwrap()
 }
@@ -38,14 +38,14 @@ fn others_see_what_one_writes() {
     assert_eq!(other.get(9, &key(5), hash(5)), None, "there is no such core");
     assert!(one.update_local(id, &[4, 5, 6]));
     assert_eq!(other.get(0, &key(5), hash(5)), Some((id, [4, 5, 6])));
-    // Only the designated core writes.
+    // The second core is not the designated core of the flow, so its writes are refused.
     let mut other = other;
     assert!(!other.update_local(id, &[0; 3]) && other.remove_local(id).is_none());
     assert_eq!(one.insert_local(&key(5), hash(5), &[0; 3], secs(2)), Ok(Opened::Present(id)));
     assert_eq!(one.remove_local(id), Some([4, 5, 6]));
     assert_eq!((other.get(0, &key(5), hash(5)), one.remove_local(id), one.len()), (None, None, 0));
     assert!(!one.update_local(id, &[7; 3]));
-    // The entry now belongs to another flow.
+    // The freed entry is assigned to the next flow, with another generation, so the first id is stale.
     let next = one.insert_local(&key(6), hash(6), &[9; 3], secs(3)).unwrap().id();
     assert_eq!(next.flow().index(), id.flow().index());
     assert_ne!(next.flow().generation(), id.flow().generation());
@@ -57,7 +57,7 @@ fn others_see_what_one_writes() {
 
 #[test]
 fn a_flow_that_only_other_cores_see_survives_its_time_out() {
-    // Soon after 1970, and at a current time.
+    // The time starts soon after 1970, and then at a time in 2025.
     for start in [100, 1_763_800_000] {
         let [mut one, other] = two(10);
         let id = one.insert_local(&key(1), hash(1), &[0; 3], secs(start)).unwrap().id();
@@ -102,7 +102,8 @@ fn what_was_closed_stays_readable_for_a_while() {
     assert!(other.get(0, &key(2), hash(2)).is_some());
 }
 
-/// Stamps work in any year.
+/// Opens two flows at very different times since 1970 and has another core see one of them 40 s later: the
+/// stamp is exact to one tick, and only the flow that was not seen expires.
 #[test]
 fn stamps_are_of_all_times() {
     for start in [0, 1_000_000_000, 1_795_000_000, 8_000_000_000] {
@@ -129,14 +130,15 @@ fn pairs_live_together() {
     assert!(one.pair_local(there, back) && one.pair_of(there) == Some(back) && one.pair_of(third).is_none());
     assert!(!one.pair_local(there, third) && !one.pair_local(third, third));
     assert!(!other.pair_local(there, third), "they are not its own");
-    // Only one flow of the pair has packets, and only on the other core.
+    // Only one flow of the pair has packets, and only on the other core: neither flow of the pair expires,
+    // but the third flow does.
     let mut ended = Vec::new();
     for second in 100..200 {
         other.see(back, secs(second));
         one.expire_local(secs(second), secs(30), 10, |id, _| ended.push(id));
     }
     assert_eq!(ended, [third]);
-    // The pair is closed together, and opened again together.
+    // Closing either flow of the pair closes both; inserting either again opens both.
     let mut expire = |one: &mut States, now| {
         ended.clear();
         let count = one.expire_local(now, secs(30), 10, |id, _| ended.push(id));
@@ -152,7 +154,7 @@ fn pairs_live_together() {
     assert_eq!(expire(&mut one, secs(221)), []);
     assert_eq!(expire(&mut one, secs(222)), [back, there]);
     assert_eq!(expire(&mut one, secs(230)), []);
-    // The pair is removed together.
+    // Removing one flow of the pair removes the other, too.
     let mut open = |n| one.insert_local(&key(n), hash(n), &[n.into(); 3], secs(300)).unwrap().id();
     let [there, back] = [open(4), open(5)];
     assert!(one.pair_local(there, back));
@@ -167,7 +169,8 @@ fn a_full_table_says_so() {
         one.insert_local(&key(n), hash(n), &[0; 3], secs(1)).unwrap();
     }
     assert_eq!(one.insert_local(&key(3), hash(3), &[0; 3], secs(1)), Err(InsertError::Full));
-    // All flows are in one bucket: seven in its slots, the others on its chain.
+    // All 200 flows have the same hash, so they are in one bucket: seven in its slots, 64 on its chain. The
+    // next is refused.
     let [mut one, other] = two(200);
     let inserted = (0..200).map(|n| one.insert_local(&key(n), 5, &[n.into(); 3], secs(1)));
     let results: Vec<_> = inserted.collect();
@@ -215,7 +218,8 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// The table agrees with a map, even if bad hashes make chains.
+    /// Inserts, updates and removes flows at random: the table contains the same states as a map. With few
+    /// hash `bits`, many flows share a bucket and some are on chains.
     #[test]
     fn it_does_what_a_map_does(steps in prop::collection::vec(step(), 0..400), bits in 0u32..32) {
         let [mut one, other] = two(40);
@@ -244,14 +248,16 @@ proptest! {
     }
 }
 
-/// Two cores read, as fast as they can, the states that a third core changes. No state mixes two changes,
-/// or belongs to another flow. Every state contains its flow.
+/// Two cores read, as fast as they can, the states that a third core changes. A state that is read never
+/// mixes words of two changes, and never belongs to another flow. Each state contains the number of its
+/// flow, so that the readers can check this.
 #[test]
 fn nobody_sees_half_of_a_change() {
     const KEYS: u32 = 64;
     let mut cores = States::new(3, 24).unwrap();
     let mut writer = cores.remove(0);
-    // The words of a state: the flow, the number of the change, and its complement.
+    // The words of a state: the number of the flow, the number of the change, and the complement of the
+    // change.
     let state = |n: u32, change: u64| [u64::from(n), change, !change];
     let (over, found) = (AtomicBool::new(false), AtomicU64::new(0));
     std::thread::scope(|scope| {
@@ -275,8 +281,8 @@ fn nobody_sees_half_of_a_change() {
         let mut random = fastrand::Rng::with_seed(3);
         let mut ids = HashMap::new();
         let mut change = 0;
-        // The test is bounded by work: the readers must have found enough states, and many changes must
-        // have been made.
+        // The test is bounded by work instead of time: it ends when the readers have found 10,000 states
+        // and the writer has made 2,000,000 changes.
         while change < 2_000_000 || found.load(Ordering::Relaxed) < 10_000 {
             let n = random.u32(0..KEYS);
             change += 1;

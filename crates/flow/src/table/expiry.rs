@@ -1,9 +1,10 @@
-//! Expiry in constant time.
+//! The expiry of idle flows, in constant time per packet.
 //!
 //! Touching a flow is one store, so nothing is sorted by time. Instead a hand goes round over the entries,
 //! as in the clock algorithm for page replacement (Corbató, 1968), and ends flows that were idle too long.
-//! The entries are adjacent, so the hand reads memory in order, 3-5 ns per entry. A timer wheel would cost
-//! each flow eight more bytes, each new flow a second line and each visit a random access.
+//! Entries are adjacent in memory, so the hand reads memory in order, which takes 3 to 5 ns per entry. A
+//! timer wheel would cost eight more bytes per flow, a second cache line per new flow, and a random memory
+//! access for each entry that it examines.
 
 use std::num::NonZeroU32;
 
@@ -14,32 +15,34 @@ use crate::bucket::position;
 use crate::id::FlowId;
 use crate::key::Key;
 
-/// The number of turns per time-out. A new turn begins no sooner than `timeout / SLACK` after the start of
-/// the previous turn, so that each entry is examined at most `SLACK` times per time-out, regardless of the
-/// number of calls of [`FlowTable::expire`].
+/// The largest number of turns of the hand per time-out; a turn examines all entries once. A turn begins no
+/// sooner than `timeout / SLACK` after the start of the previous turn. So the cost is bounded, however
+/// often [`FlowTable::expire`] is called, and a flow expires late by an eighth of the time-out.
 pub const SLACK: i64 = 8;
 
-/// The number of flows that are ended together: the lines of their buckets are prefetched first.
+/// The number of entries that are examined together: the buckets of all due flows are prefetched before the
+/// first flow is ended.
 const WINDOW: usize = 32;
 
-/// The position of the hand.
+/// The state of the hand that goes round over the entries.
 #[derive(Default)]
 pub(super) struct Turn {
-    /// The next entry to examine.
+    /// The index of the next entry to examine; 0 between two turns.
     hand: u32,
-    /// The time at which this turn began.
+    /// The time at which the last turn began; `None` before the first turn.
     began: Option<Timestamp>,
 }
 
 impl<K: Key> FlowTable<K> {
-    /// Ends flows that were idle for `timeout` or longer at `now`, calls `ended` for each and returns their
-    /// number. Flows that are held stay.
+    /// Ends flows that were last seen at or before `now - timeout` and are not held. Calls `ended` with the
+    /// id and the key of each, and returns their number.
     ///
-    /// Examines at most `at_most` entries and continues from there in the next call. A turn covers all
-    /// entries up to the highest index ever used, so it takes their number divided by `at_most` calls. A
-    /// flow never ends early, and at most `timeout / `[`SLACK`] plus the time of two turns late.
+    /// A call examines at most `at_most` entries, and the next call continues at the next entry. A turn of
+    /// the hand covers all entries up to the highest index ever used, so it takes that number divided by
+    /// `at_most` calls. A flow never expires early. It expires late by at most `timeout / `[`SLACK`] plus
+    /// the time of two turns.
     ///
-    /// With `timeout` 0, every flow seen until `now` that is not held is due.
+    /// With `timeout` 0, each flow that was last seen at or before `now` and is not held is due.
     #[inline]
     pub fn expire(
         &mut self,
@@ -51,10 +54,10 @@ impl<K: Key> FlowTable<K> {
         self.expire_paced(now, timeout, timeout, at_most, ended)
     }
 
-    /// Ends flows like [`expire`](Self::expire), if some flows are due sooner because they were touched
-    /// with an earlier time. `pace` is the shortest of the time-outs: a new turn begins no sooner than
-    /// `pace / `[`SLACK`] after the previous turn, and flows end that much late, plus the time of two
-    /// turns.
+    /// Ends flows like [`expire`](Self::expire), for tables in which flows have different time-outs: an
+    /// element gives a flow a shorter time-out by touching it with an earlier time. `pace` is the shortest
+    /// of the time-outs. A turn begins no sooner than `pace / `[`SLACK`] after the start of the previous
+    /// turn. A flow expires late by at most this time plus the time of two turns.
     #[inline]
     pub fn expire_paced(
         &mut self,
@@ -79,7 +82,8 @@ impl<K: Key> FlowTable<K> {
         count
     }
 
-    /// Examines at most [`WINDOW`] entries.
+    /// Ends the due flows among the entries from `start` up to `end`, at most [`WINDOW`] entries, and
+    /// returns the number of these flows. A flow is due if it was last seen at or before `seen_by`.
     #[inline]
     fn expire_between(
         &mut self,
@@ -112,9 +116,11 @@ impl<K: Key> FlowTable<K> {
 }
 
 impl Turn {
-    /// Begins a turn, if the last turn began long enough ago.
+    /// Begins a turn at `now`, unless the last turn began less than `pace / SLACK` before; returns true if
+    /// it began.
     fn begin(&mut self, now: Timestamp, pace: Timestamp) -> bool {
-        // A clock that was set back must not stop expiry, hence the lower bound.
+        // If the clock was set back, `now` is before `began`, and the turn begins at once; otherwise expiry
+        // would stop until the clock has caught up.
         let too_soon = |began: Timestamp| (began..began + Timestamp(pace.0 / SLACK)).contains(&now);
         if self.began.is_some_and(too_soon) {
             return false;

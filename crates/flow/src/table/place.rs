@@ -1,4 +1,4 @@
-//! The placement of entries: free list, buckets, overflow chains.
+//! The assignment of entries to flows: the list of free entries, the buckets, and their overflow chains.
 
 use std::num::NonZeroU32;
 
@@ -10,14 +10,15 @@ use crate::error::InsertError;
 use crate::id::FlowId;
 use crate::key::Key;
 
-/// The number of entries that a bucket takes beyond its slots, so that the worst case of a look-up is
-/// constant. A bucket of a full table has 7.2 entries on average. The probability that a bucket gets 45
-/// entries is below 1e-19 with a seeded hash, so only a broken hash, or a hash with a known seed, reaches
-/// this limit.
+/// The largest number of entries on a bucket's overflow chain, which bounds the time of a look-up. Further
+/// inserts into this bucket fail with [`InsertError::Crowded`]. A bucket of a full table has 7.2 entries on
+/// average. With a seeded hash, the probability that a bucket gets 45 entries is below 1e-19. Only a broken
+/// hash, or an attacker who knows the seed, reaches this limit.
 pub(super) const OVERFLOW_LIMIT: usize = 32;
 
 impl<K: Key> FlowTable<K> {
-    /// Adds a flow that is not in the table yet.
+    /// Adds a flow, which must not be in the table yet, and returns its id. On an error the table is
+    /// unchanged.
     pub(super) fn add(&mut self, key: &K, hash: u32, now: Timestamp) -> Result<FlowId, InsertError> {
         let at = position(hash, self.buckets.len());
         if self.buckets[at].is_full() && self.chain_length(at) >= OVERFLOW_LIMIT {
@@ -39,14 +40,16 @@ impl<K: Key> FlowTable<K> {
         Ok(id)
     }
 
-    /// Takes a flow out of its bucket and unpairs it. The entry keeps its key and its id.
+    /// Removes a flow from its bucket, so that look-ups no longer find it, and unpairs it. The entry keeps
+    /// its key and its generation, so the flow's id stays current until [`give_back`](Self::give_back).
     #[inline]
     pub(super) fn detach(&mut self, index: u32) {
         let hash = self.entries[index as usize].hash;
         let at = position(hash, self.buckets.len());
         let bucket = &mut self.buckets[at];
         if bucket.clear(Link::to(index)) {
-            // The chain may only be used while the slots are full.
+            // A slot is free now. The first entry of the chain moves into it, because a chain exists only
+            // while all slots are taken.
             if let Some(moved) = bucket.overflow.index() {
                 let entry = &mut self.entries[moved as usize];
                 let link = std::mem::replace(&mut bucket.overflow, std::mem::take(&mut entry.next));
@@ -59,18 +62,21 @@ impl<K: Key> FlowTable<K> {
         self.stats.entries -= 1;
     }
 
-    /// Puts an entry that is in no bucket on the free list. From now on its ids are stale.
+    /// Puts an entry that is in no bucket on the list of free entries. From now on the ids of its last flow
+    /// are stale.
     #[inline]
     pub(super) fn give_back(&mut self, index: u32) {
         let entry = &mut self.entries[index as usize];
-        // While an entry is free its generation is 0, which no id has, and its hash field holds the next
-        // generation.
+        // A free entry has the generation 0, which no id has, so no id refers to it. Its hash field stores
+        // the generation of the next flow.
         entry.hash = if entry.generation >= self.last_generation { 1 } else { entry.generation + 1 };
         entry.generation = 0;
         entry.next = std::mem::replace(&mut self.free, Link::to(index));
     }
 
-    /// Takes a free entry: the entry that was freed last, whose line is likely still in the cache.
+    /// Takes an entry for a flow: the entry that was freed last, whose cache line is likely still in the
+    /// cache, or an entry that was never used. Returns the id of the new flow, or `None` if all entries are
+    /// taken.
     #[inline]
     fn take(&mut self) -> Option<FlowId> {
         let index = match self.free.index() {
@@ -82,7 +88,8 @@ impl<K: Key> FlowTable<K> {
             None => return None,
         };
         let entry = &mut self.entries[index as usize];
-        // New memory has generation and hash 0, and no next entry.
+        // An entry that was never used is all zeros: its hash field holds no generation, and it links to no
+        // next entry.
         let generation = NonZeroU32::new(entry.hash).unwrap_or(self.first_generation);
         entry.generation = generation.get();
         self.highest_generation = self.highest_generation.max(generation.get());

@@ -1,4 +1,4 @@
-//! Tests of the table against a plain map, of its invariants, and of its limits.
+//! Tests of [`FlowTable`] against a plain map, of its internal invariants, and of its limits.
 
 use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
@@ -12,7 +12,7 @@ use crate::bucket::position;
 use crate::hash::KeyHasher;
 use crate::key::{AddressKey, Directed, FiveTupleKey};
 
-/// A key that determines its hash: tests choose which keys collide.
+/// A key of one word. Tests pass any hash for it and so choose which keys collide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, FromZeros)]
 struct TestKey([u64; 1]);
 
@@ -26,7 +26,7 @@ fn key(n: u64) -> TestKey {
     TestKey([n])
 }
 
-/// Returns a hash that spreads well enough for tests.
+/// Returns a hash of `n` whose upper and lower bits are both spread, so that few test keys collide.
 fn spread(n: u64) -> u32 {
     (n.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as u32
 }
@@ -45,8 +45,8 @@ fn expire<K: Key>(table: &mut FlowTable<K>, now: i64, timeout: i64, at_most: usi
 }
 
 impl<K: Key> FlowTable<K> {
-    /// Checks that every live entry is reachable once, chains exist only on full buckets, pairs are mutual,
-    /// and counts agree.
+    /// Checks the invariants of the table: each flow in it is reachable from exactly one bucket, chains
+    /// exist only on full buckets, pairs are mutual, and the counts in `stats` agree.
     fn check(&self) {
         let mut reached = HashSet::new();
         for (at, bucket) in self.buckets.iter().enumerate() {
@@ -89,7 +89,7 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<(i64, Step)>> {
     let flow = 0..60u64;
-    // Ids are chosen among all ids ever assigned, so most of them are stale.
+    // Steps choose among all ids that were ever assigned, so most of the chosen ids are stale.
     let id = 0..1000usize;
     let step = prop_oneof![
         6 => flow.clone().prop_map(Step::Insert),
@@ -104,7 +104,7 @@ fn steps() -> impl Strategy<Value = Vec<(i64, Step)>> {
     proptest::collection::vec((0..3i64, step), 1..400)
 }
 
-/// The model's data about a flow whose id is in use.
+/// The model's data about a flow that is in the table, or was removed and is still held.
 struct Known {
     key: TestKey,
     last: i64,
@@ -142,8 +142,9 @@ impl Model {
 
 const CAPACITY: usize = 40;
 
-/// Runs the steps on a table and on the model. `hash` determines how crowded the buckets are. Generations
-/// repeat after three reuses, so old ids become valid again, in the model too, which compares ids by value.
+/// Runs the steps on a table and on a model, and compares all results. `hash` determines how many keys
+/// share a bucket or a tag. Generations repeat after three reuses of an index, so a stale id becomes valid
+/// again. The model compares ids by value, so it shows the same.
 fn agrees(steps: Vec<(i64, Step)>, hash: fn(u64) -> u32) {
     let mut table = FlowTable::with_generations(CAPACITY, 3).unwrap();
     let (mut model, mut ids, mut now) = (Model::default(), Vec::<FlowId>::new(), 0);
@@ -370,7 +371,8 @@ fn equal_hashes_fill_one_bucket_and_its_chain() {
     assert!(found.iter().take(ids.len()).eq(ids.iter().map(|&id| Some(id)).collect::<Vec<_>>().iter()));
     assert!(found.iter().skip(ids.len()).all(Option::is_none));
     table.check();
-    // From the middle outwards, so that links of the chain are removed in many orders.
+    // The order is from the middle of the chain outwards, so that links are removed at its beginning,
+    // within it and at its end.
     for n in 0..room {
         let at = if n % 2 == 0 { room / 2 + n / 2 } else { room / 2 - n / 2 - 1 };
         assert_eq!(table.remove(ids[at as usize]), Some(key(at)));
@@ -525,7 +527,8 @@ fn iteration_shows_what_look_ups_find() {
     let mut table = FlowTable::new(8).unwrap();
     let ids: Vec<FlowId> = (0..6).map(|n| insert(&mut table, n, 0)).collect();
     table.remove(ids[1]);
-    // An id that was removed and is still held.
+    // A flow that was removed while it is held: its id is still current, but the iteration must not show
+    // it.
     assert!(table.retain(ids[3]));
     table.remove(ids[3]);
     let shown: Vec<_> = table.iter().map(|(id, key)| (id, key.0[0])).collect();

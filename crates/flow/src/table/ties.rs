@@ -1,4 +1,4 @@
-//! The ties of a flow to others: its reverse flow, and holders that keep its id.
+//! Relations of a flow: its reverse flow, and the holders that keep its id.
 
 use std::num::NonZeroU32;
 
@@ -8,8 +8,9 @@ use crate::id::FlowId;
 use crate::key::Key;
 
 impl<K: Key> FlowTable<K> {
-    /// Makes two flows each other's reverse, and unpairs the flows with which they were paired before. A
-    /// flow may be its own reverse. Returns `false`, and changes nothing, if a flow is not in the table.
+    /// Makes two flows each other's reverse, for example both directions of a connection. Flows with which
+    /// they were paired before become unpaired. A flow may be its own reverse. Returns `false`, and changes
+    /// nothing, if one of the flows is not in the table, even if it is still held.
     pub fn pair(&mut self, a: FlowId, b: FlowId) -> bool {
         let live = |id: FlowId| self.is_current(id) && self.holds[id.index as usize] & REMOVED == 0;
         if !live(a) || !live(b) {
@@ -22,7 +23,8 @@ impl<K: Key> FlowTable<K> {
         true
     }
 
-    /// Returns the flow in the other direction, if it was paired and is still in the table.
+    /// Returns the flow in the other direction; `None` if the id is stale, if the flow was not paired, or
+    /// if the other flow has left the table.
     #[inline]
     pub fn reverse(&self, id: FlowId) -> Option<FlowId> {
         let link = self.current(id)?.reverse;
@@ -30,9 +32,10 @@ impl<K: Key> FlowTable<K> {
         Some(FlowId { index: link.index()?, generation })
     }
 
-    /// Keeps the id from being assigned to another flow, and the flow from expiring, until
-    /// [`FlowTable::release`] has been called as many times. A held flow can still be removed. Returns
-    /// `false` if the id is stale.
+    /// Makes the caller a holder of the id. While there are holders, the flow does not expire, and its id
+    /// is not assigned to another flow. A held flow can still be removed; its id then stays current. Each
+    /// successful call needs one call of [`FlowTable::release`]. Returns `false` if the id is stale, or
+    /// already has `2^31 - 1` holders.
     #[must_use]
     pub fn retain(&mut self, id: FlowId) -> bool {
         let can_hold = self.is_current(id) && self.holds[id.index as usize] & !REMOVED != !REMOVED;
@@ -42,7 +45,8 @@ impl<K: Key> FlowTable<K> {
         can_hold
     }
 
-    /// Ends one call of [`FlowTable::retain`]. Returns `false` if the id is stale or was not held.
+    /// Ends one call of [`FlowTable::retain`]. When the last holder of a removed flow releases it, its id
+    /// becomes stale. Returns `false` if the id is stale or has no holder.
     pub fn release(&mut self, id: FlowId) -> bool {
         if !self.is_current(id) || self.holds[id.index as usize] & !REMOVED == 0 {
             return false;
@@ -57,7 +61,7 @@ impl<K: Key> FlowTable<K> {
         true
     }
 
-    /// Unpairs a flow.
+    /// Unpairs a flow: neither it nor its reverse flow, if it has one, has a reverse any more.
     #[inline]
     pub(super) fn part(&mut self, index: u32) {
         let reverse = std::mem::replace(&mut self.entries[index as usize].reverse, Link::NONE);

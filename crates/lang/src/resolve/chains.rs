@@ -1,4 +1,4 @@
-//! Looks up chains: elements with arrows between them.
+//! Looks up the names in chains (elements with arrows between them), and makes their connections.
 
 use super::elements::Resolved;
 use super::{Resolver, Scope};
@@ -9,7 +9,7 @@ use crate::source::Span;
 use crate::syntax::{Arrow, Chain, ElementList, Node};
 
 impl<'s> Resolver<'s, '_> {
-    /// Looks up the elements of a chain and connects them.
+    /// Looks up the elements of a chain and adds the links between them to the template of the scope.
     pub(super) fn chain(&mut self, scope: &mut Scope<'s>, chain: &Chain) {
         if chain.arrows.is_empty() {
             self.share_declaration(scope, chain);
@@ -46,7 +46,8 @@ impl<'s> Resolver<'s, '_> {
         }
     }
 
-    /// Declares all elements of `a, b :: Class`, which has this meaning if no arrow follows.
+    /// In a statement `a, b :: Class` without arrow, declares `a` with the class of `b`, too. The language
+    /// gives this meaning only to statements without arrows.
     fn share_declaration(&mut self, scope: &mut Scope<'s>, chain: &Chain) {
         let Some(list) = chain.lists.first() else { return };
         let mut bare = Vec::new();
@@ -110,8 +111,8 @@ impl<'s> Resolver<'s, '_> {
         out
     }
 
-    /// Returns the pseudoelement that was left out: `input` at the start of a chain, or `output` at its
-    /// end.
+    /// Returns the pseudoelement where no element is written: `input` at the start of a chain, or `output`
+    /// at its end. At any other place, and outside of compound elements and groups, this is an error.
     fn missing(&mut self, scope: &mut Scope<'s>, span: Span, is_first: bool, is_last: bool) -> Resolved {
         match scope.pseudo.last() {
             Some(&(input, _)) if is_first && !is_last => Resolved::of(input),
@@ -135,8 +136,9 @@ enum Side {
     Right,
 }
 
-/// Returns the ends on one side of a list of elements. If the first element of a chain is left out, the
-/// ports written without an element are its output ports.
+/// Returns the ends of a list of elements for an arrow: with [`Side::Right`] the output ports for the arrow
+/// after the list, with [`Side::Left`] the input ports for the arrow ahead of it. Ports that are written
+/// without an element at the start of a chain (`[1] -> x`) are output ports of `input`.
 fn ends<'a>(resolved: &[Resolved], list: &'a ElementList, side: Side, is_first: bool) -> Vec<End<'a>> {
     let end = |(index, resolved): (usize, &Resolved)| {
         let element = list.elements.get(index);

@@ -8,17 +8,19 @@ use crate::program::*;
 use crate::source::Span;
 use crate::syntax::Body;
 
-/// An element of a chain: the slots at which connections arrive and leave, and the ports of a group.
+/// The result of looking up an element of a chain: the slot at which connections arrive and the slot from
+/// which they leave. The two differ for groups only.
 #[derive(Clone, Copy)]
 pub(super) struct Resolved {
     pub(super) input: SlotId,
     pub(super) output: SlotId,
-    /// The numbers of input and output ports, for a group.
+    /// The numbers of input and output ports of a group; `None` for other elements.
     pub(super) group: Option<(usize, usize)>,
 }
 
 impl<'s> Resolver<'s, '_> {
-    /// Declares `name :: class(config)`.
+    /// Declares the element `name :: class(config)`, and returns its slot. If the name is already used,
+    /// this is an error, and the slot of the first element is returned.
     pub(super) fn declare(
         &mut self,
         scope: &mut Scope<'s>,
@@ -56,7 +58,7 @@ impl<'s> Resolver<'s, '_> {
         slot
     }
 
-    /// Adds an element that gets the name `base@N` once all other names are known.
+    /// Adds an anonymous element, and returns its slot. At the end of the scope it gets the name `base@N`.
     pub(super) fn anonymous(
         &mut self,
         scope: &mut Scope<'s>,
@@ -70,8 +72,9 @@ impl<'s> Resolver<'s, '_> {
         slot
     }
 
-    /// Looks up an identifier that is not a declaration: an element, otherwise an anonymous element of that
-    /// class.
+    /// Looks up an identifier without `::`. It is the element with this name, if there is one, otherwise an
+    /// anonymous element of the class with this name. If there is neither, reports an error and returns a
+    /// slot whose connections are dropped.
     pub(super) fn name(
         &mut self,
         scope: &mut Scope<'s>,
@@ -104,7 +107,8 @@ impl<'s> Resolver<'s, '_> {
         }
         let is_class = match self.is_primitive(text) {
             Some(known) => known || config.is_some(),
-            // Element classes start with a capital letter, by convention.
+            // If the existing classes are not known, an identifier that starts with a lower-case letter is
+            // taken for an element: class names start with a capital letter by convention.
             None => config.is_some() || !text.starts_with(|c: char| c.is_lowercase()),
         };
         let later = scope.declared.get(text).copied().filter(|_| config.is_none());
@@ -129,7 +133,7 @@ impl<'s> Resolver<'s, '_> {
         Resolved::of(scope.slot(text, SlotKind::Lost, span))
     }
 
-    /// Adds a group `( ... )`. Its body belongs to the enclosing scope.
+    /// Adds the group `( ... )`. Names in its body belong to the enclosing scope.
     pub(super) fn group(&mut self, scope: &mut Scope<'s>, body: &Body, span: Span) -> Resolved {
         let input = scope.slot("group", SlotKind::GroupInput, span);
         let output = scope.slot("group", SlotKind::GroupOutput, span);
@@ -141,8 +145,9 @@ impl<'s> Resolver<'s, '_> {
         Resolved { input, output, group: Some(ports) }
     }
 
-    /// Returns the numbers of input and output ports that the links from `first_link` on give to a group,
-    /// or to the compound element named `compound`.
+    /// Returns the numbers of input and output ports of a group or, if `compound` is its name, of a
+    /// compound element. They are the ports of `input` and `output` that links use; only links from index
+    /// `first_link` on belong to it. Gaps between used ports, and links in the wrong direction, are errors.
     pub(super) fn group_ports(
         &mut self,
         scope: &Scope<'s>,

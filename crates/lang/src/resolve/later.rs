@@ -1,4 +1,4 @@
-//! Compound elements that are used before they are defined, or inside themselves.
+//! Errors about compound elements that are used before their definition, or inside themselves.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,14 +7,14 @@ use crate::diagnostic::Diagnostic;
 use crate::source::{Sources, Span};
 use crate::syntax::{Alternative, Body, ClassSyntax, Node, Statement};
 
-/// A compound element that is defined somewhere in a scope.
+/// A compound element that is defined somewhere in a scope, perhaps after its use.
 pub(super) struct Later<'s> {
     name: Span,
-    /// All names in it.
+    /// All names of elements and classes that occur in its definition.
     uses: HashSet<&'s str>,
 }
 
-/// The compound elements that a body defines, itself and its groups.
+/// Returns the compound elements that a body and its groups define, by name.
 pub(super) fn collect<'s>(sources: &'s Sources, body: &Body) -> HashMap<&'s str, Later<'s>> {
     let mut found = HashMap::new();
     for statement in &body.statements {
@@ -30,7 +30,7 @@ pub(super) fn collect<'s>(sources: &'s Sources, body: &Body) -> HashMap<&'s str,
     found
 }
 
-/// The groups in a statement.
+/// Returns the bodies of the groups in a statement.
 fn groups(statement: &Statement) -> impl Iterator<Item = &Body> {
     let lists = match statement {
         Statement::Chain(chain) => &chain.lists[..],
@@ -75,11 +75,13 @@ fn names_of_body<'s>(sources: &'s Sources, body: &Body, names: &mut HashSet<&'s 
 }
 
 impl<'s> Resolver<'s, '_> {
-    /// The error about a class that is not defined here, but around here or later.
+    /// Returns the error about a class that is not known at `span`, but is being defined around it or is
+    /// defined later. `None` if the class is defined nowhere, or after too many errors. `clicks_words` is
+    /// Click's message, which does not explain the reason.
     pub(super) fn not_yet(&mut self, span: Span, clicks_words: &str) -> Option<Diagnostic> {
         const ITSELF: &str = "a compound element cannot contain itself, nor through another one";
         let name = self.text(span);
-        // As suggestions, only the first errors get it.
+        // The search is limited to the first errors, like suggestions.
         self.suggestions += 1;
         if self.suggestions > MAX_SUGGESTIONS {
             return None;
@@ -109,7 +111,7 @@ impl<'s> Resolver<'s, '_> {
         self.later.iter().rev().find_map(|scope| scope.get(name))
     }
 
-    /// True if one compound element has another one in it, perhaps through others.
+    /// True if the definition of `from` uses `to`, directly or through other compound elements.
     fn leads_to(&self, from: &'s str, to: &str) -> bool {
         let (mut seen, mut open) = (HashSet::new(), vec![from]);
         while let Some(name) = open.pop() {
