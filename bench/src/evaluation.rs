@@ -170,7 +170,6 @@ impl<'r> Run<'r> {
     /// Passes the name of the next measurement to the user, and measures the floor (not in a small run).
     ///
     /// # Errors
-    ///
     /// [`INTERRUPTED`] if the user asked to stop, or a message if the floor cannot be measured.
     pub fn step(&self, what: &str) -> Result<(), String> {
         if !(self.progress)(what) {
@@ -183,7 +182,6 @@ impl<'r> Run<'r> {
     /// in a small run.
     ///
     /// # Errors
-    ///
     /// If the floor's memory cannot be allocated.
     pub fn floor_quartiles(&self) -> Result<Option<[f64; 2]>, String> {
         if self.is_small() {

@@ -69,7 +69,7 @@ pub(crate) fn router_flows(settings: &Settings) -> Result<Vec<Row>, String> {
         .collect()
 }
 
-/// Measures two kinds of meters: some classify packets by the rate of arrival, others colour them.
+/// Measures meters by rate, whose limits are so high that all packets pass, and meters that colour packets.
 pub(crate) fn meter(settings: &Settings) -> Result<Vec<Row>, String> {
     let meters = [
         ("Meter", "m :: Meter(4000000); m[0], m[1] => Discard, Discard"),
@@ -459,7 +459,6 @@ pub(crate) fn drive_by(worker: &mut Worker, packets: usize, tasks: usize) -> Res
 /// by default it is small.
 ///
 /// # Errors
-///
 /// If there is no such benchmark, or the chain is invalid or stops.
 pub fn drive_only(name: &str, packets: usize, in_memory: Option<usize>) -> Result<(), String> {
     let in_memory = in_memory.unwrap_or(Settings::SMALL.packets);
@@ -512,7 +511,6 @@ fn drive_to_the_end(mut worker: Worker, packets: usize) -> Result<(), String> {
 /// `name` is the name in the row.
 ///
 /// # Errors
-///
 /// If the chain is invalid or stops.
 pub fn measure_chain(name: &str, settings: &Settings, frame: usize, chain: &str) -> Result<Row, String> {
     measure(name, settings, frame, chain, &[("frame", Param::Number(frame as u64))])

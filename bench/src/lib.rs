@@ -202,7 +202,7 @@ pub struct Row {
     /// The results of packets that crossed to a network function in another namespace, for `boundary`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crossing: Option<Crossing>,
-    /// The number of packets received per packet sent, if an element merges packets.
+    /// The number of packets that an element receives per packet that it sends, if it merges packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merged: Option<f64>,
     /// The times for which elements held packets, for `timers`.

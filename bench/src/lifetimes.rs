@@ -133,7 +133,7 @@ impl Traffic {
 }
 
 /// The class of an element that drops the first PACKETS packets, rounded up to whole batches, and passes
-/// all later ones.
+/// all later packets.
 pub(crate) static SKIP: Class = Class {
     name: "BenchmarkSkip",
     ports: "1/1",

@@ -38,7 +38,6 @@ pub struct Phase {
 /// both again. Returns the state at the start and after each phase.
 ///
 /// # Errors
-///
 /// If the worker cannot be created or driven.
 pub fn measure_sessions(servers: usize) -> Result<Vec<Phase>, String> {
     let start = Timestamp::from_secs(1_000_000_000);

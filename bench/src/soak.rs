@@ -112,7 +112,6 @@ const AUTOMATIC: u64 = 1 << 20;
 /// default size of its class, or `capacity` entries if given. `classes` are added to the known classes.
 ///
 /// # Errors
-///
 /// If the configuration of the case is invalid or does not run to its end.
 pub fn measure(
     case: &Case,
@@ -202,7 +201,6 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
 /// each process that the benchmark starts.
 ///
 /// # Errors
-///
 /// The errors of [`measure`]; also if there is no such case.
 pub fn one(number: usize, milliseconds: u64, capacity: Option<u64>) -> Result<String, String> {
     let case = CASES.get(number).ok_or("no such case")?;

@@ -297,8 +297,8 @@ impl Case {
         self.measure(settings, self.contenders(settings.packets)?)
     }
 
-    /// Measures rows of contenders in turns. Before, all flows get so many packets that programs handle
-    /// nearly all of them (not in a small run).
+    /// Measures rows of contenders in turns. Before, each flow gets [`LASTING`] packets, so that programs
+    /// handle nearly all flows (not in a small run).
     fn measure(&self, settings: &Settings, mut contenders: Vec<Contender>) -> Result<Vec<Row>, String> {
         if settings.repeats > 1 {
             for (_, worker) in &mut contenders {

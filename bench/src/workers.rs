@@ -59,8 +59,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// The number of usual runs that one run is as long as, because at its start flows are not known and memory
-/// has not been touched.
+/// The factor by which a run is longer than usual, because at its start flows are not known and memory has
+/// not been touched.
 const RUNS: usize = 5;
 
 /// The size of a frame in bytes.

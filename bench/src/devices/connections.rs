@@ -17,8 +17,8 @@ use super::{Interrupt, PORT, Program, SEGMENT, is_possible};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, median};
 
-/// The amounts of work per packet that one connection is measured with, in random numbers of three or four
-/// cycles each; and the numbers of connections that are measured with the largest amount.
+/// The amounts of work per packet for measurements with one connection, in random numbers of three or four
+/// cycles each; and the numbers of connections for measurements with the largest amount.
 const WORK: [u64; 3] = [0, 700, 2500];
 const CONNECTIONS: [u16; 2] = [4, 16];
 
@@ -51,8 +51,8 @@ const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 struct Sample {
     /// The bits of data per second.
     rate: f64,
-    /// Of a thousand segments that arrived: the number of retransmitted segments, and of segments that
-    /// arrived after a gap.
+    /// The number of retransmitted segments, and of segments that arrived after a gap, per thousand
+    /// segments that arrived.
     again: f64,
     behind_gap: f64,
 }

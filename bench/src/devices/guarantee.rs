@@ -34,7 +34,7 @@ impl Guarantee {
 
     /// Measures the acknowledged gigabits per second of the guaranteed connection in each interval:
     /// `before` intervals without a guarantee, then `after` intervals with a guarantee of `mbps` megabits
-    /// per second. The receiver is behind a Juggler if `has_juggler`.
+    /// per second. With `has_juggler`, packets pass a Juggler before they reach the receiver.
     pub(crate) fn measure(
         &self,
         mbps: u64,

@@ -140,7 +140,6 @@ fn write(
 /// explains points, bars and grey lines.
 ///
 /// # Errors
-///
 /// If a part of the picture cannot be drawn.
 pub fn svg(subject: &Subject<'_>, panels: &[Panel], warning: Option<&str>) -> Result<String, String> {
     let rows = || panels.chunks(PANELS_IN_A_ROW);

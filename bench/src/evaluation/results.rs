@@ -44,7 +44,7 @@ struct Record {
     /// The quartiles of the floor in nanoseconds; None if it was not measured.
     #[serde(default)]
     floor_quartiles_ns: Option<[f64; 2]>,
-    /// True if the floor varied so much that there is no conclusion.
+    /// True if the floor varied by more than a third, so that there is no conclusion.
     #[serde(default)]
     is_unsteady: bool,
     /// The program, machine, load and inputs of the result; None in old files.
@@ -66,7 +66,6 @@ impl Results {
     /// does not exist.
     ///
     /// # Errors
-    ///
     /// If the folder cannot be created or the program file cannot be read.
     pub fn new(folder: &Path, amount: &str) -> Result<Results, String> {
         let told = |error: std::io::Error| format!("{}: {error}", folder.display());
@@ -97,7 +96,6 @@ impl Results {
     /// warning, which is also returned.
     ///
     /// # Errors
-    ///
     /// If the table or plots cannot be made, or a file cannot be written.
     pub fn keep(
         &self,
@@ -142,7 +140,6 @@ impl Results {
     /// the reasons. Returns the path of the file.
     ///
     /// # Errors
-    ///
     /// If the file cannot be written.
     pub fn report(&self, left: &[Left]) -> Result<PathBuf, String> {
         let file = self.folder.join("evaluation.md");

@@ -142,7 +142,6 @@ impl Table {
     /// Returns the table as CSV (RFC 4180).
     ///
     /// # Errors
-    ///
     /// If a row cannot be written.
     pub fn csv(&self) -> Result<String, String> {
         let mut writer = csv::Writer::from_writer(Vec::new());

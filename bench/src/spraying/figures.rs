@@ -102,7 +102,7 @@ impl Figures {
     }
 
     /// Simulates one connection: spread over a part of the workers at full rate, and spread burst by burst
-    /// at a rate that one worker sustains.
+    /// at a rate that a single worker sustains.
     pub(super) fn parts(&mut self) -> Vec<Part> {
         let cycles = CYCLES[CYCLES.len() - 1];
         let work = cycles as f64 * self.cycle;
@@ -297,8 +297,8 @@ mod tests {
             let best = rss.mpps.max(spray.mpps);
             assert!(auto.mpps > 0.97 * best, "{:?}: {} of {best}", auto.params, auto.mpps);
         }
-        // Without work, `auto` is slower than `spray`: of 64 workers, the one that spreads for all others
-        // has no other work, and the decisions of `auto` take longer than those of `spray`.
+        // Without work, `auto` is slower than `spray`. One of 64 workers spreads the packets for all others
+        // and does no other work, and a decision of `auto` takes longer than a decision of `spray`.
         let [_, spray, auto] = figures.rates(Place { workers: 64, cycles: 0, connections: 1 });
         assert!(auto.mpps > 0.85 * spray.mpps, "{} of {}", auto.mpps, spray.mpps);
     }

@@ -2,9 +2,9 @@
 //! have. It calls the real policies in virtual time, and actions take the measured costs.
 //!
 //! Each worker acts like a worker of the engine: it takes batches out of its rings, at most 16 from each.
-//! Then it polls its source for batches. It waits while a ring to it is half full. The action with the
-//! earliest time is always performed next. Packets and the loads that workers report are visible to other
-//! workers from their time on.
+//! Then it polls its source for batches. It does not poll while one of the rings from it, or all rings to
+//! it together, are half full. The action with the earliest time is always performed next. Packets and the
+//! loads that workers report are visible to other workers from their time on.
 //!
 //! Caches, memory and hardware threads that share a core are not simulated; they only affect the measured
 //! costs.
@@ -111,7 +111,6 @@ impl Packets {
     /// Creates the packets of `connections` connections.
     ///
     /// # Errors
-    ///
     /// If their memory cannot be allocated.
     pub(crate) fn new(connections: u16) -> Result<Packets, String> {
         let mut pool = Pool::new(64 << 20).map_err(|error| error.to_string())?;

@@ -17,7 +17,6 @@ impl Selection {
     /// the expression.
     ///
     /// # Errors
-    ///
     /// If the expression has faults: one message for each fault.
     pub fn parse(text: &str, names: &(impl Names + ?Sized)) -> Result<(Selection, Vec<String>), Vec<String>> {
         let (expression, issues) = filter::parse(text, names);
@@ -52,9 +51,9 @@ impl Selection {
     }
 }
 
-/// Returns the condition that a test of the filter language stands for. In a configuration, only IPv4
-/// packets reach a filter, but a capture has IPv6 packets, too. So tests of IPv4 fields also test that the
-/// version is 4, except for the test of the version field itself.
+/// Returns the condition of a test of the filter language. In a configuration, only IPv4 packets reach a
+/// filter, but a capture has IPv6 packets, too. So tests of IPv4 fields also test that the version is 4,
+/// except for the test of the version field itself.
 fn condition(question: &Primitive) -> Condition {
     let about_ipv4 = match question {
         Primitive::Ether { .. } => false,

@@ -38,7 +38,7 @@ pub enum Flood {
     Mac,
 }
 
-/// The number of varying bits in a frame. Only as many low bits of a frame number are used.
+/// The number of varying bits in a frame. Only the low 39 bits of a frame number matter.
 const BITS: u32 = 39;
 const ROUTER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 const SERVER: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);

@@ -65,7 +65,6 @@ impl Flows {
     /// Returns the number of a flow. A flow that has not been seen before gets the next number.
     ///
     /// # Errors
-    ///
     /// If there is no memory for a larger table.
     #[inline]
     pub fn number(&mut self, tuple: &FiveTuple) -> Result<u32, TableError> {
@@ -87,7 +86,6 @@ impl Flows {
     /// which makes this faster than calls of [`number`](Self::number).
     ///
     /// # Errors
-    ///
     /// If there is no memory for a larger table.
     pub fn number_all(&mut self, tuples: &[FiveTuple], numbers: &mut Vec<u32>) -> Result<(), TableError> {
         let Asked { keys, hashes, ids } = &mut self.asked;

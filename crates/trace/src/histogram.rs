@@ -67,8 +67,8 @@ impl Histogram {
         ratio(self.sum as f64, self.total as f64)
     }
 
-    /// Returns the smallest counted value that is not exceeded by at least `percent` percent of all values
-    /// (nearest rank). Values from 4096 on are rounded down. 0 if there are no values.
+    /// Returns the smallest counted value `v` for which at least `percent` percent of all values are at
+    /// most `v` (nearest rank). Values from 4096 on are rounded down. 0 if there are no values.
     pub fn percentile(&self, percent: u32) -> u64 {
         let rank = (u128::from(self.total) * u128::from(percent)).div_ceil(100).max(1);
         let mut seen = 0u128;

@@ -1,4 +1,5 @@
-//! Analysis of captures, and generation of traces.
+//! Analysis of captures, and generation of traces. A trace is a sequence of packets: of one or several
+//! captures, or generated.
 //!
 //! An analysis reads captures of any size in a single pass. Each [`analysis::Accumulator`] measures one
 //! property and has its own file. It holds a bounded amount of memory per flow, and none per packet. The

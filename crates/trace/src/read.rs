@@ -51,7 +51,6 @@ impl From<TableError> for Error {
 /// is a capture that cannot be opened for the second pass, such as a pipe.
 ///
 /// # Errors
-///
 /// If a capture cannot be opened or has no good packet before its damage, or if there is no memory for
 /// flows.
 pub fn analyze(

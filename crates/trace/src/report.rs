@@ -61,9 +61,9 @@ pub struct Report {
     /// A map from window length in microseconds to the sizes of the batches that holding packets would
     /// produce: TCP packets of one flow within the window, at most 32.
     pub batch: BTreeMap<u32, BatchSize>,
-    /// As `batch`, without a limit on the number of packets in a batch.
+    /// A map like `batch`, without a limit on the number of packets in a batch.
     pub batch_uncapped: BTreeMap<u32, BatchSize>,
-    /// As `batch`, only for TCP packets with the ACK flag: the gain of merging ACKs.
+    /// A map like `batch`, only for TCP packets with the ACK flag: the gain of merging ACKs.
     pub ack_coalescing: BTreeMap<u32, AckBatch>,
     /// The distribution of the number of TCP and UDP packets of other flows between two consecutive packets
     /// of a flow.
@@ -73,7 +73,7 @@ pub struct Report {
     /// The distribution of the number of TCP flows that have a packet in the same window of 150 us. Windows
     /// without TCP packets are left out.
     pub concurrent_flows_150us: Distribution,
-    /// As `concurrent_flows_150us`, only for TCP flows of more than 10,000,000 bytes.
+    /// A distribution like `concurrent_flows_150us`, only for TCP flows of more than 10,000,000 bytes.
     pub concurrent_large_flows_150us: Distribution,
     /// Reordered TCP segments divided by all segments that occupy sequence numbers.
     pub tcp_reordered_ratio: f64,

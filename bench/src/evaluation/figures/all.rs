@@ -56,7 +56,7 @@ fn chain(on: On) -> String {
     )
 }
 
-/// Returns the configuration of a variant. `front` puts a source in front of the chain. The result is
+/// Returns the configuration of a variant. `front` adds a source upstream of the chain. The result is
 /// synthesized if the synthesizer is on.
 fn text(on: On, front: impl Fn(&str) -> String) -> Result<String, String> {
     let text = front(&chain(on));

@@ -8,7 +8,7 @@ use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 /// An axis of a panel.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// The quantity and its unit, as shown beside the axis.
+    /// The quantity and its unit, as shown at the axis.
     pub label: &'static str,
     /// The scale.
     pub scale: Scale,

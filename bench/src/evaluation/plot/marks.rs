@@ -126,8 +126,7 @@ mod tests {
         assert_eq!(of(50).iter().collect::<HashSet<_>>().len(), 50);
         let marks: HashSet<Option<usize>> = of(MARKS.len()).iter().map(|look| look.mark).collect();
         assert!(marks.len() >= 8 && marks.len() == MARKS.len());
-        // The marks of the paper's series differ from those of measured series, and their colour is never
-        // one of theirs.
+        // The paper's series have other marks than the measured series, and none of their colours.
         let all = [
             Series::of_paper("a", []),
             Series::new("b", []),

@@ -74,8 +74,8 @@ struct Open {
 /// length later, until it is full. The next packet of the flow closes this batch and opens another. A
 /// packet whose time is before the start of the open batch goes into this batch, too.
 ///
-/// With many flows, most packets arrive longer than the longest window after the previous packet of their
-/// flow. Such a packet costs a single access to the 16 bytes of the flow's state.
+/// With many flows, the time since the previous packet of the flow is mostly longer than the longest
+/// window. Such a packet costs a single access to the 16 bytes of the flow's state.
 pub struct Batcher {
     cap: u32,
     flows: Vec<Flow>,
@@ -143,8 +143,8 @@ impl Batcher {
     }
 
     /// Adds a packet to the open batches at index `place` in `open`. Batches that are full or whose window
-    /// has passed are closed, and the packet opens new ones. True if it did so for all window lengths, so
-    /// that the flow needs no `Open` any more.
+    /// has passed are closed, and the packet opens another batch in their place. True if it did so for all
+    /// window lengths, so that the flow needs no `Open` any more.
     #[inline]
     fn add(&mut self, place: u32, time: i64) -> bool {
         let open = &mut self.open[place as usize];

@@ -35,7 +35,7 @@ use crate::histogram::ratio;
 use crate::packet::{Dissected, Member, Packet};
 use crate::report::Report;
 
-/// The number of bytes above which a TCP flow is large: 10 MB, as in Sprayer's figure 2.
+/// The number of bytes above which a TCP flow is large: 10 MB.
 pub const LARGE: u64 = 10_000_000;
 
 /// A measurement over the packets of a trace, which are passed to it one after the other.
@@ -120,7 +120,6 @@ impl Analyzer {
     /// Starts an analysis without packets.
     ///
     /// # Errors
-    ///
     /// If the system has no memory for the table of flows.
     pub fn new(options: Options) -> Result<Analyzer, TableError> {
         Ok(Analyzer {
@@ -162,7 +161,6 @@ impl Analyzer {
     /// `TOGETHER` packets are waiting.
     ///
     /// # Errors
-    ///
     /// If the system has no memory for more flows.
     #[inline]
     pub fn observe(&mut self, record: &Record<'_>) -> Result<(), TableError> {
@@ -239,7 +237,6 @@ impl Analyzer {
     /// again if [`SecondPass::is_needed`] is true.
     ///
     /// # Errors
-    ///
     /// If the system has no memory for more flows.
     pub fn finish(mut self) -> Result<(Report, SecondPass), TableError> {
         self.settle()?;

@@ -14,7 +14,7 @@ pub const BATCHES: [u32; 4] = [32, 64, 256, 1024];
 /// The number of flow switches over the whole trace, for one batch size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Switch {
-    /// The number of packets, except the first of each batch, whose flow differs from that of the packet
+    /// The number of packets, except the first of each batch, that belong to another flow than the packet
     /// before.
     pub as_is: u64,
     /// The number of flow switches if each batch were sorted by flow: for each batch, the number of its

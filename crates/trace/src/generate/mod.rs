@@ -171,7 +171,6 @@ impl Generator {
     /// Prepares the generation of a trace. Packets are made when the iterator is advanced.
     ///
     /// # Errors
-    ///
     /// If the specification is invalid.
     pub fn new(specification: Specification) -> Result<Generator, SpecificationError> {
         let s = &specification;

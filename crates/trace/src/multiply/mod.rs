@@ -1,8 +1,8 @@
 //! Multiplication of the load of a capture: consecutive windows of the capture are played at the same time,
 //! as the Reframer paper makes its traces (section 5.1, Figure 11).
 //!
-//! Window `w` has the packets whose time since the first packet is at least `w` window lengths and less
-//! than `w` + 1. In the result, all windows begin together, and the addresses of each window are moved to
+//! Window `w` has the packets whose time since the first packet is at least `w` and less than `w` + 1
+//! window lengths. In the result, all windows begin together, and the addresses of each window are moved to
 //! separate networks (`networks`). So the load and the number of flows multiply, and the time between
 //! packets of a flow stays the same.
 //!
@@ -128,7 +128,6 @@ type Waiting = Reverse<(i64, usize, u32)>;
 /// after each packet with the number of packets that have been read and written.
 ///
 /// # Errors
-///
 /// See [`Error`]. `output` may then hold a part of the result.
 pub fn multiply<W: Write>(
     trace: &mut Reader,

@@ -105,7 +105,6 @@ impl Networks {
     /// Chooses networks for `windows` windows.
     ///
     /// # Errors
-    ///
     /// If there are not enough unused IPv4 or IPv6 networks.
     pub(super) fn moves(&self, windows: usize) -> Result<Moves, NoRoom> {
         let others = windows.saturating_sub(1) as u64;
@@ -146,9 +145,9 @@ impl Networks {
     }
 }
 
-/// The prefixes that a trace uses, and the unused prefixes to which windows may be moved. Prefixes of
-/// windows other than the first are assigned in order: the used prefixes of window 1, then those of window
-/// 2, and so on.
+/// The prefixes that a trace uses, and the unused prefixes to which windows may be moved. The unused
+/// prefixes are assigned in order: first the prefixes of window 1, then the prefixes of window 2, and so
+/// on.
 struct Map {
     used: Counted,
     free: Counted,

@@ -1,6 +1,6 @@
 //! Replacement of the addresses of a packet: in its IP header or ARP message, and in the packet that an
-//! ICMP error quotes. Checksums are updated by the difference: right checksums stay right, and wrong
-//! checksums stay wrong.
+//! ICMP error quotes. Checksums are updated by the change: right checksums stay right, and wrong checksums
+//! stay wrong by the same difference.
 
 use std::net::IpAddr;
 

@@ -187,7 +187,7 @@ fn packet() -> impl Strategy<Value = (i64, Raw)> {
         };
         let builder = builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6]));
         let builder = (0..tags).fold(builder, |builder, tag| builder.vlan(tag as u16 + 1));
-        // TCP payloads are short enough for segments to overlap, except a few long ones.
+        // TCP payloads are short, so that segments overlap, except for a few long payloads.
         let payload = if kind > 2 && size < 1400 { length } else { size };
         let mut frame = builder.build(&vec![7; payload]).unwrap();
         let wire_len = frame.len() as u32;

@@ -185,8 +185,8 @@ fn order_after_rfc_4737() {
     // Two segments whose bytes were already seen are retransmissions.
     let report = order_of(&[(100, 100), (200, 100), (100, 100), (150, 100)]);
     assert_eq!((report.tcp_reordering.reordered, report.tcp_reordering.retransmitted), (0, 2));
-    // A hole from 10 to 40 is filled by segments at 20 and 10; the one at 10 comes twice. It arrives 5 ms
-    // after the hole appeared, so it is late, and its repetition is a retransmission.
+    // A hole from 10 to 40 is filled by segments at 20 and 10. The segment at 10 arrives 5 ms after the
+    // hole appeared, so it is late. It arrives twice, and the second time is a retransmission.
     let report = order_of(&[(0, 10), (40, 10), (20, 20), (50, 10), (60, 10), (70, 10), (10, 10), (10, 10)]);
     let order = &report.tcp_reordering;
     assert_eq!((order.reordered, order.late, order.retransmitted), (2, 1, 1));

@@ -139,7 +139,7 @@ fn answers_acknowledge_what_was_sent() {
         let other = (tuple.destination(), tuple.destination_port(), tuple.source(), tuple.source_port());
         let own = (tuple.source(), tuple.source_port(), tuple.destination(), tuple.destination_port());
         if let Some(sent) = sent.get_mut(&other) {
-            // Each packet gets one acknowledgment, in order, whose SYN and FIN are those of the packet.
+            // Each packet gets one acknowledgment, in order, which has SYN or FIN if the packet has it.
             let sent: &mut std::collections::VecDeque<(u32, u8)> = sent;
             let (expected, kind) = sent.pop_front().unwrap();
             assert_eq!(

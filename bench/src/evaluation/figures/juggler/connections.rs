@@ -34,7 +34,7 @@ fn in_turns(
         for (case, all) in cases.iter().zip(&mut all) {
             let Case { series, x, merges, elements, delay } = case;
             run.step(&format!("{series}, {x} ({round} of {})", run.settings.rounds))?;
-            // The hold time is that of the interfaces in the paper's testbed.
+            // The interfaces of the paper's testbed hold packets for 125 microseconds to merge them.
             let front = Front { merges: *merges, hold: if *merges { 125 } else { 0 }, elements };
             match reordering.measure(&front, flows, *delay) {
                 Ok(one) => all.push(one),
