@@ -1,8 +1,8 @@
-//! Drives packets through a benchmark's chain without measuring time; `bench/instructions` counts the
-//! instructions that the processor executes during the run.
+//! Drives packets through a benchmark's chain without measuring time; `bench/instructions` runs this
+//! program to count the instructions that the processor executes.
 //!
-//! Usage: `drive NAME PACKETS [PACKETS IN MEMORY]`, where NAME is a benchmark or a chain such as
-//! `Null -> Discard`.
+//! Usage: `drive NAME PACKETS [PACKETS IN MEMORY]`, where NAME is a benchmark or a chain such as `Null ->
+//! Discard`.
 
 fn main() -> Result<(), String> {
     let usage = "usage: drive NAME PACKETS [PACKETS IN MEMORY]";

@@ -1,8 +1,8 @@
-//! Look-ups in rule sets.
+//! Benchmarks of rule sets: `classify` measures look-ups alone, `firewall` an IPFilter in a chain.
 //!
-//! For each header, a rule is drawn uniformly; the header is then made to match this rule, with its free
-//! bits and ports drawn at random. ClassBench's own generator does the same when it generates no locality.
-//! An earlier rule may match such a header as well.
+//! For each header that is looked up, a rule is drawn uniformly. The header is made to match this rule;
+//! bits and ports that the rule leaves free are random. ClassBench's own generator does the same without
+//! locality. An earlier rule may match such a header as well, and is then the result.
 
 use std::fmt::Write;
 use std::hint::black_box;
@@ -20,18 +20,19 @@ use crate::graph::{Start, give, measure_worker, worker_of};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, source};
 
-/// The elements of this benchmark.
+/// The classes of elements that this benchmark adds.
 pub(crate) static CLASSES: &[&Class] = &[&HEADERS];
 
-/// The number of headers that are looked up in turn.
+/// The number of different headers that are looked up one after the other.
 const COUNT: usize = 1 << 16;
-/// The sizes of the generated rule sets, for runs without `--rules`.
+/// The numbers of rules of the generated rule sets, which are used without `--rules`.
 const MADE: [usize; 2] = [1_000, 10_000];
 
-/// The first 24 bytes of an IPv4 packet: the header and the ports.
+/// The first 24 bytes of an IPv4 packet: the header without options, and the ports.
 type Start24 = [u8; 24];
 
-/// Measures look-ups alone.
+/// Measures the benchmark `classify`: the cost of look-ups of the first matching rule, without packets.
+/// Returns a row for each rule set.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     each_set(settings, |rules| {
         let conditions = conditions(rules)?;
@@ -76,7 +77,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     })
 }
 
-/// Measures a firewall in a configuration whose rules alternately permit and deny.
+/// Measures the benchmark `firewall`: an IPFilter whose rules alternately permit and deny. Returns a row
+/// for each frame length and rule set.
 pub(crate) fn run_firewall(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for frame in [64, 1024] {
@@ -85,7 +87,7 @@ pub(crate) fn run_firewall(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Measures the firewall with frames of one length.
+/// Measures the firewall with each rule set and frames of `frame` bytes.
 fn firewall(settings: &Settings, frame: usize) -> Result<Vec<Row>, String> {
     each_set(settings, |rules| {
         let folder = std::env::temp_dir().join(format!("tidegate-bench-{}", std::process::id()));
@@ -95,14 +97,15 @@ fn firewall(settings: &Settings, frame: usize) -> Result<Vec<Row>, String> {
         let frames = format!("BenchmarkHeaders({}, {}, {frame})", settings.packets, file.display());
         let chain = format!("CheckIPHeader(14) -> IPFilter({texts} deny all) -> Discard");
         let worker = worker_of(&frames, Start::Frame, &chain);
-        // The element has read the file by now.
+        // The source element has read the file while it was configured.
         let _ = std::fs::remove_file(&file);
         let params = [("frame", Param::Number(frame as u64)), ("rules", Param::Number(rules.len() as u64))];
         measure_worker("firewall", settings, frame, worker?, &params)
     })
 }
 
-/// Measures a row for each rule set: the given set, or else each generated set.
+/// Calls `measure` for each rule set and returns the rows: for the rule set of `--rules`, or else for each
+/// generated rule set.
 fn each_set(
     settings: &Settings,
     measure: impl Fn(&[String]) -> Result<Row, String>,
@@ -113,7 +116,8 @@ fn each_set(
     }
 }
 
-/// Reads the rules of a file.
+/// Reads rules in ClassBench's form from a file: the lines that begin with `@`. A file without such lines
+/// is an error.
 pub(crate) fn read(path: &Path) -> Result<Vec<String>, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let lines = text.lines().map(str::trim).filter(|line| line.starts_with('@'));
@@ -125,7 +129,8 @@ pub(crate) fn read(path: &Path) -> Result<Vec<String>, String> {
     Ok(rules)
 }
 
-/// Returns the rules of the largest IPFilter of a configuration, with their actions.
+/// Returns the arguments (action and pattern) of the IPFilter with the most rules in a configuration file.
+/// An error if the configuration is invalid or has no IPFilter.
 pub(crate) fn largest_filter(path: &Path) -> Result<Vec<String>, String> {
     let text = std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let mut sources = lang::Sources::new();
@@ -141,29 +146,30 @@ pub(crate) fn largest_filter(path: &Path) -> Result<Vec<String>, String> {
     Ok(largest.iter().map(|arg| one_line(&arg.text)).collect())
 }
 
-/// Returns rules for an IPFilter that alternately permit and deny. If all rules had the same action, the
-/// compiler could merge them into one.
+/// Returns the arguments of an IPFilter that alternately permits and denies packets that match these rules.
+/// If all rules had the same action, the compiler could merge them into one.
 pub(crate) fn alternating(rules: &[String]) -> String {
     let actions = ["allow", "deny"].into_iter().cycle();
     rules.iter().zip(actions).map(|(rule, action)| format!("{action} {rule}, ")).collect()
 }
 
-/// Returns generated rules for the IPFilter of a chain, such that most packets reach the elements
-/// downstream. Rules with `0.0.0.0/0` permit; of the other rules, every second one does.
+/// Returns the arguments of an IPFilter in a chain, such that most packets reach the elements downstream: a
+/// rule that contains `0.0.0.0/0` permits; of the other rules, those with an even index permit.
 pub(crate) fn mostly_permitting(rules: &[String]) -> String {
     let actions = ["allow", "deny"].into_iter().cycle();
     let action = |rule: &str, action| if rule.contains("0.0.0.0/0") { "allow" } else { action };
     rules.iter().zip(actions).map(|(rule, other)| format!("{} {rule}, ", action(rule, other))).collect()
 }
 
-/// Generates rules of no particular network: pairs of prefixes, many of them short, and services.
+/// Generates `count` rules in ClassBench's form: pairs of prefixes, many of them short, and services. They
+/// imitate no particular network. The same count gives the same rules.
 pub(crate) fn made(count: usize) -> Vec<String> {
     let mut random = Rng::with_seed(1);
     let prefix = |random: &mut Rng| match random.u8(..8) {
         0 => "0.0.0.0/0".to_string(),
         kind => {
             let length = [8, 16, 20, 24, 24, 28, 32][usize::from(kind - 1)];
-            // Networks share the first octets 0 to 31, so that they are close to each other.
+            // Prefixes have only 32 different first octets, so that many of them overlap.
             let address = random.u32(..32) << 24 | random.u32(..) & 0x00ff_ffff & u32::MAX << (32 - length);
             format!("{}/{length}", std::net::Ipv4Addr::from_bits(address))
         }
@@ -191,13 +197,14 @@ fn conditions(rules: &[String]) -> Result<Vec<Condition>, String> {
     rules.iter().zip(1..).map(read).collect()
 }
 
-/// Generates headers, each of which matches a rule.
+/// Generates `count` headers, each of which matches a rule drawn at random.
 fn headers(conditions: &[Condition], count: usize) -> Vec<Start24> {
     let mut random = Rng::with_seed(2);
     (0..count).map(|_| header(&conditions[random.usize(..conditions.len())], &mut random)).collect()
 }
 
-/// Generates headers of `flows` flows in random order, with the flows spread evenly over the rules.
+/// Generates `count` headers that belong to `flows` flows, in random order. Each rule has about the same
+/// number of flows.
 fn headers_of_flows(conditions: &[Condition], count: usize, flows: usize) -> Vec<Start24> {
     let mut random = Rng::with_seed(2);
     let flows: Vec<Start24> =
@@ -205,8 +212,8 @@ fn headers_of_flows(conditions: &[Condition], count: usize, flows: usize) -> Vec
     (0..count).map(|_| flows[random.usize(..flows.len())]).collect()
 }
 
-/// Generates headers of short-lived flows: `at_a_time` flows at the same time, each with `per_flow`
-/// packets, then the next flows. The flows are spread evenly over the rules.
+/// Generates `count` headers of short-lived flows: `at_a_time` flows send at the same time until each has
+/// sent `per_flow` packets; then other flows follow. Each rule has about the same number of flows.
 fn headers_of_passing_flows(
     conditions: &[Condition],
     count: usize,
@@ -229,8 +236,8 @@ fn headers_of_passing_flows(
     all
 }
 
-/// Writes a capture of frames of `frame` bytes in random order, each of which matches a rule. The flows are
-/// spread evenly over the rules.
+/// Writes a capture of `packets` frames of `frame` bytes in random order. Each frame matches a rule, and
+/// each rule has one flow.
 pub(crate) fn write_capture(
     file: &Path,
     rules: &[String],
@@ -244,8 +251,8 @@ pub(crate) fn write_capture(
 }
 
 fn header(condition: &Condition, random: &mut Rng) -> Start24 {
-    /// The number of attempts to satisfy a condition whose parts contradict one another. After the last
-    /// attempt, the header is used even if it does not match.
+    /// The number of attempts to find values that satisfy a condition. A condition whose parts contradict
+    /// one another cannot be satisfied; then the header of the last attempt is used, which does not match.
     const TRIES: usize = 40;
     let mut bytes = [0; 24];
     for _ in 0..TRIES {
@@ -261,7 +268,8 @@ fn header(condition: &Condition, random: &mut Rng) -> Start24 {
     bytes
 }
 
-/// Writes the values that a condition requires. Values that a condition excludes are left to chance.
+/// Writes a header's fields such that tests of the condition hold; of alternatives, one is chosen at
+/// random. Values that must not occur are not avoided; the caller checks the result.
 fn satisfy(condition: &Condition, bytes: &mut Start24, random: &mut Rng) {
     match condition {
         Tree::All(parts) => parts.iter().for_each(|part| satisfy(part, bytes, random)),
@@ -277,8 +285,8 @@ fn satisfy(condition: &Condition, bytes: &mut Start24, random: &mut Rng) {
     }
 }
 
-/// Writes each header as numbers, with the index of the rule that was found for it, counted from 1; 0 if no
-/// rule matches. The columns are source, destination, source port, destination port, protocol and rule.
+/// Writes a line for each header: source, destination, source port, destination port, protocol, and the
+/// rule that was found for it, as numbers. Rules are counted from 1; 0 means that no rule matches.
 fn write_asked(
     path: &Path,
     headers: &[Start24],
@@ -300,8 +308,8 @@ fn write_asked(
     std::fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-/// A source of frames whose headers match the rules of a file. Each rule is in ClassBench's form or a
-/// pattern of IPFilter.
+/// The class of a source of frames whose headers match the rules of a file. Each line of the file is a rule
+/// in ClassBench's form or a pattern of IPFilter.
 static HEADERS: Class = Class {
     name: "BenchmarkHeaders",
     ports: "0/1",
@@ -311,8 +319,8 @@ static HEADERS: Class = Class {
         ArgInfo::required("RULES", "filename"),
         ArgInfo::required("FRAME", "unsigned"),
         ArgInfo::positional("FLOWS", "unsigned", ""),
-        // The number of packets of each flow, with FLOWS flows at a time. Without it, packets of all flows
-        // come in random order.
+        // The number of packets of each flow; FLOWS flows send at the same time. Without this argument,
+        // packets of all flows come in random order.
         ArgInfo::positional("PER_FLOW", "unsigned", ""),
     ],
     notes: Notes { signals_packets: true, ..Notes::NONE },

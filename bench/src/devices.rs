@@ -1,10 +1,12 @@
-//! Packets per second and one TCP flow through each device, compared to the kernel's bridge, Open vSwitch
-//! and testpmd.
+//! The benchmark `devices`: packets per second, and one TCP flow, through each kind of device, compared
+//! with the kernel's bridge, Open vSwitch and testpmd.
 //!
 //! Two machines, which are network namespaces, are connected by a third namespace that forwards. Generator,
-//! forwarder and receiver share the cores of one real machine, so that only the comparison of rows has a
-//! meaning. The floor is a cable in place of the third machine. Devices are measured in turns, and figures
-//! are medians over the rounds.
+//! forwarder and receiver share the cores of one real machine, so only the comparison of rows has a
+//! meaning. The floor is a cable in place of the third namespace. Devices are measured in turns, and
+//! figures are medians over the rounds.
+//!
+//! Submodules contain further benchmarks between namespaces.
 
 mod between;
 mod boundary;
@@ -35,20 +37,20 @@ use crate::{Pair, Row, Settings, median, source};
 use between::Device;
 use program::Program;
 
-/// The addresses of the two machines.
+/// The addresses of the left and the right machine.
 const LEFT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 const RIGHT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 const PORT: u16 = 7000;
 
-/// The size in bytes of the frames that are counted.
+/// The size in bytes of the frames whose rate is measured.
 const FRAME: usize = 64;
 
-/// The number of flows for devices with several workers.
+/// The number of flows of the frames for devices with several workers. Other devices get one flow.
 const FLOWS: usize = 64;
 
-/// The bytes of data in a full segment with TCP timestamps.
+/// The bytes of data in a full TCP segment with timestamps.
 const SEGMENT: f64 = 1448.0;
-/// The additional time that a round may take on a busy machine.
+/// The time that the start of traffic may take on a busy machine, in addition to three windows.
 const SLOW: Duration = Duration::from_secs(20);
 
 pub use boundary::Crossing;
@@ -63,8 +65,8 @@ pub(crate) use reordering::{Front, Reordering, run as run_reordering};
 pub(crate) use switching::{Passed, Switching};
 pub(crate) use turns::{Taken, Turns};
 
-/// Measures one row for TCP and one for packets of each device. Prints a message and returns no rows if the
-/// machine or the user does not allow network namespaces.
+/// Measures all devices, with a row for TCP and a row for packets per second of each. Prints a message and
+/// returns no rows if network namespaces, `ip` or `ethtool` cannot be used.
 pub(crate) fn run(settings: &Settings) -> std::result::Result<Vec<Row>, String> {
     let interrupt = Interrupt::new().map_err(|error| error.to_string())?;
     if let Err(error) = is_possible() {
@@ -100,7 +102,7 @@ fn measure_all(settings: &Settings, interrupt: Interrupt) -> Result<Vec<Row>> {
         for i in failed.into_iter().rev() {
             devices.remove(i);
         }
-        // Stops if another round of average length would exceed the time.
+        // Ends the benchmark if another round of average length would exceed the time.
         if start.elapsed() / round * (round + 1) > settings.time {
             break;
         }
@@ -108,17 +110,18 @@ fn measure_all(settings: &Settings, interrupt: Interrupt) -> Result<Vec<Row>> {
     Ok(rows(&devices))
 }
 
-/// Returns the number of packets that the left machine has offered to send.
+/// Returns the number of packets that the sending (left) machine has tried to send since the start of its
+/// interface.
 fn offered([left, _]: [Counts; 2]) -> u64 {
     left.sent + left.refused
 }
 
-/// The figures of one round for a device.
+/// The results of one round for a device.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sample {
-    /// Bits of TCP data per second, from left to right and from right to left.
+    /// The bits of TCP data per second: from left to right, and from right to left.
     tcp: Option<[f64; 2]>,
-    /// Packets per second: forwarded, and offered if the number is known.
+    /// The packets per second: forwarded, and offered by the sender if that is known.
     packets: Option<(f64, Option<f64>)>,
 }
 
@@ -157,7 +160,7 @@ fn rows(devices: &[(Device, Vec<Sample>)]) -> Vec<Row> {
     tcp_rows
 }
 
-/// The two machines and the namespace between them.
+/// Three namespaces: the left and the right machine, and the namespace between them, which forwards.
 struct Line {
     left: Space,
     between: Space,
@@ -166,8 +169,9 @@ struct Line {
 }
 
 impl Line {
-    /// Connects the machines to the middle with cables, whose ends in the middle are `left` and `right`.
-    /// Frames have ordinary sizes and complete checksums, as on a wire.
+    /// Creates the namespaces and connects both machines to the middle with cables. The interfaces in the
+    /// middle are named `left` and `right`. Frames are not larger than on a wire, and have complete
+    /// checksums.
     fn of_ordinary_frames() -> Result<Line> {
         let mut net = Net::new()?;
         let [left, between, right] = ["left", "between", "right"].map(|name| net.space(name));
@@ -181,11 +185,11 @@ impl Line {
     }
 }
 
-/// Makes the receiver's interface merge packets that arrive in order. With `micros` above 0, the interface
-/// looks for more packets for that many microseconds before it passes on the merged packets, like an
+/// Makes the receiver's interface merge packets that arrive in order (GRO). With `micros` above 0, the
+/// interface waits that many microseconds for more packets before it passes on merged packets, like an
 /// interface with interrupt moderation (the kernel's documentation of NAPI).
 fn merge(line: &Line, micros: u64) -> Result<()> {
-    // A virtual cable uses GRO only if its peer cannot send large segments unchanged.
+    // A virtual cable uses GRO only if its other end does not send large segments unchanged.
     line.between.ethtool("-K right tso off")?;
     line.right.ethtool("-K eth0 gro on")?;
     if micros == 0 {
@@ -200,22 +204,22 @@ fn merge(line: &Line, micros: u64) -> Result<()> {
     }
 }
 
-/// Returns the numbers that follow a word in a line.
+/// Returns the numbers that follow a word in a line; an error if anything else follows.
 fn numbers(line: &str, word: &str) -> Result<Vec<f64>> {
     let words = line.split_whitespace().skip_while(|other| !other.ends_with(word)).skip(1);
     let numbers: std::result::Result<Vec<f64>, _> = words.map(str::parse).collect();
     numbers.map_err(|_| Error::other(format!("no figures: {line}")))
 }
 
-/// The resources that all measurements share.
+/// The resources that the measurements of all devices share.
 struct Bench {
     program: Program,
-    /// Captures of the packets to send: one flow, and [`FLOWS`] flows.
+    /// Captures of the frames to send: with one flow, and with [`FLOWS`] flows.
     frames: [PathBuf; 2],
     folder: tempfile::TempDir,
     window: Duration,
     interrupt: Interrupt,
-    /// The number of folders created so far.
+    /// The number of folders created so far; the next number is the name of the next folder.
     count: Cell<u32>,
 }
 
@@ -229,7 +233,8 @@ impl Bench {
         Ok(Bench { program: Program::new()?, frames, folder, window, interrupt, count: Cell::new(0) })
     }
 
-    /// Sets up a device, measures it, and removes it again.
+    /// Sets up a device, measures TCP in both directions and packets per second, and removes the device
+    /// again.
     fn measure(&self, device: &Device) -> Result<Sample> {
         if let Some(packets) = device.measure_alone(self)? {
             return Ok(Sample { tcp: None, packets: Some((packets, None)) });
@@ -237,7 +242,8 @@ impl Bench {
         let mut net = Net::new()?;
         let [left, between, right] = ["left", "between", "right"].map(|name| net.space(name));
         let line = Line { left: left?, between: between?, right: right?, net };
-        // The programs end before the line is removed.
+        // `_running` is dropped before `line`, so that the programs end before their namespaces are
+        // removed.
         let _running = device.set_up(self, &line)?;
         self.wait_until_it_forwards(&line)?;
         let there = self.flow(&line.left, &line.right, RIGHT)?;
@@ -261,17 +267,17 @@ impl Bench {
         lab::flow(from, to, SocketAddr::from((address, PORT)), self.window)
     }
 
-    /// Measures packets per second: the packets that arrive on the right and the packets offered on the
-    /// left.
+    /// Measures packets per second while the generator sends at full rate: the packets that arrive on the
+    /// right machine, and the packets that the left machine has tried to send.
     fn packets(&self, device: &Device, line: &Line) -> Result<(f64, Option<f64>)> {
-        // Switches have learnt the path to this address by now. After the change no machine has the
+        // By now, switches know the port of the receiver's address. After this change no machine has the
         // address, so that the receiving kernel drops the packets at once.
         line.right.ip("link set eth0 address 2:0:0:0:0:3")?;
         let frames = &self.frames[usize::from(device.flows() > 1)];
         let _generator = self.program.generate(&line.left, frames)?;
         let counts =
             || -> Result<[Counts; 2]> { Ok([line.left.counts("eth0")?, line.right.counts("eth0")?]) };
-        // On a busy machine, the generator and the device may wait long before they are scheduled.
+        // On a busy machine, it may take long until the generator and the device are scheduled.
         let (launch, first) = (Instant::now(), counts()?);
         let is_too_late = || launch.elapsed() > 3 * self.window + SLOW;
         while offered(counts()?) == offered(first) {
@@ -296,7 +302,7 @@ impl Bench {
         }
     }
 
-    /// Creates an empty folder.
+    /// Creates an empty folder for the files of a device.
     fn folder(&self) -> Result<PathBuf> {
         self.count.set(self.count.get() + 1);
         let folder = self.folder.path().join(self.count.get().to_string());
@@ -305,14 +311,14 @@ impl Bench {
     }
 }
 
-/// A handler of interrupts (Ctrl-C) and termination signals, so that everything is removed before the
-/// program ends.
+/// A listener for signals that end the program (Ctrl-C, termination, hang-up). While it exists, a signal
+/// only sets a flag, so that namespaces and programs are removed before the program ends.
 struct Interrupt {
     flags: &'static Flags,
 }
 
-/// The flags that signals set, and the flag that makes signals end the program as usual. Signal handlers
-/// are registered once and serve all measurements, which run one after the other.
+/// The flag that signals set (`asked`), and the flag that makes signals end the program at once (`over`).
+/// Signal handlers are registered once and serve all measurements, which run one after the other.
 struct Flags {
     asked: Arc<AtomicBool>,
     over: Arc<AtomicBool>,
@@ -366,7 +372,7 @@ impl Interrupt {
 
 impl Drop for Interrupt {
     fn drop(&mut self) {
-        // From now on, such a signal ends the program as usual.
+        // Without a listener, a signal ends the program at once.
         self.flags.over.store(true, Ordering::Relaxed);
     }
 }

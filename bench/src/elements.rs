@@ -1,4 +1,5 @@
-//! Each element alone between a replay and a Discard, with a row for each class, so that outliers show.
+//! The benchmark `elements`: each class of elements alone between a replay and a Discard, with a row for
+//! each, to find unusually expensive classes.
 
 use element::{Class, Sample};
 use engine::Worker;
@@ -8,12 +9,12 @@ use crate::graph::{self, Start};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings};
 
-/// The length of the frames in bytes.
+/// The length of frames in bytes.
 const FRAME: usize = 64;
-/// The number of packets that show if an element accepts a kind of packets.
+/// The number of packets in memory of the runs that find a suitable kind of packets for an element.
 const PROBE: usize = 1_000;
-/// The number of packets in memory. As there are many classes, it is lower than elsewhere, but still
-/// several times the size of the second cache level; there are also fewer runs than elsewhere.
+/// Limits on the amount of measurement, lower than in other benchmarks because there are many classes. The
+/// packets in memory still take several times the size of the second-level cache.
 const PACKETS: usize = 40_000;
 const REPEATS: usize = 5;
 const PER_RUN: usize = 400_000;
@@ -28,7 +29,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut floor = Floor::new(settings.packets, FRAME).map_err(|error| error.to_string())?;
     let (mut rows, mut missing) = (Vec::new(), Vec::new());
     for class in nf::CLASSES {
-        // Sources and information elements receive no packets.
+        // Classes without inputs, such as sources and information elements, cannot be measured.
         let mut samples = Sample::all(class);
         samples.retain(|sample| sample.shape.0 > 0 && !sample.config.contains('$'));
         if samples.is_empty() {
@@ -39,13 +40,14 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
             Err(_) => missing.push(class.name),
         }
     }
-    // Classes are missing if they end the run or need other elements.
+    // Classes are not measured if they stop the driver or need other elements.
     eprintln!("not measured alone: {}", missing.join(", "));
     Ok(rows)
 }
 
-/// Measures one class, with the first configuration and the kind of packets that pass most. The cost of an
-/// element that rejects all packets is of no interest.
+/// Measures one class. Of its samples and the kinds of packets, the combination is used with which most
+/// packets leave by the first output, because the cost of an element that rejects packets is of no
+/// interest.
 fn measure(
     class: &'static Class,
     samples: &[Sample],
@@ -58,10 +60,10 @@ fn measure(
         samples.iter().map(chain).flat_map(|chain| starts.map(|start| (chain.clone(), start)))
     {
         let mut worker = graph::worker(PROBE, FRAME, start, &chain)?;
-        // Elements that end the run or take no packets are not measured.
+        // Elements that stop the driver or pass no packets are left out.
         if graph::drive(&mut worker, 4 * PROBE).is_ok() {
-            // The quotient ignores a few packets that are still held, which say nothing about the
-            // configuration.
+            // The integer quotient ignores a few packets that the element still holds, so that they do not
+            // decide the choice.
             let passed = passed(&worker) / PROBE;
             if best.as_ref().is_none_or(|(most, ..)| passed > *most) {
                 best = Some((passed, start, chain));
@@ -83,12 +85,13 @@ fn measure(
     Ok(Row::new("elements", &[class], &pairs))
 }
 
-/// Returns the number of packets that left by the first output.
+/// Returns the number of packets that left the element by output 0.
 fn passed(worker: &Worker) -> usize {
     worker.plan().graph.find("first").map_or(0, |id| worker.core().counters[id].arrived as usize)
 }
 
-/// Returns the element with its sources and sinks.
+/// Returns a chain with the element of a sample: its first input is connected to the replay, its outputs to
+/// Discards, and other inputs to Idle elements.
 fn chain(sample: &Sample) -> String {
     let mut text = format!("[0] e :: {}({})", sample.class.name, sample.config);
     if sample.pulls(false, 0) {

@@ -1,8 +1,9 @@
-//! The papers' evaluations: for each figure a run of our own, its table, its plot and a sentence.
+//! The evaluations of the five papers: for each figure, a measurement with this program, its table, its
+//! plots and a conclusion.
 //!
-//! Cost is measured as in all benchmarks, with the floor of the same run, and compared variants are
-//! measured in turns. A figure is given in the paper's units; if machines differ, only ratios can be
-//! compared.
+//! Cost is measured as in all benchmarks, with the floor of the same run. Variants that are compared are
+//! measured in turns, so that disturbances affect all of them. Figures have the units of the paper; as
+//! machines differ, only ratios can be compared.
 
 mod figures;
 pub(crate) mod open_loop;
@@ -23,28 +24,29 @@ pub(crate) use open_loop::CLASSES;
 use plot::{Panel, Point};
 use table::Table;
 
-/// A figure of a paper, or several figures of a single run.
+/// A figure of a paper, or several figures that are measured together.
 pub struct Figure {
-    /// The name on the command line and of files.
+    /// The name on the command line and of the result files.
     pub name: &'static str,
-    /// The paper and the number of the figure.
+    /// The paper and the numbers of its figures.
     pub paper: &'static str,
-    /// The measured quantity.
+    /// The measured quantity, as text for lists and reports.
     pub about: &'static str,
-    /// The requirements of the figure.
+    /// The requirements on the machine.
     pub needs: &'static [Need],
-    /// Measures the figure.
+    /// Measures the figure and returns its results.
     pub run: fn(&Run<'_>) -> Result<Outcome, String>,
 }
 
-/// A requirement of a figure.
+/// A requirement of a figure on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
     /// Network namespaces, which only root can create.
     Namespaces,
-    /// TCP with the congestion control of all experiments. Figures that depend on it name it.
+    /// The TCP congestion control `lab::CONTROL`, which all experiments with TCP use unless they compare
+    /// several. Reports name it for figures with this requirement.
     Tcp,
-    /// A program with this name, which can be executed.
+    /// An executable program with this name.
     Program(&'static str),
     /// Open vSwitch.
     OpenVSwitch,
@@ -62,7 +64,7 @@ impl std::fmt::Display for Need {
 }
 
 impl Need {
-    /// Returns the reason why the requirement is not met; None if it is met.
+    /// Returns the part of the requirement that this machine does not meet, as text; None if it meets it.
     fn lack(self) -> Option<String> {
         match self {
             Need::Namespaces => match crate::devices::is_possible() {
@@ -81,7 +83,8 @@ impl Need {
 }
 
 impl Figure {
-    /// True if the figure is about Reframer's chain, whose load can be a capture.
+    /// True if the figure measures Reframer's chain (reframer-11 to reframer-18), whose traffic can be a
+    /// capture given by the user.
     pub fn takes_trace(&self) -> bool {
         let number = self.name.strip_prefix("reframer-").and_then(|number| number.parse::<u32>().ok());
         number.is_some_and(|number| (11..=18).contains(&number))
@@ -92,14 +95,15 @@ impl Figure {
         self.needs.iter().map(Need::to_string).collect::<Vec<_>>().join(", ")
     }
 
-    /// Returns the requirements that this machine does not meet, as text; None if it meets all of them.
+    /// Returns the requirements that this machine does not meet, as text; None if the figure can be
+    /// measured.
     pub fn lacks(&self) -> Option<String> {
         let lacks: Vec<String> = self.needs.iter().filter_map(|need| need.lack()).collect();
         (!lacks.is_empty()).then(|| format!("needs {}", lacks.join(" and ")))
     }
 }
 
-/// The figures of the papers that are not reproduced, with the reasons.
+/// The figures of the papers that are not measured, with the reasons.
 pub const MISSING: &[(&str, &str)] = &[
     ("Reframer, Figures 17 and 21", "a SmartNIC on which Reframer runs; there is none"),
     ("NFSlicer, Figure 9", "a model of a switch's memory, not a measurement"),
@@ -110,19 +114,20 @@ pub const MISSING: &[(&str, &str)] = &[
     ),
 ];
 
-/// The settings and the progress of a run of figures.
+/// The settings and the state of a run of one figure.
 pub struct Run<'r> {
     /// The amount of measurement.
     pub settings: Settings,
-    /// A capture to use in place of generated traffic, for figures that use any.
+    /// A capture given by the user, for figures that would otherwise generate traffic.
     pub trace: Option<PathBuf>,
-    /// A callback that receives the name of the next measurement and returns true to continue.
+    /// The callback that receives the name of the next measurement and returns false to stop.
     progress: &'r dyn Fn(&str) -> bool,
-    /// The costs of the floor before each step.
+    /// The costs of the floor, measured before each step.
     floors: RefCell<Floors>,
 }
 
-/// Measurements of the floor at intervals, for figures that may have no floor of their own.
+/// Costs of the floor in nanoseconds per packet. They are measured between the steps of a figure, to detect
+/// that the machine was busy, also for figures that have no floor themselves.
 #[derive(Default)]
 struct Floors {
     floor: Option<Floor>,
@@ -130,11 +135,11 @@ struct Floors {
 }
 
 impl Floors {
-    /// The number of packets in memory; more than the caches hold.
+    /// The number of packets in memory, more than fit into the caches.
     const PACKETS: usize = 20_000;
-    /// The packets of one measurement, which takes a millisecond.
+    /// The number of packets of one measurement, which takes about a millisecond.
     const PER_RUN: usize = 100_000;
-    /// The number of measurements at a time.
+    /// The number of measurements in each call of [`measure`](Self::measure).
     const REPEATS: usize = 5;
 
     fn measure(&mut self) -> Result<(), String> {
@@ -142,7 +147,7 @@ impl Floors {
             Some(floor) => floor,
             none => {
                 let mut floor = Floor::new(Floors::PACKETS, 64).map_err(|error| error.to_string())?;
-                // The first run touches all memory.
+                // The first run touches all memory and is not counted.
                 floor.measure(Floors::PER_RUN);
                 none.insert(floor)
             }
@@ -152,20 +157,20 @@ impl Floors {
     }
 }
 
-/// The error of [`Run::step`] if the user has asked to stop.
+/// The error of [`Run::step`] when the user has asked to stop.
 pub const INTERRUPTED: &str = "interrupted";
 
 impl<'r> Run<'r> {
-    /// Creates a run with an optional capture. `progress` receives the name of the next measurement and
-    /// returns true to continue.
+    /// Creates the state for a run, with an optional capture. `progress` receives the name of the next
+    /// measurement and returns true to continue, false to stop.
     pub fn new(settings: Settings, trace: Option<PathBuf>, progress: &'r dyn Fn(&str) -> bool) -> Run<'r> {
         Run { settings, trace, progress, floors: RefCell::default() }
     }
 
-    /// Announces the next measurement, and measures the floor.
+    /// Passes the name of the next measurement to the user, and measures the floor (not in a small run).
     ///
     /// # Errors
-    /// [`INTERRUPTED`] if `progress` returns false.
+    /// [`INTERRUPTED`] if the user asked to stop, or a message if the floor cannot be measured.
     pub fn step(&self, what: &str) -> Result<(), String> {
         if !(self.progress)(what) {
             return Err(INTERRUPTED.into());
@@ -173,8 +178,8 @@ impl<'r> Run<'r> {
         if self.is_small() { Ok(()) } else { self.floors.borrow_mut().measure() }
     }
 
-    /// Measures the floor again and returns the quartiles of all its costs in nanoseconds; None in a small
-    /// run, which only shows that the figure can be made.
+    /// Measures the floor again and returns the quartiles of all its costs, in nanoseconds per packet. None
+    /// in a small run.
     ///
     /// # Errors
     /// If the floor's memory cannot be allocated.
@@ -187,12 +192,12 @@ impl<'r> Run<'r> {
         Ok(Some(quartiles(floors.ns.clone())))
     }
 
-    /// True if the run only shows that everything works.
+    /// True if the run is small: it only shows that the figure can be made, and its values mean nothing.
     pub fn is_small(&self) -> bool {
         self.settings.repeats == 1
     }
 
-    /// Returns all of the values; in a small run, only the first and the last.
+    /// Returns all values; in a small run only the first and the last.
     pub fn some<T: Clone>(&self, all: &[T]) -> Vec<T> {
         match (self.is_small(), all) {
             (true, [first, .., last]) => vec![first.clone(), last.clone()],
@@ -201,12 +206,12 @@ impl<'r> Run<'r> {
     }
 }
 
-/// The amounts of measurement for an evaluation.
+/// The amounts of measurement for evaluations.
 impl Settings {
-    /// All figures in less than two hours.
+    /// The usual amount, with which all figures together take less than two hours.
     pub const EVALUATION: Settings =
         Settings { repeats: 7, per_run: 1_000_000, window: Duration::from_secs(1), ..Settings::USUAL };
-    /// The least amount that produces each figure.
+    /// The amount of a small run: the least that produces each figure.
     pub const GLANCE: Settings =
         Settings { repeats: 1, packets: 2_000, per_run: 4_000, rounds: 1, ..Settings::SMALL };
 }
@@ -214,27 +219,27 @@ impl Settings {
 /// The results of a figure.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// All measured values.
+    /// The table of all measured values.
     pub table: Table,
-    /// The plots.
+    /// The plots, each with one coordinate system.
     pub panels: Vec<Panel>,
-    /// The conclusion.
+    /// The conclusion, in comparison with the paper.
     pub finding: Finding,
 }
 
-/// A sentence about the table and the plots.
+/// The conclusion from a figure, in sentences.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Finding {
     /// The result that the paper reports.
     pub paper: String,
     /// The result that was measured here.
     pub here: String,
-    /// The reason why the result is lower here, if it is.
+    /// The reason for a difference from the paper's result; empty if there is nothing to explain.
     pub bound: String,
 }
 
 impl Row {
-    /// Returns the row as a point of a plot: nanoseconds per packet, with quartiles.
+    /// Returns a point of a plot at `x`: the median of nanoseconds per packet, with quartiles.
     fn point(&self, x: f64) -> Point {
         Point { x, y: self.ns_per_packet, quartiles: Some(self.quartiles_ns) }
     }

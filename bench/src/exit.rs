@@ -1,11 +1,11 @@
-//! The sink of a benchmark's chain.
+//! The sink at the end of a benchmark's chain.
 
 use element::effects::{Case, Field, Filter, Target};
 use element::{Batch, Class, Cx, Effects, Element};
 
-/// A sink that counts all packets as sent and frees them. Nothing downstream of Discard reads what was
-/// written to a packet, so a synthesized chain may omit these writes. This element observes the whole
-/// packet, as an interface does.
+/// The class of a sink that counts all packets as sent and frees them. Unlike a Discard, its declaration
+/// says that it observes the whole packet, as an interface does. So a synthesized chain upstream of it must
+/// not omit writes to the packet.
 pub(crate) static EXIT: Class = Class {
     name: "BenchmarkExit",
     ports: "1/0",

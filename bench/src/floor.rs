@@ -1,10 +1,11 @@
-//! The floor: the least cost of a packet, without an engine.
+//! The floor: the smallest possible cost of a packet, without an engine, to which all costs are compared.
 //!
-//! A batch of 32 packets is taken from 100,000 packets in memory, prefetched 16 packets ahead. The first 64
-//! bytes of each packet are restored, addresses and ports are read, and the slots are returned. The code
-//! shares nothing with the engine's pool (except a processor instruction that prefetches a cache line), so
-//! that a slow layout of the pool becomes visible. Like the pool, it uses huge pages: a floor that includes
-//! the cost of address translation would be too high.
+//! Batches of 32 packets are taken from 100,000 packets in memory, prefetched 16 packets ahead. For each
+//! packet, the first 64 bytes are restored, addresses and ports are read, and the slot is returned.
+//!
+//! The code shares nothing with the engine's packet pool (except a processor instruction that prefetches a
+//! cache line), so that a slow layout of the pool becomes visible. Like the pool, it uses huge pages: a
+//! floor that includes the cost of address translation would be too high.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -18,35 +19,36 @@ const BATCH: usize = 32;
 const AHEAD: usize = 16;
 const LINE: usize = 64;
 const HEADROOM: usize = 256;
-/// The cache lines of the longest packet that is copied.
+/// The number of cache lines of the longest packet that is copied.
 const LINES: usize = 16;
 const COPIED_AHEAD: usize = 2;
 
-/// The position of packets and their metadata in memory.
+/// The layout of packets and their metadata in memory.
 #[derive(Clone, Copy)]
 struct Layout {
     name: &'static str,
-    /// The bytes from slot to slot.
+    /// The number of bytes from the start of a slot to the start of the next slot.
     stride: usize,
-    /// True if metadata is in an array of its own; false if it is at the start of each slot.
+    /// True if metadata is in an array of its own, with a cache line per packet; false if it is at the
+    /// start of each slot.
     dense: bool,
 }
 
 impl Layout {
-    /// Returns the line in which the data of a packet starts.
+    /// Returns the index of the cache line in which the data of a packet starts.
     #[inline]
     fn line(self, number: usize) -> usize {
         (number * self.stride + HEADROOM) / LINE
     }
 
-    /// Returns the line of a packet's metadata in its slot, if metadata is not dense.
+    /// Returns the index of the cache line with the metadata of a packet, for layouts that are not dense.
     #[inline]
     fn metadata(self, number: usize) -> usize {
         number * self.stride / LINE
     }
 }
 
-/// The layout of the pool.
+/// The layout of the engine's packet pool.
 const POOLS: Layout = Layout { name: "floor", stride: 2368, dense: true };
 
 const OTHERS: &[Layout] = &[
@@ -60,13 +62,14 @@ const OTHERS: &[Layout] = &[
     Layout { name: "layout-in-slot", stride: 4096, dense: false },
 ];
 
-/// A cache line.
+/// A cache line of 64 bytes.
 #[derive(Clone, Copy, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C, align(64))]
 struct Line([u8; LINE]);
 
 impl Line {
-    /// Writes the line as metadata: the start and the length of the packet.
+    /// Stores the metadata of a packet in the line: the index of its first data line, and its length in
+    /// bytes.
     #[inline]
     fn set_metadata(&mut self, start: u32, length: u32) {
         self.0[..4].copy_from_slice(&start.to_ne_bytes());
@@ -79,7 +82,7 @@ impl Line {
     }
 }
 
-/// Cache lines on huge pages, if the kernel has any.
+/// An array of cache lines, on huge pages if the kernel provides them.
 struct Lines(memmap2::MmapMut);
 
 impl Lines {
@@ -99,7 +102,7 @@ pub(crate) struct Floor {
     layout: Layout,
     slots: Lines,
     metadata: Lines,
-    /// A copy of the first line of each packet.
+    /// A copy of the first line of each packet, from which it is restored.
     kept: Lines,
     free: Vec<u32>,
     lengths: Vec<u16>,
@@ -133,8 +136,8 @@ impl Floor {
         Ok(floor)
     }
 
-    /// Takes one batch. Returns a value computed from the headers, so that the compiler cannot omit reading
-    /// them.
+    /// Processes one batch. Returns a sum over the headers, which prevents the compiler from omitting the
+    /// reads.
     #[inline]
     fn batch(&mut self) -> u32 {
         let layout = self.layout;
@@ -162,26 +165,26 @@ impl Floor {
                 sum = sum.wrapping_add(u32::from_ne_bytes([word[0], word[1], word[2], word[3]]));
             }
         }
-        // Returned slots are pushed to a stack of numbers, as in any pool.
+        // Slots are returned to a stack of their numbers, as in any pool.
         self.free.extend_from_slice(&handles);
         let left = self.free.len() - BATCH;
         self.free.truncate(left);
         sum
     }
 
-    /// Returns the nanoseconds per packet over about `packets` packets.
+    /// Measures about `packets` packets and returns the nanoseconds per packet.
     pub(crate) fn measure(&mut self, packets: usize) -> f64 {
         self.measure_with(packets, |_| ())
     }
 
     /// Like [`measure`](Self::measure), with a copy of each packet. The copies go to memory that stays in
-    /// the cache, like slots that are reused.
+    /// the cache, like slots that are reused at once.
     fn measure_copies(&mut self, packets: usize, to: &mut [[Line; LINES]; BATCH]) -> f64 {
         self.measure_with(packets, |floor| floor.copy_batch(to))
     }
 
-    /// Copies the packets of the last batch. While a packet is copied, all lines of a later packet are
-    /// prefetched.
+    /// Copies the packets of the last batch. While a packet is copied, all lines of a packet further ahead
+    /// are prefetched.
     fn copy_batch(&mut self, to: &mut [[Line; LINES]; BATCH]) {
         let packets = self.lengths.len();
         let first = self.next + packets - BATCH;
@@ -215,7 +218,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     [64, 1024].into_iter().map(|frame| rows(settings, frame, POOLS)).collect()
 }
 
-/// Measures the lower bound of `tee`: the floor and a copy of each packet.
+/// Measures the benchmark `floor-copy`: the floor with a copy of each packet, which is the lower bound of
+/// `tee`.
 pub(crate) fn run_copies(settings: &Settings) -> Result<Vec<Row>, String> {
     [64, 1024].into_iter().map(|frame| copies(settings, frame)).collect()
 }
@@ -235,7 +239,7 @@ pub(crate) fn run_layouts(settings: &Settings) -> Result<Vec<Row>, String> {
     OTHERS.iter().map(|&layout| rows(settings, 64, layout)).collect()
 }
 
-/// Measures a layout, compared to the pool's.
+/// Measures a layout in turns with the layout of the pool, which is the floor of the row.
 fn rows(settings: &Settings, frame: usize, layout: Layout) -> Result<Row, String> {
     let new = |layout| Floor::with_layout(settings.packets, frame, layout).map_err(|e| e.to_string());
     let mut floor = new(POOLS)?;

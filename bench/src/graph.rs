@@ -1,4 +1,4 @@
-//! Configurations driven by packets from memory.
+//! Benchmarks of configurations that are driven by packets from memory, and the tools for them.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -36,7 +36,8 @@ pub(crate) fn queue(settings: &Settings) -> Result<Vec<Row>, String> {
     both_frames("queue", settings, QUEUE)
 }
 
-/// Measures a router with four interfaces, and routes for parts of the network that the packets go to.
+/// Measures a router with four interfaces and a number of routes. Routes and packets are in the same part
+/// of the address space.
 pub(crate) fn router(settings: &Settings) -> Result<Vec<Row>, String> {
     [200, 100_000]
         .into_iter()
@@ -56,7 +57,7 @@ fn router_of(count: u32) -> String {
     )
 }
 
-/// Measures a router with 200 routes, over several numbers of flows.
+/// Measures a router with 200 routes over the number of flows.
 pub(crate) fn router_flows(settings: &Settings) -> Result<Vec<Row>, String> {
     [1, 100, 10_000, 1_000_000]
         .into_iter()
@@ -68,7 +69,7 @@ pub(crate) fn router_flows(settings: &Settings) -> Result<Vec<Row>, String> {
         .collect()
 }
 
-/// Measures meters that let all packets pass, and meters that colour packets.
+/// Measures meters by rate, whose limits are so high that all packets pass, and meters that colour packets.
 pub(crate) fn meter(settings: &Settings) -> Result<Vec<Row>, String> {
     let meters = [
         ("Meter", "m :: Meter(4000000); m[0], m[1] => Discard, Discard"),
@@ -79,8 +80,8 @@ pub(crate) fn meter(settings: &Settings) -> Result<Vec<Row>, String> {
     meters.into_iter().map(|(class, chain)| of_class("meter", settings, class, chain)).collect()
 }
 
-/// Measures forwarders that read Ethernet addresses. Packets pass the switch in both directions, because it
-/// learns hosts only from packets that they send.
+/// Measures elements that forward by Ethernet addresses. Packets pass the switch in both directions,
+/// because it learns an address only from a packet that a host sends.
 pub(crate) fn ethernet(settings: &Settings) -> Result<Vec<Row>, String> {
     let forwarders = [
         ("EtherMirror", "EtherMirror -> Discard"),
@@ -99,8 +100,8 @@ fn of_class(
     measure_worker(name, settings, 64, worker, &[("class", Param::Word(class))])
 }
 
-/// Returns routes to several outputs in turn, distributed like the flows, 16 to 28 bits long. A few of them
-/// are equal.
+/// Returns arguments of a route look-up: routes of 16 to 28 bits to outputs in turn, in the address range
+/// of the flows' destinations. A few of the routes are equal.
 fn routes(count: u32, outputs: u32) -> String {
     let route = |number: u32| {
         let address = 0x0b00_0000 | number.wrapping_mul(0x9e37_79b1) >> 8;
@@ -110,7 +111,8 @@ fn routes(count: u32, outputs: u32) -> String {
     (0..count).map(route).collect()
 }
 
-/// Measures a translator over several numbers of flows, none of which ends.
+/// Measures a translator over the number of flows. All flows are known after the first round, and none
+/// ends.
 pub(crate) fn nat(settings: &Settings) -> Result<Vec<Row>, String> {
     [1_000, 10_000, 100_000, 1_000_000]
         .into_iter()
@@ -124,8 +126,8 @@ pub(crate) fn nat(settings: &Settings) -> Result<Vec<Row>, String> {
 }
 
 /// Measures the Reframer paper's chain: router, translator, firewall with 10,000 rules, statistics of
-/// flows. The first rows end after each of the first three functions. Further rows vary the SLF, and add a
-/// Reframer that makes runs.
+/// flows. The first three rows end after the router, the translator and the firewall. The other rows have
+/// the whole chain at several SLF, without and with a Reframer upstream.
 pub(crate) fn chain(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     let mut measure = |front: &str, slf, functions: &[String], params: &[(&'static str, Param)]| {
@@ -147,7 +149,7 @@ pub(crate) fn chain(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// The number of flows for the chain of functions.
+/// The number of flows for the chain of network functions.
 pub(crate) const FUNCTIONS_FLOWS: usize = 10_000;
 
 /// Returns the chain of router, translator, firewall with 10,000 rules, and statistics of flows.
@@ -155,7 +157,7 @@ pub(crate) fn functions() -> String {
     connected(&each_function())
 }
 
-/// Returns the functions of the chain one by one.
+/// Returns the elements of each network function of the chain.
 fn each_function() -> [String; 4] {
     [
         format!(
@@ -173,7 +175,7 @@ fn connected(functions: &[String]) -> String {
     format!("{} -> Discard", functions.join(" -> "))
 }
 
-/// Measures a load balancer over flows that it knows.
+/// Measures a load balancer over the number of flows, all of which are known after the first round.
 pub(crate) fn balancer(settings: &Settings) -> Result<Vec<Row>, String> {
     [1_000, 10_000, 100_000]
         .into_iter()
@@ -186,12 +188,12 @@ pub(crate) fn balancer(settings: &Settings) -> Result<Vec<Row>, String> {
         .collect()
 }
 
-/// Measures Reframer alone, over flows with SLF 1, 2 and 4.
+/// Measures a Reframer alone, over the number of flows and the SLF.
 pub(crate) fn reframer(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for flows in [1_000, 10_000, 100_000, 1_000_000] {
         for slf in [1, 2, 4] {
-            // Each flow has to occur at least once in a round.
+            // Each flow has to occur at least once in a round of the replay.
             let packets = if settings.repeats > 1 { settings.packets.max(flows) } else { settings.packets };
             let chain = format!("Reframer(64us, BYPASS none, CAPACITY {}) -> Discard", flows + flows / 4);
             let worker = worker_with(packets, (flows, slf), 64, Start::Frame, &chain)?;
@@ -214,7 +216,8 @@ fn both_frames(name: &'static str, settings: &Settings, chain: &str) -> Result<V
     [64, 1024].into_iter().map(|frame| measure_chain(name, settings, frame, chain)).collect()
 }
 
-/// A source of frames to be replayed, each of them once.
+/// The class of a source of benchmark packets, which supplies each packet once. START is 0 for UDP, 1 for
+/// TCP and 2 for UDP over IPv6.
 static FRAMES: Class = Class {
     name: "BenchmarkFrames",
     ports: "0/1",
@@ -250,7 +253,7 @@ struct Frames {
     flows: usize,
     frame: usize,
     start: Start,
-    /// The packets in a row that belong to one flow.
+    /// The number of consecutive packets that belong to one flow.
     slf: usize,
 }
 
@@ -272,7 +275,8 @@ impl Element for Frames {
     }
 }
 
-/// Returns packets of the frames that `next` supplies, until it returns None.
+/// Returns a batch of at most `max` packets with the frames that `next` returns. If `next` returns None,
+/// the source signals that it has no more packets.
 pub(crate) fn give(cx: &mut Cx<'_>, max: usize, mut next: impl FnMut() -> Option<Vec<u8>>) -> Batch {
     let mut batch = cx.batch();
     while batch.len() < max {
@@ -289,23 +293,23 @@ pub(crate) fn give(cx: &mut Cx<'_>, max: usize, mut next: impl FnMut() -> Option
     batch
 }
 
-/// The start of replayed packets.
+/// The kind of packets that are replayed to a chain, and the header at which they start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Start {
-    /// The Ethernet header, with nothing else marked.
+    /// UDP over IPv4, starting with the Ethernet header; no header is marked.
     Frame,
-    /// The Ethernet header; the IP header is marked.
+    /// UDP over IPv4, starting with the Ethernet header; the IP header is marked.
     Ethernet,
-    /// The IP header, which is marked.
+    /// UDP over IPv4, starting with the IP header, which is marked.
     Ip,
-    /// The Ethernet header; the IP header is marked, and TCP follows.
+    /// TCP over IPv4, starting with the Ethernet header; the IP header is marked.
     Tcp,
-    /// The Ethernet header of IPv6; the IPv6 header is marked.
+    /// UDP over IPv6, starting with the Ethernet header; the IPv6 header is marked.
     Ip6,
 }
 
 impl Start {
-    /// Returns the elements that mark the header, each after its arrow.
+    /// Returns the elements that mark the headers, each with an arrow before it.
     pub(crate) fn marks(self) -> &'static str {
         match self {
             Start::Frame => "",
@@ -316,7 +320,7 @@ impl Start {
     }
 }
 
-/// A sink that discards all text.
+/// A sink for the output of elements that discards all text.
 pub(crate) struct Silence;
 
 impl engine::Sink for Silence {
@@ -325,12 +329,13 @@ impl engine::Sink for Silence {
     fn flush(&mut self) {}
 }
 
-/// Creates a worker for a chain downstream of an endless replay, ready to be driven.
+/// Creates a worker with an endless replay of `packets` packets of as many flows, followed by `chain`. The
+/// worker is initialized and can be driven.
 pub(crate) fn worker(packets: usize, frame: usize, start: Start, chain: &str) -> Result<Worker, String> {
     worker_with(packets, (packets, 1), frame, start, chain)
 }
 
-/// Like [`worker`], with packets of `flows` flows, in runs of `slf` packets.
+/// Like [`worker`], with `flows` flows, whose packets come in runs of `slf` packets.
 pub(crate) fn worker_with(
     packets: usize,
     (flows, slf): (usize, usize),
@@ -346,26 +351,26 @@ pub(crate) fn worker_with(
     worker_of(&format!("BenchmarkFrames({packets}, {flows}, {frame}, {kind}, {slf})"), start, chain)
 }
 
-/// Like [`worker`], with packets of any source, which is pulled until it is empty.
+/// Like [`worker`], with the packets of a source `frames`, which is pulled until it is empty.
 pub(crate) fn worker_of(frames: &str, start: Start, chain: &str) -> Result<Worker, String> {
     running(text_of(frames, start, chain), Options::default())
 }
 
-/// Returns the configuration of [`worker_of`].
+/// Returns the configuration that [`worker_of`] runs.
 pub(crate) fn text_of(frames: &str, start: Start, chain: &str) -> String {
     text_in_bursts(frames, start, BURST, chain)
 }
 
-/// The default number of packets that are taken together.
+/// The usual number of packets that a replay emits at once.
 pub(crate) const BURST: usize = 32;
 
-/// Like [`text_of`], with `burst` packets at a time.
+/// Like [`text_of`], with a replay that emits `burst` packets at once.
 pub(crate) fn text_in_bursts(frames: &str, start: Start, burst: usize, chain: &str) -> String {
     let marks = start.marks();
     format!("{frames} {marks} -> replay :: ReplayUnqueue(STOP -1, BURST {burst}) -> {chain}")
 }
 
-/// Creates a worker for a configuration, ready to be driven.
+/// Creates a worker for a whole configuration and initializes it, so that it can be driven.
 pub(crate) fn running(text: String, options: Options) -> Result<Worker, String> {
     let (plan, mut copies) = configured(text, 1)?;
     let only = copies.pop().ok_or("no worker")?;
@@ -374,12 +379,12 @@ pub(crate) fn running(text: String, options: Options) -> Result<Worker, String> 
     Ok(worker)
 }
 
-/// Returns a configuration with elements for each worker.
+/// Parses a configuration and configures a copy of its elements for each worker.
 pub(crate) fn configured(text: String, workers: usize) -> Result<(Arc<Plan>, Vec<Configured>), String> {
     configured_spread(text, workers, None)
 }
 
-/// Like [`configured`], with packets of one flow spread over the workers.
+/// Like [`configured`]. With `spreading`, packets of one flow are spread over the workers by this policy.
 pub(crate) fn configured_spread(
     text: String,
     workers: usize,
@@ -388,7 +393,7 @@ pub(crate) fn configured_spread(
     configured_of(text, workers, spreading, &registry())
 }
 
-/// Like [`configured_spread`], with the classes of `registry`.
+/// Like [`configured_spread`], with the classes of `registry` only.
 pub(crate) fn configured_of(
     text: String,
     workers: usize,
@@ -409,7 +414,7 @@ pub(crate) fn configured_of(
     Ok((plan, copies))
 }
 
-/// Returns all classes of the product and of the benchmarks.
+/// Returns a registry of all classes of Tidegate and of the benchmarks.
 pub(crate) fn registry() -> Registry {
     Registry::new()
         .with(nf::CLASSES)
@@ -428,13 +433,14 @@ pub(crate) fn registry() -> Registry {
         .with(evaluation::CLASSES)
 }
 
-/// Drives the worker until at least `packets` more packets have been replayed. Returns nanoseconds per
-/// packet.
+/// Drives a worker until its element `replay` has emitted at least `packets` further packets. Returns the
+/// nanoseconds per packet. An error if the configuration stops.
 pub(crate) fn drive(worker: &mut Worker, packets: usize) -> Result<f64, String> {
     drive_by(worker, packets, 256)
 }
 
-/// Like [`drive`], by `tasks` tasks at a time. The last of them may replay more than `packets` packets.
+/// Like [`drive`], with `tasks` tasks per step of the worker. The last step may emit more than the
+/// remaining packets.
 pub(crate) fn drive_by(worker: &mut Worker, packets: usize, tasks: usize) -> Result<f64, String> {
     let replay = worker.plan().graph.find("replay").ok_or("no replay")?;
     let sent = |worker: &Worker| worker.core().counters[replay].emitted;
@@ -448,12 +454,12 @@ pub(crate) fn drive_by(worker: &mut Worker, packets: usize, tasks: usize) -> Res
     Ok(start.elapsed().as_nanos() as f64 / (sent(worker) - before) as f64)
 }
 
-/// Drives `packets` packets through a benchmark's chain, another chain, or the floor, without measuring
-/// time: for counting instructions and for profiling. `in_memory` sets the number of packets in memory; by
-/// default it is small.
+/// Drives `packets` packets through a benchmark's chain, any other chain, or the floor, without measuring
+/// time. It is used to count instructions and to profile. `in_memory` is the number of packets in memory;
+/// by default it is small.
 ///
 /// # Errors
-/// If there is no such benchmark, or it fails.
+/// If there is no such benchmark, or the chain is invalid or stops.
 pub fn drive_only(name: &str, packets: usize, in_memory: Option<usize>) -> Result<(), String> {
     let in_memory = in_memory.unwrap_or(Settings::SMALL.packets);
     let mut start = Start::Frame;
@@ -471,7 +477,7 @@ pub fn drive_only(name: &str, packets: usize, in_memory: Option<usize>) -> Resul
             start = Start::Ethernet;
             NAT
         }
-        // Any chain, to examine a single element.
+        // A name with an arrow is a chain, for example to examine a single element.
         chain if chain.contains("->") => chain,
         other => {
             let form = synthesis::form_of(other)
@@ -485,8 +491,8 @@ pub fn drive_only(name: &str, packets: usize, in_memory: Option<usize>) -> Resul
     drive_to_the_end(worker(in_memory, 64, start, chain)?, packets)
 }
 
-/// Drives a worker through all of its flows. If `packets` is 0, it drives only the first round, which does
-/// not reach the chain.
+/// Drives a worker through all packets of its short-lived flows. If `packets` is 0, it drives only the
+/// first round, which does not reach the chain.
 fn drive_passing((mut worker, traffic): (Worker, Traffic), packets: usize) -> Result<(), String> {
     traffic.skip(&mut worker)?;
     if packets > 0 {
@@ -501,11 +507,11 @@ fn drive_to_the_end(mut worker: Worker, packets: usize) -> Result<(), String> {
     worker.finish().map_err(|errors| errors.join("; "))
 }
 
-/// Measures the cost per packet of a chain of elements downstream of a replay of `frame`-byte packets from
-/// memory.
+/// Measures the cost per packet of a chain downstream of a replay of packets of `frame` bytes from memory.
+/// `name` is the name in the row.
 ///
 /// # Errors
-/// If the chain is invalid.
+/// If the chain is invalid or stops.
 pub fn measure_chain(name: &str, settings: &Settings, frame: usize, chain: &str) -> Result<Row, String> {
     measure(name, settings, frame, chain, &[("frame", Param::Number(frame as u64))])
 }
@@ -532,7 +538,7 @@ pub(crate) fn measure_worker(
     Ok(row)
 }
 
-/// Like `measure_worker`, for a worker that is still in use afterwards.
+/// Like [`measure_worker`], for a worker that is still used afterwards, for example to read its counters.
 pub(crate) fn measure_of(
     name: &str,
     settings: &Settings,
@@ -541,7 +547,7 @@ pub(crate) fn measure_of(
     params: &[(&'static str, Param)],
 ) -> Result<Row, String> {
     let mut floor = Floor::new(settings.packets, frame).map_err(|e| e.to_string())?;
-    // Loads the packets, touches all memory, and lets the clock calibrate itself.
+    // A first run loads the packets, touches all memory, and lets the clock calibrate itself.
     drive(worker, settings.packets.max(settings.per_run / 2))?;
     floor.measure(settings.packets);
     let mut pairs = Vec::with_capacity(settings.repeats);
@@ -552,10 +558,11 @@ pub(crate) fn measure_of(
     Ok(Row::new(name, params, &pairs))
 }
 
-/// A worker to be measured, with the parameters of its row.
+/// A worker to be measured in turns with others, and the parameters of its row.
 pub(crate) type Contender = (Vec<(&'static str, Param)>, Worker);
 
-/// Measures rows of several workers in turns, so that disturbances on the machine affect all of them.
+/// Measures several workers in turns, so that disturbances affect all of them. Returns a row for each
+/// worker.
 pub(crate) fn measure_in_turns(
     name: &str,
     settings: &Settings,

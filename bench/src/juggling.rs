@@ -1,9 +1,10 @@
-//! TCP in order and reordered, from memory, through elements that restore the order and merge.
+//! The benchmark `juggler`: TCP segments from memory, in order and reordered, through elements that restore
+//! the order and merge segments.
 //!
-//! The traffic imitates senders of large segments: a flow sends 44 packets, 64 KiB in full frames, and the
-//! last packet has PSH. With many flows, eight of them send at the same time, with packets in turns. In
-//! reordered traffic, a fraction of the packets comes up to 64 positions late. Sequence numbers continue
-//! from one round of the replay to the next, so that no packet looks like a retransmission.
+//! The traffic imitates senders of large segments: a flow sends 44 packets at once (64 KiB in full frames),
+//! and the last of them has PSH. With many flows, eight of them send at the same time, one packet each in
+//! turn. In reordered traffic, a fraction of the packets arrives up to 64 positions late. Sequence numbers
+//! continue from one round of the replay to the next, so that no packet looks like a retransmission.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -23,10 +24,10 @@ use crate::graph::{Start, give, measure_of, worker_of};
 use crate::serde_params::Param;
 use crate::{Row, Settings};
 
-/// The elements of this benchmark.
+/// The classes of elements that this benchmark adds.
 pub(crate) static CLASSES: &[&Class] = &[&SEGMENTS, &ADVANCE];
 
-/// The elements under test, by the name in rows.
+/// The elements under test: the name in rows, and the elements with an arrow after them.
 const WAYS: &[(&str, &str)] = &[
     ("none", ""),
     ("juggler", "Juggler(FLOWS 512) ->"),
@@ -34,7 +35,7 @@ const WAYS: &[(&str, &str)] = &[
     ("order alone", "Juggler(FLOWS 512, MERGE false, CHECKSUM false) ->"),
 ];
 
-/// The number of flows, the percentage of late packets, and the bytes of frames.
+/// The measured kinds of traffic: number of flows, percentage of late packets, and size of frames in bytes.
 const CASES: [(usize, usize, usize); 10] = [
     (1, 0, 1514),
     (1, 5, 1514),
@@ -48,20 +49,20 @@ const CASES: [(usize, usize, usize); 10] = [
     (256, 0, 64),
 ];
 
-/// The packets that a flow sends at once.
+/// The number of packets that a flow sends at once.
 const SEND: usize = 44;
-/// The flows that send at the same time.
+/// The number of flows that send at the same time.
 const TOGETHER: usize = 8;
-/// The most positions by which a packet is late.
+/// The largest number of positions by which a packet is late.
 const LATEST: usize = 64;
-/// The bytes of the headers of Ethernet, IPv4 and TCP.
+/// The number of bytes of the Ethernet, IPv4 and TCP headers.
 const HEADERS: usize = 54;
-/// The offsets of sequence number and checksum in a frame.
+/// The offsets of the TCP sequence number and the TCP checksum in a frame.
 const SEQUENCE: usize = 38;
 const CHECKSUM: usize = 50;
 
-/// Measures a row for each kind of traffic and each way. On request, each kind of traffic is also written
-/// to a capture.
+/// Measures a row for each kind of traffic and each element under test. With `--asked`, each kind of
+/// traffic is also written to a capture.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for (flows, late, frame) in CASES {
@@ -92,24 +93,25 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Writes full frames of a number of flows in order, as they arrive over a link of 10 Gb/s.
+/// Writes a capture of full frames of `flows` flows in order, with the spacing of a link of 10 Gb/s.
 pub(crate) fn write_capture(file: &Path, packets: usize, flows: usize) -> std::io::Result<()> {
-    /// The nanoseconds of a full frame, with preamble, check sequence and gap.
+    /// The time of a full frame on the link in nanoseconds, with preamble, check sequence and gap.
     const SPACING: i64 = 1230;
     Traffic::new(packets, flows, 0, 1514).write(file, SPACING)
 }
 
-/// The packets of one round.
+/// The packets of one round of the replay.
 struct Traffic {
     frame: usize,
-    /// The packets that a flow sends at once.
+    /// The number of packets that a flow sends at once; fewer than [`SEND`] if flows have fewer packets.
     send: usize,
-    /// The flow of each packet, and its number within the flow, in order of arrival.
+    /// The packets in order of arrival: the flow of each packet, and its index in the flow.
     order: Vec<(u32, u32)>,
 }
 
 impl Traffic {
-    /// Creates about `packets` packets, with the same number for each flow.
+    /// Creates about `packets` packets, with the same number for each of `flows` flows, of which `late`
+    /// percent are late.
     fn new(packets: usize, flows: usize, late: usize, frame: usize) -> Traffic {
         let flows = flows.max(1);
         let send = SEND.min((packets / flows).max(1));
@@ -123,7 +125,7 @@ impl Traffic {
                 }
             }
         }
-        // A late packet follows the packet that originally has its new position.
+        // A late packet moves right after the packet that was at its new position.
         let mut random = fastrand::Rng::with_seed(1);
         let place = |(place, packet)| {
             let is_late = random.usize(..100) < late;
@@ -158,7 +160,7 @@ impl Traffic {
             .expect("a frame fits into an IP packet")
     }
 
-    /// Writes a capture with a packet every `spacing` nanoseconds.
+    /// Writes a capture of the packets, one every `spacing` nanoseconds.
     fn write(&self, file: &Path, spacing: i64) -> std::io::Result<()> {
         let options = WriterOptions { nanoseconds: true, ..WriterOptions::default() };
         let mut writer = Writer::new(BufWriter::new(File::create(file)?), options);
@@ -170,7 +172,7 @@ impl Traffic {
     }
 }
 
-/// A source of the packets of one round.
+/// The class of a source that supplies the packets of one round.
 static SEGMENTS: Class = Class {
     name: "BenchmarkSegments",
     ports: "0/1",
@@ -210,7 +212,8 @@ impl Element for Segments {
     }
 }
 
-/// An element that advances sequence numbers by the bytes that each flow has sent in earlier rounds.
+/// The class of an element that advances sequence numbers by the number of bytes that the flow has sent in
+/// earlier rounds. All flows send the same number of bytes in a round.
 static ADVANCE: Class = Class {
     name: "BenchmarkAdvance",
     args: &[ArgInfo::required("PACKETS", "unsigned"), ArgInfo::required("BYTES", "unsigned")],
@@ -223,13 +226,13 @@ static ADVANCE: Class = Class {
 };
 
 struct Advance {
-    /// The packets of a round.
+    /// The number of packets in a round.
     packets: usize,
-    /// The bytes of each flow in a round.
+    /// The number of bytes that each flow sends in a round.
     bytes: u32,
-    /// The packets in this round so far.
+    /// The number of packets that have passed in this round.
     number: usize,
-    /// The bytes of each flow in earlier rounds.
+    /// The number of bytes that each flow has sent in earlier rounds, modulo 2^32.
     sent: u32,
 }
 
@@ -286,7 +289,8 @@ mod tests {
             let count = traffic.order.len();
             assert!(next.iter().all(|&next| next as usize == count / flows), "{flows} {late}");
             assert!(traffic.order.iter().collect::<std::collections::HashSet<_>>().len() == count);
-            // A late packet is not reordered if no later packet of its flow overtakes it.
+            // Fewer packets are reordered than late: a late packet stays in order if no later packet of its
+            // flow overtakes it.
             let most = count * late / 100;
             assert!(
                 behind <= most * 11 / 10 && behind >= most * 7 / 10,

@@ -1,4 +1,4 @@
-//! The time to read and set up a large configuration.
+//! The benchmark `lang-10k`: the time to parse a configuration of 10,000 elements, and to set it up.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -12,7 +12,8 @@ use crate::{Pair, Row, Settings};
 
 const ELEMENTS: usize = 10_000;
 
-/// Returns ten thousand elements in chains of compound elements, as in generated configurations.
+/// Returns a configuration of ten thousand elements, in chains of compound elements as in generated
+/// configurations.
 fn text() -> String {
     let mut text = String::from(
         "elementclass Hop { $colour | input -> Paint($colour) -> Counter -> Strip(14) -> Unstrip(14) -> output }\n",
@@ -51,7 +52,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
         worker.initialize().map_err(|problem| format!("{problem:?}"))?;
         let all = start.elapsed().as_nanos() as f64 / elements;
         worker.finish().map_err(|errors| errors.join("; "))?;
-        // There is no floor of memory here: the figures are absolute.
+        // There is no floor, because no packets are read; the figures are absolute.
         language.push(Pair { cost: parsed, floor: parsed });
         set_up.push(Pair { cost: all, floor: all });
     }

@@ -1,8 +1,9 @@
-//! Benchmarks.
+//! Benchmarks of Tidegate, and the evaluations of the papers ([`evaluation`]).
 //!
-//! The machine is noisy, and memory limits the speed. So every figure is compared to the `floor` of the
+//! The machine is noisy, and memory limits the speed. So every cost is compared with the `floor` of the
 //! same run: the cost to take packets from memory, read their headers and return them. Runs of a benchmark
-//! and of the floor alternate. Reported figures are medians; the ratio is the median of the pairs' ratios.
+//! and of the floor alternate. Reported figures are medians; the ratio is the median of the ratios of
+//! neighbouring runs.
 
 mod by_hand;
 mod classify;
@@ -35,17 +36,17 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// A benchmark.
+/// A benchmark, as listed in [`ALL`].
 pub struct Benchmark {
     /// The name on the command line and in rows.
     pub name: &'static str,
-    /// The measured quantity.
+    /// The measured quantity, as text for lists.
     pub about: &'static str,
-    /// Runs the benchmark.
+    /// Runs the benchmark and returns its rows.
     pub run: fn(&Settings) -> Result<Vec<Row>, String>,
 }
 
-/// Returns the benchmarks that an option of the command line affects.
+/// Returns the names of the benchmarks that use an option of the command line; empty for other options.
 pub fn takers(option: &str) -> &'static [&'static str] {
     match option {
         "--rules" => &["classify", "firewall", "synthesizer"],
@@ -56,41 +57,44 @@ pub fn takers(option: &str) -> &'static [&'static str] {
     }
 }
 
-/// The amount and the inputs of measurements.
+/// The amount of measurement, and the inputs of benchmarks.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The number of alternating runs.
+    /// The number of runs of each row, which alternate with runs of the floor. 1 means a small run, which
+    /// only shows that the benchmark works.
     pub repeats: usize,
-    /// The packets in memory.
+    /// The number of packets in memory.
     pub packets: usize,
-    /// The least number of packets per run.
+    /// The smallest number of packets in a run.
     pub per_run: usize,
-    /// A rule set in ClassBench's form, in place of generated rules.
+    /// A file with a rule set in ClassBench's form (for `synthesizer` also a configuration), in place of
+    /// generated rules.
     pub rules: Option<PathBuf>,
     /// A file with a prefix on each line, optionally compressed with gzip, in place of generated prefixes.
     pub routes: Option<PathBuf>,
-    /// The file for the headers or addresses that are looked up, with the results; for `juggler`, a folder
-    /// for the packets.
+    /// A file to which the headers or addresses that are looked up are written, with the results; for
+    /// `juggler`, a folder for captures of the packets.
     pub asked: Option<PathBuf>,
-    /// The number of rounds over all devices.
+    /// The number of rounds in benchmarks that measure all variants in turns, such as `devices`.
     pub rounds: usize,
-    /// The time for which each device carries each kind of traffic.
+    /// The time of one measurement in these benchmarks: for `devices`, of each kind of traffic through each
+    /// device.
     pub window: Duration,
-    /// The limit on the time of all rounds together. The first round always runs; another round begins only
-    /// if a round of average length still fits.
+    /// The limit on the time of all rounds together. The first round always runs; a further round begins
+    /// only if a round of average length still fits.
     pub time: Duration,
-    /// The time for `soak`.
+    /// The time of all cases of `soak` together.
     pub soak: Duration,
-    /// The capacity of the tables of `soak`, in place of their default.
+    /// The number of entries of the tables of `soak`; None for the default of each class.
     pub capacity: Option<u64>,
-    /// A listener that is notified of the current measurement.
+    /// The listener that is notified of each measurement.
     pub progress: Progress,
 }
 
-/// A function that shows the current measurement.
+/// A function that shows the name of the current measurement to the user.
 pub type Show = dyn Fn(&str) + Send + Sync;
 
-/// An optional listener for the current measurement.
+/// A listener for the names of measurements; None if there is no listener.
 #[derive(Clone, Default)]
 pub struct Progress(pub Option<Arc<Show>>);
 
@@ -109,7 +113,7 @@ impl fmt::Debug for Progress {
 }
 
 impl Settings {
-    /// The usual amount: a benchmark takes a few seconds.
+    /// The usual amount, with which a benchmark takes a few seconds.
     pub const USUAL: Settings = Settings {
         repeats: 11,
         packets: 100_000,
@@ -124,7 +128,7 @@ impl Settings {
         capacity: None,
         progress: Progress(None),
     };
-    /// A larger amount, for figures in the documentation.
+    /// A larger amount, for the figures in the documentation.
     pub const FULL: Settings = Settings {
         repeats: 31,
         rounds: 5,
@@ -132,7 +136,7 @@ impl Settings {
         time: Duration::from_secs(3600),
         ..Settings::USUAL
     };
-    /// The least amount that shows that a benchmark works; also for counting instructions.
+    /// The smallest amount, which only shows that a benchmark works; also used for counting instructions.
     pub const SMALL: Settings = Settings {
         repeats: 1,
         packets: 10_000,
@@ -144,22 +148,23 @@ impl Settings {
     };
 }
 
-/// A measured figure.
+/// The result of a benchmark for one set of parameters.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// The benchmark; variants have another prefix.
+    /// The name of the benchmark; variants, such as simulations, have a longer name.
     pub name: String,
-    /// The parameters.
+    /// The parameters by name, which distinguish the rows of a benchmark.
     pub params: BTreeMap<&'static str, serde_params::Param>,
-    /// The median cost in nanoseconds per packet (or per `unit`), including the floor.
+    /// The median cost in nanoseconds per packet (or per `unit`). It includes the floor unless
+    /// `excludes_floor`.
     pub ns_per_packet: f64,
-    /// The median floor of the same run, in nanoseconds.
+    /// The median cost of the floor in the same run, in nanoseconds.
     pub floor_ns: f64,
-    /// The quartiles of the floors, in nanoseconds.
+    /// The quartiles of the cost of the floor, in nanoseconds. If they are far apart, the machine was busy.
     pub floor_quartiles_ns: [f64; 2],
-    /// The median ratio of neighbouring runs.
+    /// The median ratio of the cost and the floor of neighbouring runs.
     pub ratio: f64,
-    /// Million packets per second.
+    /// The million packets per second (or `unit`s) that the median cost allows.
     pub mpps: f64,
     /// The smallest and the largest cost, in nanoseconds.
     pub spread_ns: [f64; 2],
@@ -167,51 +172,52 @@ pub struct Row {
     pub quartiles_ns: [f64; 2],
     /// The quartiles of the ratios.
     pub ratio_quartiles: [f64; 2],
-    /// True if the floor is not part of the cost.
+    /// True if the cost does not include reading packets from memory, so that the ratio is no multiple of
+    /// the floor.
     pub excludes_floor: bool,
-    /// The unit that is counted.
+    /// The unit of the costs, such as a packet or a look-up.
     pub unit: &'static str,
-    /// The throughput divided by the throughput with one worker.
+    /// The throughput divided by the throughput with one worker, for rows with several workers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub speedup: Option<f64>,
-    /// The million packets per second that were offered, if not all of them were forwarded.
+    /// The million packets per second that were offered, for devices that may not forward all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub offered_mpps: Option<f64>,
     /// The median and the 99th percentile of the latency, in microseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency_us: Option<[f64; 2]>,
-    /// Jain's index of the rates of flows.
+    /// Jain's index of the rates of flows: 1 if all are equal, 1/n if one of n flows gets everything.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub jain: Option<f64>,
-    /// Gigabits of data per second over one TCP connection, in both directions.
+    /// The gigabits of data per second over one TCP connection: from left to right, and from right to left.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub gbps: Option<[f64; 2]>,
-    /// Gigabits of data per second over all TCP connections together; of a thousand segments that arrived,
-    /// the retransmitted segments, and the segments after a gap.
+    /// Three values: the gigabits of data per second over all TCP connections together; and, of a thousand
+    /// segments that arrived, the number of retransmitted segments and the number of segments after a gap.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tcp: Option<[f64; 3]>,
-    /// The results of a receiver's TCP on a network that reorders.
+    /// The results of the kernel's TCP on a network that reorders, for `reordering`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub receiving: Option<Receiving>,
-    /// The packets that came back from a network function in another namespace.
+    /// The results of packets that crossed to a network function in another namespace, for `boundary`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub crossing: Option<Crossing>,
-    /// The packets received per packet sent.
+    /// The number of packets that an element receives per packet that it sends, if it merges packets.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merged: Option<f64>,
-    /// The times for which packets were held.
+    /// The times for which elements held packets, for `timers`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub holding: Option<Holding>,
-    /// The memory of a table under a flood.
+    /// The memory of a table under a flood, for `soak`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub soak: Option<soak::Soaked>,
 }
 
-/// The values of parameters.
+/// The values of the parameters of rows.
 pub mod serde_params {
     use serde::Serialize;
 
-    /// A number or a word.
+    /// A value of a parameter.
     #[derive(Clone, Debug, Serialize)]
     #[serde(untagged)]
     pub enum Param {
@@ -237,7 +243,7 @@ use serde_params::Param;
 pub use sessions::{Phase, measure_sessions};
 pub use timers::Holding;
 
-/// All benchmarks.
+/// All benchmarks, in the order in which they are listed and run.
 pub const ALL: &[Benchmark] = &[
     Benchmark {
         name: "floor",
@@ -354,7 +360,7 @@ pub const ALL: &[Benchmark] = &[
     Benchmark { name: "lang-10k", about: "parse and flatten 10,000 elements", run: language::run },
 ];
 
-/// The cost of a run and of the floor measured with it, in nanoseconds per packet.
+/// The cost of a run and of the run of the floor next to it, in nanoseconds per packet.
 #[derive(Clone, Copy, Debug)]
 struct Pair {
     cost: f64,
@@ -397,7 +403,7 @@ impl Row {
         }
     }
 
-    /// True if the floor varied too much for the row to be quoted.
+    /// True if the floor varied by more than a third ([`varies`]), so that the row must not be quoted.
     pub fn is_unsteady(&self) -> bool {
         varies(self.floor_quartiles_ns)
     }
@@ -418,12 +424,13 @@ fn median(mut values: Vec<f64>) -> f64 {
     }
 }
 
-/// Returns the lower and the upper quartile.
+/// Returns the lower and the upper quartile; NaN without values.
 fn quartiles(values: Vec<f64>) -> [f64; 2] {
     [0.25, 0.75].map(|part| quantile(values.clone(), part))
 }
 
-/// Returns the value at a fraction of the sorted values, interpolated between two values.
+/// Returns the quantile `part`, from 0 (the smallest value) to 1 (the largest), interpolated between
+/// neighbouring values. NaN without values.
 fn quantile(mut values: Vec<f64>, part: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let place = part * values.len().saturating_sub(1) as f64;
@@ -434,7 +441,7 @@ fn quantile(mut values: Vec<f64>, part: f64) -> f64 {
 }
 
 /// Formats rows as text: rows of `sprayer` as the tables of docs/sprayer.md, rows of `soak` in a table of
-/// their own, all others in one table.
+/// their own, and all others in one table. A warning follows if the machine was busy.
 pub fn table(rows: &[Row]) -> String {
     let (soaked, others): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| row.soak.is_some());
     let (spraying, others): (Vec<&Row>, Vec<&Row>) =
@@ -445,7 +452,7 @@ pub fn table(rows: &[Row]) -> String {
     format!("{lines}{spraying}{}{warning}", soak::table(&soaked))
 }
 
-/// Returns a warning about the rows that must not be quoted, if there are any.
+/// Returns a warning that names the rows whose floor varied too much; None if there are none.
 pub fn unsteady(rows: &[Row]) -> Option<String> {
     let unsteady: Vec<&Row> = rows.iter().filter(|row| row.is_unsteady()).collect();
     let worst = unsteady.iter().max_by(|a, b| {
@@ -462,7 +469,7 @@ pub fn unsteady(rows: &[Row]) -> Option<String> {
     ))
 }
 
-/// Returns a line for each row.
+/// Returns a table with a line for each row.
 fn lines(rows: &[&Row]) -> String {
     let params = |row: &Row| {
         let params: Vec<String> = row.params.iter().map(|(name, value)| format!("{name}={value}")).collect();
@@ -528,7 +535,7 @@ mod tests {
     #[test]
     fn every_benchmark_runs_and_gives_rows() {
         let settings = Settings { repeats: 1, packets: 2_000, per_run: 4_000, ..Settings::USUAL };
-        // These benchmarks run the program itself; they are covered by the tests of the program.
+        // These benchmarks run the `tidegate` program itself; the tests of the program cover them.
         for benchmark in ALL.iter().filter(|benchmark| {
             !["devices", "connections", "reordering", "boundary", "soak"].contains(&benchmark.name)
         }) {

@@ -1,9 +1,9 @@
-//! Synthesized chains with short-lived flows: a number of packets per flow, and a number of flows at the
-//! same time, from the first packet on.
+//! A part of the benchmark `synthesizer`: synthesized chains with short-lived flows, from the first packet
+//! on. The number of packets per flow and the number of flows at the same time vary.
 //!
-//! Long-lived flows are the best case of a program that remembers flows, but most flows of the Internet
-//! have few packets. Each run begins with a worker that has seen no flow. A first round, which does not
-//! reach the chain, loads the packets into memory and warms the caches.
+//! Long-lived flows are the best case of a program with a flow cache, but most flows of the Internet have
+//! few packets. So each run begins with a worker that has seen no flow. A first round, which does not reach
+//! the chain, loads the packets into memory and warms the caches.
 
 use element::class::ArgInfo;
 use element::effects::{Case as When, Counts, Filter, Target};
@@ -16,24 +16,24 @@ use crate::serde_params::Param;
 use crate::synthesis::{Case, Forms};
 use crate::{Pair, Row, Settings};
 
-/// The packets of each flow.
+/// The measured numbers of packets per flow.
 const PER_FLOW: [usize; 4] = [4, 10, 30, 100];
 
-/// The approximate number of packets in memory, if that is enough. It is also the larger number of flows at
-/// the same time; the other number is `FEW`.
+/// The approximate number of packets in memory. It is also the larger number of flows at the same time; the
+/// smaller number is `FEW`.
 const IN_MEMORY: usize = 30_000;
 const FEW: usize = 300;
 
-/// The most runs of each form: each run needs a worker of its own.
+/// The largest number of runs of each form. It is small, because each run needs a new worker.
 const MOST_RUNS: usize = 5;
 
-/// Measures rows for each chain, as it is and synthesized.
+/// Measures each chain, as it is and synthesized, with each kind of traffic. Returns a row for each.
 pub(crate) fn rows(settings: &Settings, cases: &[Case]) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for case in cases {
         let memory = settings.packets.min(IN_MEMORY);
         for at_a_time in [FEW, memory] {
-            // A run that only shows that everything works uses the shortest flows.
+            // A small run uses only the shortest flows.
             let lengths = if settings.repeats > 1 { &PER_FLOW[..] } else { &PER_FLOW[..1] };
             let traffic = lengths.iter().map(|&per_flow| Traffic { memory, at_a_time, per_flow });
             for traffic in traffic {
@@ -44,7 +44,8 @@ pub(crate) fn rows(settings: &Settings, cases: &[Case]) -> Result<Vec<Row>, Stri
     Ok(rows)
 }
 
-/// Traffic of `at_a_time` flows at the same time, in turns, with `per_flow` packets each.
+/// Traffic of short-lived flows: `at_a_time` flows send in turns until each has sent `per_flow` packets;
+/// then other flows follow. About `memory` packets are in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Traffic {
     memory: usize,
@@ -53,7 +54,8 @@ pub(crate) struct Traffic {
 }
 
 impl Traffic {
-    /// Parses a word such as `300x4`: 300 flows at the same time with 4 packets each.
+    /// Parses a word such as `300x4`: 300 flows at the same time with 4 packets each. None if the word has
+    /// another form or a number is 0.
     pub(crate) fn read(text: &str) -> Option<Traffic> {
         let (at_a_time, per_flow) = text.split_once('x')?;
         let [at_a_time, per_flow] = [at_a_time.parse().ok()?, per_flow.parse().ok()?];
@@ -61,25 +63,24 @@ impl Traffic {
         (traffic.at_a_time > 0 && traffic.per_flow > 0).then_some(traffic)
     }
 
-    /// Returns the packets of a flow that are in memory. If there is room for only one packet per flow, it
-    /// is repeated.
+    /// Returns the number of packets of each flow that are in memory: all, or one if there is no room for
+    /// all. One packet is then replayed as often as the flow has packets.
     fn in_memory(self) -> usize {
         if self.at_a_time * self.per_flow > self.memory { 1 } else { self.per_flow }
     }
 
-    /// Returns the number of packets in memory, of as many flows as there is room for.
+    /// Returns the number of packets in memory, a multiple of the packets of all flows at the same time.
     fn packets(self) -> usize {
         let at_a_time = self.at_a_time * self.in_memory();
         self.memory.div_ceil(at_a_time) * at_a_time
     }
 
-    /// Returns the number of packets of a run. Packets in memory are replayed once, or once for each packet
-    /// of a flow.
+    /// Returns the number of packets of a run: the packets in memory, as often as they are replayed.
     pub(crate) fn per_run(self) -> usize {
         self.packets() * (self.per_flow / self.in_memory())
     }
 
-    /// Returns both forms of a chain downstream of this traffic.
+    /// Returns the configurations of both forms of a chain with this traffic.
     pub(crate) fn forms(self, case: &Case) -> Result<Forms, String> {
         let (packets, at_a_time, in_memory) = (self.packets(), self.at_a_time, self.in_memory());
         case.behind_patterns(|patterns| {
@@ -92,12 +93,13 @@ impl Traffic {
         })
     }
 
-    /// Drives a worker through the first round, which does not reach the chain.
+    /// Drives a worker through the first round of packets, which BenchmarkSkip drops.
     pub(crate) fn skip(self, worker: &mut Worker) -> Result<(), String> {
         drive_by(worker, self.packets(), 1).map(drop)
     }
 
-    /// Drives a worker through the packets after the first round. Returns nanoseconds per packet.
+    /// Drives a worker through the packets of a run, after [`skip`](Self::skip). Returns the nanoseconds
+    /// per packet.
     pub(crate) fn drive(self, worker: &mut Worker) -> Result<f64, String> {
         drive_by(worker, self.per_run(), 1)
     }
@@ -130,7 +132,8 @@ impl Traffic {
     }
 }
 
-/// An element that drops a number of packets, rounded up to whole batches, and passes all later packets.
+/// The class of an element that drops the first PACKETS packets, rounded up to whole batches, and passes
+/// all later packets.
 pub(crate) static SKIP: Class = Class {
     name: "BenchmarkSkip",
     ports: "1/1",
@@ -155,7 +158,7 @@ impl Element for Skip {
             When::new(skipped, Target::Drop(DropReason::Discard)),
             When::new(Filter::Any, Target::Output(0)),
         ];
-        // The synthesized region begins downstream of this element.
+        // `Counts::Own` keeps this element out of the synthesized region, which begins downstream of it.
         Effects::cases(cases).counting(Counts::Own)
     }
 

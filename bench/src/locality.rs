@@ -1,12 +1,15 @@
-//! The benefit of order for downstream elements: a chain with state per flow, larger than the caches, with
-//! and without an upstream element that holds packets.
+//! The benchmark `locality`: the benefit of packets in the order of flows for a chain with state per flow
+//! that is larger than the caches. An element upstream of the chain holds packets to restore this order, or
+//! there is none.
 //!
-//! Traffic comes in trains: 64 flows at a time send 8 packets each, in turns, so that neighbouring packets
-//! are never of the same flow; then 64 other flows follow. So 512 packets in a row contain all packets that
-//! can be grouped. For each packet, the chain reads several cache lines of its flow, one after the other.
-//! The address of each line is only known from the previous line, as with look-ups of several functions.
-//! The chain does so for each packet, as most functions do, or once for each run of packets of one flow,
-//! like functions that cache the last flow.
+//! Traffic comes in trains: 64 flows send 8 packets each, one packet in turn, so that neighbouring packets
+//! are never of the same flow. Then 64 other flows follow. So each 512 packets contain all packets that can
+//! be grouped.
+//!
+//! For each packet, the chain reads several cache lines of the packet's flow, one after the other. The
+//! address of each line is only known from the previous line, as with the look-ups of several functions.
+//! The chain does so for each packet, as most functions do, or once for each run, like functions that
+//! remember the flow of the previous packet.
 
 use element::class::ArgInfo;
 use element::effects::{Access, Action, Case, Depends, Field, Filter, State, Target, Value};
@@ -16,23 +19,24 @@ use crate::graph::{Start, measure_worker, worker_with};
 use crate::serde_params::Param;
 use crate::{Row, Settings};
 
-/// The elements of this benchmark.
+/// The classes of elements that this benchmark adds.
 pub(crate) static CLASSES: &[&Class] = &[&TRAINS, &STATE];
 
-/// The flows that send at the same time.
+/// The number of flows that send at the same time.
 const TOGETHER: usize = 64;
-/// The packets that each of them sends.
+/// The number of packets that each of these flows sends.
 const LENGTH: usize = 8;
-/// The number of flows, and of cache lines that are read for each flow.
+/// The number of flows, and the number of cache lines that are read for each flow.
 const SIZES: [(usize, usize); 3] = [(100_000, 8), (100_000, 64), (1_000_000, 8)];
-/// The limit on runs. There are many rows, so that each row takes less time than elsewhere.
+/// Limits on the number of runs and their packets, lower than in other benchmarks because there are many
+/// rows.
 const REPEATS: usize = 5;
 const PER_RUN: usize = 200_000;
-/// The bits of the source address that identify a flow.
+/// The bytes that identify a flow: the IPv4 source address in a frame.
 const FLOW: Field = Field::Bytes { base: Base::Data, offset: 26, length: 4 };
 
-/// Measures the chain without an upstream element, with packets held per flow, and with packets held in
-/// batches of all flows.
+/// Measures the chain in three ways: without an element upstream, with packets held per flow (Reframer),
+/// and with packets held in batches of mixed flows (Batcher).
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let settings = &Settings {
         repeats: settings.repeats.min(REPEATS),
@@ -41,7 +45,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     };
     let mut rows = Vec::new();
     for (flows, lines) in SIZES {
-        // The number is reduced in a run that only shows that everything works.
+        // A small run has fewer flows.
         let flows = if settings.repeats > 1 { flows } else { settings.packets.min(flows) };
         for per in ["packet", "run"] {
             let mut add = |held: &'static str, delay: u64, front: String| {
@@ -49,7 +53,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
                 let chain = format!(
                     "BenchmarkTrains({flows}) -> {front} BenchmarkState({flows}, {lines}, {runs}) -> Discard"
                 );
-                // All frames are of one flow, until the first element assigns them to many flows.
+                // All frames in memory have the same addresses; BenchmarkTrains assigns them to flows.
                 let worker = worker_with(settings.packets, (1, 1), 64, Start::Frame, &chain)?;
                 let params = [
                     ("flows", Param::Number(flows as u64)),
@@ -71,7 +75,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// An element that sets the addresses of packets to flows that come in trains.
+/// The class of an element that sets the source addresses of packets, such that their flows come in trains.
 static TRAINS: Class = Class {
     name: "BenchmarkTrains",
     args: &[ArgInfo::required("FLOWS", "unsigned")],
@@ -98,7 +102,8 @@ impl Element for Trains {
     fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
         for packet in batch.iter_mut() {
             let train = self.number / (TOGETHER * LENGTH) * TOGETHER + self.number % TOGETHER;
-            // Flows are far apart in memory, in a random order.
+            // The flows of a train are scattered over the table, so that their lines are far apart in
+            // memory.
             let flow = ((train as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % self.flows;
             self.number += 1;
             if let Some(address) = packet.data_mut().get_mut(26..30) {
@@ -108,7 +113,8 @@ impl Element for Trains {
     }
 }
 
-/// An element that reads a number of cache lines of a packet's flow.
+/// The class of an element that reads LINES cache lines of a packet's flow. With RUNS, it skips packets of
+/// the same flow as the packet before.
 static STATE: Class = Class {
     name: "BenchmarkState",
     args: &[
@@ -120,7 +126,7 @@ static STATE: Class = Class {
         let (flows, lines): (usize, usize) = (args.required("FLOWS"), args.required("LINES"));
         let runs = args.required("RUNS");
         args.finish()?;
-        // The next function stores the same flow at another position.
+        // A line has the index of the flow's line in the next table, which is a different index.
         let next = |place: usize| ((place as u64).wrapping_mul(0x9e37_79b9) % flows.max(1) as u64) as u32;
         let table = || (0..flows).map(|place| Line { next: next(place), packets: 0 }).collect();
         Ok(Box::new(PerFlow { tables: (0..lines).map(|_| table()).collect(), runs, last: u32::MAX }))
@@ -134,10 +140,10 @@ struct Line {
     packets: u32,
 }
 
-/// A table for each function, with a line for each flow.
+/// The state of flows: a table for each simulated function, with a line for each flow.
 struct PerFlow {
     tables: Vec<Vec<Line>>,
-    /// True if packets of the same flow as the previous packet need no look-up.
+    /// True if a packet of the same flow as the previous packet reads no lines.
     runs: bool,
     last: u32,
 }

@@ -1,4 +1,4 @@
-//! Look-ups of routes.
+//! The benchmark `lpm`: look-ups of routes, without packets.
 
 use std::fmt::Write;
 use std::hint::black_box;
@@ -14,14 +14,14 @@ use crate::floor::Floor;
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings};
 
-/// The number of addresses that are looked up in turn.
+/// The number of different addresses that are looked up one after the other.
 const COUNT: usize = 1 << 20;
-/// The size of the generated table, for runs without `--routes`.
+/// The number of generated prefixes, which are used without `--routes`.
 const MADE: u32 = 100_000;
 
-/// Measures the routes of a file for each version of IP, or else generated routes. Each prefix leads to its
-/// index. Most addresses lie in a prefix that is drawn uniformly for each of them; every eighth address is
-/// random.
+/// Measures look-ups in the prefixes of `--routes`, with a row for each version of IP, or in generated
+/// prefixes. The value of a prefix is its index. Of eight addresses, seven lie in a prefix that is drawn
+/// uniformly, and one is random.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let (four, six) = match &settings.routes {
         Some(path) => read(path)?,
@@ -96,7 +96,8 @@ fn measure<A: Address>(
     Ok(Row { excludes_floor: true, unit: "look-up", ..Row::new("lpm", &params, &pairs) })
 }
 
-/// The prefixes of both versions. Text after a prefix on its line is ignored.
+/// The IPv4 and the IPv6 prefixes of a file. The first word of each line is a prefix; the rest of the line
+/// is ignored.
 type Prefixes = (Vec<Prefix<u32>>, Vec<Prefix<u128>>);
 
 fn read(path: &Path) -> Result<Prefixes, String> {
@@ -125,7 +126,7 @@ fn read(path: &Path) -> Result<Prefixes, String> {
     Ok((four, six))
 }
 
-/// Generates prefixes of 16 to 28 bits, spread over all addresses.
+/// Generates IPv4 prefixes of 16 to 28 bits, spread over the whole address space.
 fn made() -> Vec<Prefix<u32>> {
     (0..MADE).map(|number| Prefix::new(number.wrapping_mul(0x9e37_79b1), (16 + number % 13) as u8)).collect()
 }

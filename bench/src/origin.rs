@@ -1,5 +1,5 @@
-//! The origin of a result: program, command, machine, load and inputs, so that a figure can be reproduced,
-//! and distinguished from figures of other machines or builds.
+//! The origin of a result: program, command, machine, load and inputs. It allows to reproduce a figure, and
+//! to distinguish it from figures of other machines or builds.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -11,25 +11,25 @@ use sha2::{Digest, Sha256};
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// The origin of a result, which is under `origin` in all JSON that the program writes.
+/// The origin of a result. It has the key `origin` in all JSON that the program writes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Origin {
-    /// The program.
+    /// The build of the program.
     pub program: Program,
-    /// The arguments of the program.
+    /// The arguments of the program, without its name.
     pub arguments: Vec<String>,
-    /// The seed of random numbers, if there are any.
+    /// The seed of random numbers; None if the result does not depend on one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
     /// The date and time of the start, in UTC (RFC 3339).
     pub began: String,
-    /// The duration in seconds.
+    /// The time from the start of the program's work to its result, in seconds.
     pub seconds: f64,
-    /// The machine.
+    /// The machine that the program ran on.
     pub machine: Machine,
-    /// The other work of the machine in this time.
+    /// The work of other programs during this time.
     pub load: Load,
-    /// The files that were read.
+    /// The regular files that the result depends on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub inputs: Vec<Input>,
 }
@@ -37,50 +37,50 @@ pub struct Origin {
 /// A build of the program.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Program {
-    /// The version.
+    /// The version of the program.
     pub version: String,
-    /// The commit of the source; a `+` after it marks changed files.
+    /// The commit of the source; a `+` at its end means that files had been changed.
     pub commit: String,
-    /// The features of the build that are off by default.
+    /// The enabled features of the build that are disabled by default.
     pub features: Vec<String>,
     /// True if the program was built without optimizations.
     pub is_debug_build: bool,
 }
 
-/// The properties of a machine that affect figures.
+/// The properties of a machine that affect the results of benchmarks.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Machine {
-    /// The model of the processor.
+    /// The model name of the processor.
     pub processor: String,
     /// The number of cores that the program may use.
     pub cores: usize,
-    /// Kibibytes of memory.
+    /// The size of memory in kibibytes.
     pub memory_kib: u64,
-    /// The version of the kernel.
+    /// The name and version of the kernel.
     pub kernel: String,
-    /// The governor of the clock frequency, if the machine has one.
+    /// The governor of the clock frequency; None if the machine has none, as virtual machines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub governor: Option<String>,
-    /// True in a virtual machine.
+    /// True if the machine is a virtual machine.
     pub is_virtual: bool,
 }
 
-/// The other work of a machine during a measurement.
+/// The work of other programs on a machine during a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Load {
-    /// The load average over a minute when the program began.
+    /// The load average over one minute when the measurement began.
     pub average: f64,
-    /// The fraction of the time of all cores that other programs took, from 0 to 1.
+    /// The fraction of the processor time of all cores that other programs took, from 0 to 1.
     pub others: f64,
-    /// The fraction of the time of all cores that the hypervisor gave to other virtual machines, from 0 to
-    /// 1.
+    /// The fraction of the processor time of all cores that the hypervisor gave to other virtual machines,
+    /// from 0 to 1.
     pub stolen: f64,
 }
 
 /// A file that a result depends on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Input {
-    /// The name, as given.
+    /// The name of the file, as given by the user.
     pub file: String,
     /// The size in bytes.
     pub bytes: u64,
@@ -88,7 +88,7 @@ pub struct Input {
     pub sha256: String,
 }
 
-/// A result in progress.
+/// The start of a result, from which its [`Origin`] is made at the end.
 #[derive(Debug)]
 pub struct Begun {
     program: Program,
@@ -100,7 +100,7 @@ pub struct Begun {
 }
 
 impl Begun {
-    /// Starts a result now.
+    /// Records the current time, load and processor time as the start of a result.
     pub fn now(program: Program, seed: Option<u64>) -> Begun {
         let average = read("/proc/loadavg").split(' ').next().and_then(|average| average.parse().ok());
         Begun {
@@ -113,8 +113,8 @@ impl Begun {
         }
     }
 
-    /// Returns the origin of a complete result, with its input files. Standard input, pipes and devices are
-    /// left out, because they cannot be read again.
+    /// Returns the origin of a result that is complete now, with its input files. Inputs that are no
+    /// regular files (standard input, pipes, devices) are left out, because they cannot be read again.
     pub fn origin<'f>(&self, inputs: impl IntoIterator<Item = &'f Path>) -> Origin {
         let load = match (self.spent, Spent::so_far()) {
             (Some(before), Some(after)) => after.since(before, self.average),
@@ -139,7 +139,7 @@ impl Begun {
 }
 
 impl Origin {
-    /// Formats the origin in a few lines, for reports.
+    /// Formats program, machine, load and inputs as lines of text, for reports.
     pub fn lines(&self) -> String {
         let mut text = format!("{}; {}; {}.\n", self.program, self.machine, self.load);
         for Input { file, sha256, .. } in &self.inputs {
@@ -160,7 +160,7 @@ impl std::fmt::Display for Program {
 }
 
 impl Machine {
-    /// Returns the machine that the program runs on.
+    /// Returns the properties of the machine that the program runs on.
     pub fn this() -> Machine {
         let processors = read("/proc/cpuinfo");
         let field = |name: &str| {
@@ -206,7 +206,7 @@ impl std::fmt::Display for Load {
 }
 
 impl Input {
-    /// Reads a file; None if it cannot be read again.
+    /// Reads a file to compute its size and hash; None if it is no regular file or cannot be read.
     fn of(path: &Path) -> Option<Input> {
         if !path.is_file() {
             return None;
@@ -225,16 +225,16 @@ impl Input {
     }
 }
 
-/// Clock ticks that processors have spent so far.
+/// The processor time of the machine since its start, and of this program, in clock ticks.
 #[derive(Clone, Copy, Debug)]
 struct Spent {
-    /// All ticks, including idle time.
+    /// The ticks of all cores, including idle time.
     all: u64,
-    /// Ticks for programs and the kernel.
+    /// The ticks of all cores in programs and in the kernel.
     busy: u64,
-    /// Ticks for other virtual machines.
+    /// The ticks that the hypervisor gave to other virtual machines.
     stolen: u64,
-    /// Ticks for this program and for its children that have ended.
+    /// The ticks of this program and of its children that have ended.
     own: u64,
 }
 
@@ -244,7 +244,8 @@ impl Spent {
         Spent::parse(&machine, &own)
     }
 
-    /// Parses the texts of proc_stat(5) and proc_pid_stat(5).
+    /// Parses the texts of `/proc/stat` (proc_stat(5)) and `/proc/self/stat` (proc_pid_stat(5)). None if
+    /// one has another form.
     fn parse(machine: &str, own: &str) -> Option<Spent> {
         let numbers: Vec<u64> =
             machine.lines().next()?.split_whitespace().skip(1).map_while(|n| n.parse().ok()).collect();
@@ -253,7 +254,8 @@ impl Spent {
             return None;
         };
         let busy = user + nice + system + interrupts + soft;
-        // The name in parentheses may contain blanks; utime is the 12th field after it.
+        // The name of the program, in parentheses, may contain blanks and parentheses. `utime` is the 12th
+        // field after it.
         let own = own.rsplit_once(')')?.1.split_whitespace().skip(11).take(4);
         let own = own.map(|n| n.parse::<u64>().ok()).sum::<Option<u64>>()?;
         Some(Spent { all: busy + idle + waiting + stolen, busy, stolen, own })
@@ -272,7 +274,7 @@ impl Spent {
     }
 }
 
-/// Reads a file of the kernel; empty if there is none.
+/// Returns the content of a file of the kernel; empty if there is no such file.
 fn read(file: &str) -> String {
     std::fs::read_to_string(file).unwrap_or_default()
 }

@@ -1,5 +1,5 @@
-//! Sessions of a translator that are created, expire, and are created again: their memory, and the release
-//! of all ports.
+//! Sessions of an IPRewriter that are created, expire, and are created again, to measure their memory and
+//! to check that all ports are released.
 
 use std::time::Instant;
 
@@ -11,29 +11,31 @@ use crate::graph::running;
 use crate::soak::resident;
 use crate::source;
 
-/// The number of ports of the pattern. With this number of flows to a server, each port is used.
+/// The number of ports that the IPRewriter may use. With as many flows to one server, each port is used
+/// once.
 const PORTS: usize = 65_535 - 1024 + 1;
 
 const CHAIN: &str =
     "-> MarkIPHeader(14) -> nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0, UDP_TIMEOUT 600,
     REAP_INTERVAL 60) -> Discard";
 
-/// The state after a phase.
+/// The state of the IPRewriter after a phase of the measurement.
 #[derive(Clone, Debug)]
 pub struct Phase {
-    /// The name of the phase.
+    /// The name of the phase, such as "created" or "expired".
     pub name: &'static str,
     /// The number of sessions after the phase.
     pub sessions: usize,
-    /// The number of flows without a session so far.
+    /// The number of flows so far for which no session could be created.
     pub failures: usize,
-    /// The duration in seconds.
+    /// The wall-clock duration of the phase in seconds.
     pub seconds: f64,
-    /// The memory of the process in MiB; 0 if the system does not report it.
+    /// The resident memory of the process in MiB; 0 if the system does not report it.
     pub resident: usize,
 }
 
-/// Opens one flow per port to each of `servers` servers, lets all of them expire, and repeats both.
+/// Opens 64,512 flows to each of `servers` servers, one for each port; lets all sessions expire; and does
+/// both again. Returns the state at the start and after each phase.
 ///
 /// # Errors
 /// If the worker cannot be created or driven.
@@ -49,7 +51,7 @@ pub fn measure_sessions(servers: usize) -> Result<Vec<Phase>, String> {
         while worker.step(256) {}
         phases.push(phase(&mut worker, names[0], since)?);
         let since = Instant::now();
-        // No work is left, but time advances with each reading of the simulated clock.
+        // The simulated clock advances with each reading, so steps without work let the sessions expire.
         for _ in 0..700_000 {
             worker.step(1);
         }
@@ -76,7 +78,8 @@ fn call(worker: &mut Worker, handler: &str) -> Result<(), String> {
     worker.write(id, handler, "")
 }
 
-/// A source that sends one packet of each flow on request: 64,512 flows to each of SERVERS servers.
+/// The class of a source that, on each write to handler `again`, sends one packet of each flow: 64,512
+/// flows to each of SERVERS servers.
 pub(crate) static FLOWS: Class = Class {
     name: "BenchmarkFlows",
     ports: "0/1",
@@ -102,8 +105,8 @@ impl Flows {
     fn fill(&mut self, cx: &mut Cx<'_>) -> Batch {
         let mut batch = cx.batch();
         while self.next < self.servers * PORTS && batch.len() < cx.burst() {
-            // Neighbouring flows have nothing in common. The source port is outside of the pattern's range,
-            // so that no flow can keep it.
+            // Consecutive flows have different servers. The source port is outside of the IPRewriter's
+            // range of ports, so that no flow can keep its port.
             let (server, host) = (self.next % self.servers, self.next / self.servers);
             self.next += 1;
             let bytes = &mut self.frame;

@@ -1,17 +1,19 @@
-//! The cost of parking payloads, and the savings if packets cross a boundary that copies them.
+//! The benchmark `slicer`: the cost of parking payloads, in memory. The savings of parking are measured in
+//! `devices/boundary.rs`.
 
 use crate::graph::{Start, measure_worker, worker_with};
 use crate::serde_params::Param;
 use crate::{Row, Settings};
 
-/// The sizes of frames in bytes. The cost of slicing should not depend on them.
+/// The sizes of frames in bytes. The cost of parking should not depend on them, because payloads are not
+/// copied.
 const FRAMES: [usize; 4] = [64, 512, 1024, 1514];
 
-/// The elements under test, by the name in rows.
+/// The elements under test: the name in rows, and the elements.
 const WAYS: &[(&str, &str)] =
     &[("nothing", "Discard"), ("both", "Slice(t) -> Splice(t) -> Discard; t :: PayloadTable(ENTRIES 512)")];
 
-/// Measures a row for each size and each way, in memory.
+/// Measures a row for each size of frames, with and without parking.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for frame in FRAMES {

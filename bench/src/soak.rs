@@ -1,8 +1,9 @@
-//! Memory under floods. Each element with a table receives packets that each create a new entry, until the
-//! table is full and for some time afterwards. In this time memory must not grow.
+//! The benchmark `soak`: memory under floods. Each element with a table receives packets, each of which
+//! creates a new entry, until the table is full and for some time afterwards. In this time memory must not
+//! grow.
 //!
-//! Each case runs in a process of its own, for which the program calls itself. So the resident memory
-//! contains a single table.
+//! Each case runs in a process of its own, which is this program with other arguments. So the resident
+//! memory contains a single table.
 
 mod cases;
 mod source;
@@ -23,76 +24,79 @@ use crate::{Pair, Row, Settings};
 pub use cases::{CASES, Case};
 pub(crate) use source::{FLOOD, resident};
 
-/// The frames for each possible entry before memory is measured. A full table still changes: queues of
-/// entries to evict contain outdated entries, up to half of the number of valid entries.
+/// The number of frames per possible entry that are sent before memory is measured. A full table still
+/// grows: queues of entries to evict contain outdated entries, up to half of the number of valid entries.
 const FILL: u64 = 3;
-/// The further frames per entry, so that lists of events have wrapped around once and all of their memory
-/// has been touched. For large tables, the number is limited.
+/// The number of further frames per possible entry before memory is measured. After them, lists of events
+/// have wrapped around once, and all of their memory has been touched. `MOST_ROUND` limits the total for
+/// large tables.
 const ROUND: u64 = 8;
 const MOST_ROUND: u64 = 600_000;
-/// The least number of frames before the measurement, so that batches and queues have reached their size.
+/// The smallest number of frames before memory is measured, so that batches and queues have reached their
+/// final size.
 const WARM_UP: u64 = 20_000;
-/// The bytes of a small entry, which convert between entries and bounds in bytes.
+/// The size in bytes of a small entry. It converts a number of entries to a bound in bytes and back.
 const SMALL_ENTRY: u64 = 64;
 /// The smallest bound in bytes that elements accept.
 const LEAST: u64 = 128 << 10;
-/// The memory for packets of each worker. If one worker sends more than another worker takes, all of it is
-/// used.
+/// The memory in bytes for the packets of each worker. It may be used completely, if one worker sends more
+/// than another worker takes.
 const POOL: usize = 192 << 20;
-/// The bytes of a packet in this memory.
+/// The size in bytes of a packet's slot in this memory.
 const PACKET: usize = 2368;
-/// The packets whose memory is touched before the first measurement, because they are no part of the table.
+/// The number of packets whose memory is touched before the first measurement, so that it does not count as
+/// memory of the table.
 const UNDER_WAY: usize = 4096;
-/// The growth that is tolerated: pages that the allocator touches for the first time, and a fraction of the
-/// table.
+/// The growth of memory that is tolerated: `SLACK` bytes, for pages that the allocator touches for the
+/// first time, and one part in `SLACK_PART` of the table.
 const SLACK: u64 = 1 << 20;
 const SLACK_PART: u64 = 32;
 
-/// The result of one case.
+/// The result of a case.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Soaked {
-    /// The argument that bounds the table.
+    /// The name of the argument that bounds the table.
     pub bound: String,
-    /// The value of the argument.
+    /// The value of this argument; 0 if the default is no number.
     pub capacity: u64,
-    /// The frames sent.
+    /// The number of frames sent.
     pub packets: u64,
-    /// The frames sent in the measured time, and this time in seconds.
+    /// The number of frames sent after the table was full, and the seconds in which they were sent.
     pub counted: (u64, f64),
-    /// The entries at the end, if the element reports them.
+    /// The number of entries at the end; None if no handler reports it.
     pub entries: Option<u64>,
-    /// The resident memory in bytes: at the start, and with a full table after 10, 50 and 100 percent of
-    /// the time.
+    /// The resident memory in bytes: at the start, and after 10, 50 and 100 percent of the time with a full
+    /// table.
     pub resident: [u64; 4],
-    /// The bytes of an entry.
+    /// The memory of the table divided by its entries, in bytes; None if their number is unknown.
     pub bytes_per_entry: Option<f64>,
-    /// True if memory continues to grow.
+    /// True if memory grew with a full table, by more than the tolerated growth.
     pub grows: bool,
 }
 
 impl Soaked {
-    /// Returns the result in a word.
+    /// Returns the result in a word, "grows" or "bounded".
     pub fn verdict(&self) -> &'static str {
         if self.grows { "grows" } else { "bounded" }
     }
 
-    /// Returns the memory of the table at the end, in bytes.
+    /// Returns the memory of the table in bytes: the growth of the process from the start to the end.
     pub fn memory(&self) -> u64 {
         self.resident[3].saturating_sub(self.resident[0])
     }
 }
 
-/// True if memory grows between a tenth of the time and its end.
+/// True if memory grew by more than the tolerated growth between 10 and 100 percent of the time.
 fn grows([start, first, _, last]: [u64; 4]) -> bool {
     last > first + SLACK + first.saturating_sub(start) / SLACK_PART
 }
 
-/// Returns the default of a class's argument; 0 if it is not a number.
+/// Returns the default of the argument `bound` of a class; 0 if it is not a number.
 pub fn default_of(class: &Class, bound: &str) -> u64 {
     class.arg(bound).and_then(|arg| arg.default.parse().ok()).unwrap_or(0)
 }
 
-/// Returns a bound for a number of entries.
+/// Returns the value of the argument that bounds the table of a case to `entries` entries.
 fn bound_of(case: &Case, entries: u64) -> u64 {
     match case.bytes {
         0 => entries,
@@ -100,14 +104,15 @@ fn bound_of(case: &Case, entries: u64) -> u64 {
     }
 }
 
-/// The entries that a flood fills of a table whose size depends on the memory for packets (`auto`).
+/// The assumed number of entries of a table whose default size is `auto`, because it depends on the memory
+/// for packets.
 const AUTOMATIC: u64 = 1 << 20;
 
-/// Runs a case in this process for `milliseconds` milliseconds with a full table, and with a table of
-/// `capacity` entries if that is given. `classes` are additional classes.
+/// Runs a case in this process, for `milliseconds` milliseconds with a full table. The table has the
+/// default size of its class, or `capacity` entries if given. `classes` are added to the known classes.
 ///
 /// # Errors
-/// If its configuration is invalid, or if it has not run to its end.
+/// If the configuration of the case is invalid or does not run to its end.
 pub fn measure(
     case: &Case,
     milliseconds: u64,
@@ -154,7 +159,7 @@ pub fn measure(
     Ok(soaked)
 }
 
-/// Returns the configuration of a case.
+/// Returns the configuration of a case, with `fill` frames before the measurement.
 fn text(case: &Case, fill: u64, milliseconds: u64, capacity: Option<u64>) -> String {
     let bound = capacity.map_or(String::new(), |capacity| format!(", {} {capacity}", case.bound));
     let kind = trace::flood::Flood::ALL.iter().position(|&flood| flood == case.flood).unwrap_or(0);
@@ -163,12 +168,12 @@ fn text(case: &Case, fill: u64, milliseconds: u64, capacity: Option<u64>) -> Str
     format!("flood :: BenchmarkFlood({kind}, {fill}, {milliseconds}, {under_way}) {chain}")
 }
 
-/// Returns the policy that spreads packets over a case's workers, if there are several.
+/// Returns the policy that spreads packets of one flow over a case's workers; None for a single worker.
 pub(crate) fn spreading(case: &Case) -> Option<Arc<dyn Spreading>> {
     (case.workers > 1).then(|| Spray::default().spreading())
 }
 
-/// Measures all cases, each in a process of its own, with equal parts of the time.
+/// Measures all cases, each in a process of its own. The time is divided equally among the cases.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
     let milliseconds = (settings.soak.as_millis() as u64 / CASES.len() as u64).max(1);
@@ -192,10 +197,11 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Measures the case with an index and returns JSON, for the process that requested it.
+/// Measures the case with index `number` in [`CASES`] and returns the result as JSON. This is the work of
+/// each process that the benchmark starts.
 ///
 /// # Errors
-/// The errors of [`measure`].
+/// The errors of [`measure`]; also if there is no such case.
 pub fn one(number: usize, milliseconds: u64, capacity: Option<u64>) -> Result<String, String> {
     let case = CASES.get(number).ok_or("no such case")?;
     let soaked = measure(case, milliseconds, capacity, &[])?;
@@ -210,12 +216,13 @@ fn row(case: &Case, soaked: Soaked) -> Row {
     ];
     let (packets, seconds) = soaked.counted;
     let cost = seconds * 1e9 / packets.max(1) as f64;
-    // There is no floor: generating a frame of a flood costs more than most elements.
+    // There is no floor to compare with, because generating the frame of a flood costs more than most
+    // elements.
     let row = Row::new("soak", &params, &[Pair { cost, floor: cost }]);
     Row { excludes_floor: true, soak: Some(soaked), ..row }
 }
 
-/// Formats the rows of this benchmark as a table; empty without rows.
+/// Formats the rows of this benchmark as a table. Empty if there are no rows.
 pub(crate) fn table(rows: &[&Row]) -> String {
     let mut text = String::new();
     if rows.is_empty() {

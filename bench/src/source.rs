@@ -1,5 +1,5 @@
-//! Packets for measurements: UDP over IPv4 in Ethernet, with correct checksums, over many flows. For
-//! elements that need other packets, TCP and IPv6.
+//! Frames for measurements: UDP over IPv4 in Ethernet, of many flows, with correct IP checksums and no UDP
+//! checksums. For elements that need other packets, TCP over IPv4 and UDP over IPv6.
 
 use std::fs::File;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -10,16 +10,16 @@ use wire::checksum::PseudoHeader;
 use wire::tcp::flags::{ACK, PSH};
 use wire::{IntoBytes, MacAddr, checksum, ethernet, ip_protocol, ipv4, udp};
 
-/// The bytes of the headers of Ethernet, IPv4 and UDP.
+/// The number of bytes of the Ethernet, IPv4 and UDP headers.
 const HEADERS: usize = ethernet::Header::LEN + ipv4::Header::LEN + 8;
 
-/// Returns the flow of packet `number`.
+/// Returns the number of the flow that packet `number` belongs to, below `flows`.
 fn flow(number: usize, flows: usize) -> u32 {
     let flow = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
     (flow % flows.max(1) as u64) as u32
 }
 
-/// Returns the frame of packet `number` as TCP, of the same flow as with UDP.
+/// Returns packet `number` as a TCP frame of about `length` bytes, of the same flow number as [`frame`].
 pub(crate) fn tcp_frame(number: usize, flows: usize, length: usize) -> Vec<u8> {
     let flow = flow(number, flows);
     let of = |net: u32, port| SocketAddr::new(IpAddr::V4(Ipv4Addr::from_bits(net | flow & 0xff_ffff)), port);
@@ -27,7 +27,8 @@ pub(crate) fn tcp_frame(number: usize, flows: usize, length: usize) -> Vec<u8> {
     finish(packet, length.saturating_sub(HEADERS + 12))
 }
 
-/// Returns the frame of packet `number` as UDP over IPv6, of the same flow as with IPv4.
+/// Returns packet `number` as a UDP frame over IPv6 of about `length` bytes, of the same flow number as
+/// [`frame`].
 pub(crate) fn ip6_frame(number: usize, flows: usize, length: usize) -> Vec<u8> {
     let flow = u128::from(flow(number, flows));
     let of = |net: u128, port| SocketAddr::new(IpAddr::V6(Ipv6Addr::from_bits(net << 96 | flow)), port);
@@ -40,12 +41,13 @@ fn finish(packet: Builder, payload: usize) -> Vec<u8> {
     packet.ethernet(source, destination).build(&vec![0; payload]).expect("a short packet can be built")
 }
 
-/// Returns the flow number of packet `number` if `slf` packets in a row belong to one flow.
+/// Returns the number to pass to [`frame`] for packet `number`, if packets come in runs of `slf` packets of
+/// one flow.
 pub(crate) fn in_runs(number: usize, slf: usize) -> usize {
     number / slf.max(1)
 }
 
-/// Returns the frame of packet `number`, `length` bytes long, of one of `flows` flows. Neighbouring packets
+/// Returns packet `number` as a UDP frame of `length` bytes, of one of `flows` flows. Neighbouring packets
 /// belong to different flows, in an order without a pattern that a prefetcher could detect.
 pub(crate) fn frame(number: usize, flows: usize, length: usize) -> Vec<u8> {
     let flow = flow(number, flows);
@@ -70,7 +72,7 @@ pub(crate) fn frame(number: usize, flows: usize, length: usize) -> Vec<u8> {
         destination: (0x0b00_0000 | flow.wrapping_mul(7) & 0xff_ffff).into(),
     };
     frame[14..34].copy_from_slice(ip.as_bytes());
-    // The header is complete and 20 bytes long.
+    // The result is ignored, because the header is complete and has 20 bytes.
     let _ = checksum::fill_ipv4(&mut frame[14..34]);
     let udp = udp::Header {
         source: (1024 + (flow % 50_000) as u16).into(),
@@ -82,12 +84,12 @@ pub(crate) fn frame(number: usize, flows: usize, length: usize) -> Vec<u8> {
     frame
 }
 
-/// Writes a capture of frames of `flows` flows.
+/// Writes a capture of `packets` frames of `length` bytes, of `flows` flows; see [`frame`].
 pub(crate) fn write_capture(file: &File, packets: usize, flows: usize, length: usize) -> std::io::Result<()> {
     write_frames(file, (0..packets).map(|number| frame(number, flows, length)))
 }
 
-/// Like [`write_capture`], with `slf` packets of one flow in a row.
+/// Like [`write_capture`], with packets in runs of `slf` packets of one flow.
 pub(crate) fn write_runs(
     file: &File,
     packets: usize,
@@ -98,7 +100,7 @@ pub(crate) fn write_runs(
     write_frames(file, (0..packets).map(|number| frame(in_runs(number, slf), flows, length)))
 }
 
-/// Writes a capture of frames, a nanosecond apart.
+/// Writes a capture of these frames, one per nanosecond.
 pub(crate) fn write_frames(file: &File, frames: impl Iterator<Item = Vec<u8>>) -> std::io::Result<()> {
     let mut writer = Writer::new(file, WriterOptions::default());
     for (time, frame) in (0..).zip(frames) {
@@ -107,8 +109,8 @@ pub(crate) fn write_frames(file: &File, frames: impl Iterator<Item = Vec<u8>>) -
     writer.flush()
 }
 
-/// Returns a frame around an IPv4 header and ports, with correct checksum and length. A TCP frame is a
-/// segment of an open connection.
+/// Returns a frame of at least `length` bytes that starts with an IPv4 header and ports. Total length and
+/// checksums are set. A TCP frame is a segment of an open connection, with ACK and PSH.
 pub(crate) fn frame_of(start: &[u8; 24], length: usize) -> Vec<u8> {
     let mut bytes = frame(0, 1, length.max(HEADERS + 12));
     bytes[14..38].copy_from_slice(start);
@@ -119,10 +121,10 @@ pub(crate) fn frame_of(start: &[u8; 24], length: usize) -> Vec<u8> {
         let address =
             |at: usize| Ipv4Addr::from_octets([start[at], start[at + 1], start[at + 2], start[at + 3]]);
         let pseudo = PseudoHeader::V4 { source: address(12), destination: address(16) };
-        // The header is complete.
+        // The result is ignored, because the TCP header is complete.
         let _ = checksum::fill_tcp(&pseudo, &mut bytes[34..]);
     }
-    // The header is complete and 20 bytes long.
+    // The result is ignored, because the IP header is complete and has 20 bytes.
     let _ = checksum::fill_ipv4(&mut bytes[14..34]);
     bytes
 }

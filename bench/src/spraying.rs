@@ -1,11 +1,12 @@
-//! A single large connection, and several connections, on one worker and on two: a translator and a number
-//! of cycles of work per packet. Each connection is assigned to one worker, spread by the interface, spread
-//! by software, or spread only if that is worthwhile (Sprayer, figures 6a and 7a). The measured costs are
-//! the input of a simulation of more workers (figures 6a to 9).
+//! The benchmark `sprayer`: one large connection, and several connections, on one worker and on two.
 //!
-//! Packets come from an InMemoryNic, so that no generator disturbs. The function is the paper's: an entry
-//! for each connection, which each packet looks up, a header that is rewritten, and work. Payloads vary, so
-//! that checksums do.
+//! Each connection is assigned to one worker, or its packets are spread by the interface, spread by
+//! software, or spread only if that is worthwhile (Sprayer, figures 6a and 7a). The measured costs are the
+//! input of a simulation of more workers (figures 6a to 9).
+//!
+//! Packets come from an InMemoryNic, so that no generator takes processor time. The function is the
+//! paper's: an IPRewriter, which looks up the connection of each packet and rewrites its header, and a
+//! number of cycles of work per packet. Payloads differ, so that checksums differ.
 
 mod costs;
 mod figures;
@@ -27,23 +28,24 @@ use figures::{Figures, Place};
 pub(crate) use tables::{is_one_of, tables};
 use traffic::FRAME;
 
-/// The elements of this benchmark.
+/// The classes of elements that this benchmark adds.
 pub(crate) static CLASSES: &[&Class] = &[&WORK];
 
-/// The cycles of work per packet with one connection, and the numbers of connections with the most work.
+/// The cycles of work per packet that are measured with one connection; and the numbers of connections that
+/// are measured with the largest amount of work.
 const CYCLES: [u64; 4] = [0, 1_000, 3_000, 10_000];
 const CONNECTIONS: [u16; 4] = [2, 4, 16, 64];
-/// The limit on the work of all packets of a run in cycles, and the cycles that each packet takes without
+/// The limit on the cycles of all packets of a run, and the cycles that a packet is assumed to take without
 /// work.
 const MOST_CYCLES: u64 = 200_000_000;
 const EACH: u64 = 300;
 
-/// The assignment of packets to workers.
+/// A variant of the assignment of packets to workers.
 #[derive(Clone, Copy)]
 struct Way {
     name: &'static str,
     threads: usize,
-    /// The steering of the interface to its queues.
+    /// The argument STEERING of the interface: how it assigns packets to the queues of the workers.
     queues: &'static str,
     spreading: Option<Policy>,
 }
@@ -56,12 +58,12 @@ const WAYS: [Way; 5] = [
     Way { name: "auto", threads: 2, queues: "rss", spreading: Some(Policy::Auto) },
 ];
 
-/// The work and the connections of one run.
+/// The parameters of a run: the work per packet and the number of connections.
 #[derive(Clone, Copy)]
 struct Case {
     cycles: u64,
     connections: u16,
-    /// The packets in memory, and how many times a run replays them.
+    /// The number of packets in memory, and the number of times that a run replays them.
     packets: usize,
     loops: u64,
 }
@@ -74,7 +76,8 @@ impl Case {
     }
 }
 
-/// Simulates one connection over a part of the workers, and burst by burst.
+/// Simulates one connection that is spread over a part of the workers, and one that is spread burst by
+/// burst. Measures the costs for the simulation first.
 pub(crate) fn parts(settings: &Settings) -> Result<Vec<Part>, String> {
     let mut floor = Floor::new(settings.packets, FRAME).map_err(|e| e.to_string())?;
     let most = CYCLES[CYCLES.len() - 1];
@@ -100,7 +103,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
         rows.extend(measured(case, settings, &mut floor)?);
         cases.push(case);
     }
-    // The cost of a packet on one worker, without work and with the most work.
+    // The cost of a packet on one worker, by the index of the case. The first case has no work.
     let alone = |case: usize| rows[case * WAYS.len()].ns_per_packet;
     let work: Vec<f64> = (0..cases.len()).map(|case| (alone(case) - alone(0)).max(0.0)).collect();
     let cycle = work[CYCLES.len() - 1] / CYCLES[CYCLES.len() - 1] as f64;
@@ -117,7 +120,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Measures one case in all ways, in turns.
+/// Measures one case with each variant, in turns, and returns their rows.
 fn measured(case: Case, settings: &Settings, floor: &mut Floor) -> Result<Vec<Row>, String> {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").map_err(|e| e.to_string())?;
     traffic::write(file.as_file(), case.packets, case.connections)?;
@@ -146,7 +149,7 @@ fn measured(case: Case, settings: &Settings, floor: &mut Floor) -> Result<Vec<Ro
     Ok(WAYS.iter().zip(&pairs).map(row).collect())
 }
 
-/// An element that works for a number of cycles per packet.
+/// The class of an element that waits for CYCLES processor cycles per packet.
 static WORK: Class = Class {
     name: "BenchmarkWork",
     args: &[ArgInfo::required("CYCLES", "unsigned")],

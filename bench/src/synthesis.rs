@@ -1,4 +1,4 @@
-//! The savings by synthesis: chains as they are, and synthesized.
+//! The benchmark `synthesizer`: the cost of chains as they are (the original), and synthesized.
 
 use std::io::Write;
 use std::path::Path;
@@ -20,22 +20,24 @@ use crate::lifetimes::{self, Traffic};
 use crate::serde_params::Param;
 use crate::{Row, Settings, classify};
 
-/// The numbers of functions in a row.
+/// The numbers of functions in a row that are measured.
 const FUNCTIONS: [usize; 6] = [1, 2, 4, 6, 8, 10];
 
-/// The chain that also has a form written by hand.
+/// The kind and the number of functions of the chain that also exists as an element written by hand
+/// (`by_hand.rs`).
 const BY_HAND: (Kind, usize) = (Kind::Routers, 10);
 
-/// The packets of a flow after which nearly all flows have been taken by programs.
+/// The number of packets per flow after which programs handle nearly all flows.
 const LASTING: usize = 300;
 
-/// A rule that matches UDP of all addresses.
+/// A rule in ClassBench's form that matches UDP packets of all addresses.
 const ANY_UDP: &str = "@0.0.0.0/0 0.0.0.0/0 0 : 65535 0 : 65535 0x11/0xFF";
 
 /// The number of flows through chains without rules.
 const FLOWS: usize = 1_000;
 
-/// Measures rows for each chain, as it is and synthesized.
+/// Measures all chains, with a row for each form: as it is, synthesized, and further forms. With `--rules`,
+/// measures only the provider's chain with these rules.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     if let Some(path) = &settings.rules {
         let (rules, patterns) = rules_of(path)?;
@@ -65,8 +67,9 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Measures the provider's chain with traffic that exercises every rule: once with a flow for each rule,
-/// and once with as many flows as packets in memory, so that each flow is rare.
+/// Measures the provider's chain with traffic that matches every rule: once with a flow for each rule, and
+/// once with as many flows as packets in memory, so that each flow is rare. `patterns` are the rules
+/// without their actions.
 fn behind_rules(settings: &Settings, rules: &[String], patterns: &[String]) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for flows in [rules.len(), settings.packets] {
@@ -75,13 +78,13 @@ fn behind_rules(settings: &Settings, rules: &[String], patterns: &[String]) -> R
     Ok(rows)
 }
 
-/// Returns rules that alternately permit and deny.
+/// Returns rules of IPFilter, which alternately permit and deny these patterns.
 fn alternately(patterns: &[String]) -> Vec<String> {
     let actions = ["allow", "deny"].into_iter().cycle();
     patterns.iter().zip(actions).map(|(pattern, action)| format!("{action} {pattern}")).collect()
 }
 
-/// The kind of functions in a row.
+/// The functions of a chain of several functions in a row.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Routers,
@@ -97,25 +100,27 @@ impl Kind {
     }
 }
 
-/// A function that creates a worker for one form of a chain.
+/// A function that creates a worker for one form of a chain, by the traffic that the worker gets.
 pub(crate) enum Form {
-    /// Long-lived flows; the argument is the number of packets in memory.
+    /// Traffic of long-lived flows. The argument is the number of packets in memory.
     Lasting(Box<dyn FnOnce(usize) -> Result<Worker, String>>),
-    /// Short-lived flows.
+    /// Traffic of short-lived flows, which is also returned.
     Passing(Box<dyn FnOnce() -> Result<(Worker, Traffic), String>>),
 }
 
-/// Returns a chain by its name and form, such as `routers-10`, `routers-10-synthesized` and
-/// `routers-10-tables` (without machine code). Other chains are `translators-N`, `translator-0`,
-/// `firewall-RULES` (a small firewall for 0), `provider-RULES` and `motivating-0`. With short-lived flows,
-/// 300 at a time with 4 packets each, the names are `provider-250-300x4` and
-/// `provider-250-300x4-synthesized`.
+/// Returns a form of a chain by its name; None if there is no such name. Names are such as `routers-10`
+/// (the original), `routers-10-synthesized` and `routers-10-tables` (synthesized without machine code).
+///
+/// Other chains are `translators-N`, `translator-0`, `firewall-RULES` (a small firewall for 0),
+/// `provider-RULES` and `motivating-0`. With short-lived flows, 300 at a time with 4 packets each, names
+/// are such as `provider-250-300x4` and `provider-250-300x4-synthesized`.
 pub(crate) fn form_of(name: &str) -> Option<Form> {
     if name == "routers-10-by-hand" {
         let by_hand = |packets| Case::in_a_row(BY_HAND.0, BY_HAND.1).by_hand(packets);
         return Some(Form::Lasting(Box::new(by_hand)));
     }
-    // Machine code is compiled at once, so that each run executes the same code.
+    // Machine code is compiled immediately and not after some packets, so that each run executes the same
+    // instructions.
     let ways = [("-synthesized", MachineCode::Now), ("-tables", MachineCode::Never)];
     let found =
         ways.into_iter().find_map(|(suffix, making)| Some((name.strip_suffix(suffix)?, Some(making))));
@@ -143,15 +148,15 @@ pub(crate) fn form_of(name: &str) -> Option<Form> {
     Some(Form::Lasting(Box::new(move |packets| case.forms(packets)?.worker(making))))
 }
 
-/// A chain and its traffic.
+/// A chain to be measured, and its traffic.
 pub(crate) struct Case {
     name: &'static str,
-    /// The unit and the number of functions or rules.
+    /// The name of the parameter that counts functions or rules, and its value.
     count: (&'static str, usize),
     /// The elements between the source of packets and the exit.
     pub(crate) chain: String,
-    /// The number of flows. If there are patterns, the flows are spread evenly over them, and packets come
-    /// in random order; otherwise neighbouring packets are of different flows.
+    /// The number of flows. With patterns, each pattern has about the same number of flows, and packets
+    /// come in random order. Without patterns, neighbouring packets are of different flows.
     flows: usize,
     patterns: Vec<String>,
     pub(crate) frame: usize,
@@ -163,20 +168,20 @@ impl Case {
         Case { name, count, chain, flows: FLOWS, patterns: Vec::new(), frame: 64, burst: BURST }
     }
 
-    /// Creates a case of `n` routers or translators.
+    /// Creates a case of `n` routers or `n` translators in a row.
     pub(crate) fn in_a_row(kind: Kind, n: usize) -> Case {
         let function = if kind == Kind::Routers { router } else { translator };
         let chain: Vec<String> = (0..n).map(function).collect();
         Case::new(kind.name(), ("functions", n), chain.join(" -> Cable -> "))
     }
 
-    /// Creates the case of one translator, for flows of all addresses.
+    /// Creates a case of one translator, with flows from random addresses.
     pub(crate) fn translator() -> Case {
         let patterns = vec![ANY_UDP.into()];
         Case { patterns, ..Case::new("translator", ("functions", 1), translator(0)) }
     }
 
-    /// Creates a case of a firewall with a few rules, and few other elements.
+    /// Creates a case of a firewall with four rules and a few other elements.
     pub(crate) fn small_firewall() -> Case {
         let chain = "CheckIPHeader(14) -> IPFilter(deny src net 192.168.0.0/16, deny tcp && dst port 23,
             deny udp && dst port 1900, allow all) -> DecIPTTL -> EtherRewrite(2:0:0:0:0:1, 2:0:0:0:0:2)";
@@ -184,31 +189,32 @@ impl Case {
         Case { patterns, ..Case::new("small-firewall", ("rules", 4), chain.into()) }
     }
 
-    /// Creates a case of a firewall with `count` generated rules, and the rest of a router.
+    /// Creates a case of a firewall with `count` generated rules and the forwarding elements of a router.
     pub(crate) fn firewall(count: usize) -> Case {
         let patterns = classify::made(count);
         let chain = firewall(&alternately(&patterns));
         Case { patterns, ..Case::new("firewall", ("rules", count), chain) }
     }
 
-    /// Creates the motivating example of the paper.
+    /// Creates the case of the SNF paper's motivating example.
     pub(crate) fn motivating() -> Case {
         Case::new("motivating", ("functions", 3), motivating())
     }
 
-    /// Creates a provider's chain with these rules, and traffic that exercises all of them.
+    /// Creates a case of the provider's chain with these rules. The traffic has `flows` flows that match
+    /// the patterns.
     pub(crate) fn provider(rules: &[String], patterns: &[String], flows: usize) -> Case {
         let patterns = patterns.to_vec();
         Case { flows, patterns, ..Case::new("provider", ("rules", rules.len()), provider(rules)) }
     }
 
-    /// Like [`provider`](Self::provider), with `count` generated rules.
+    /// Like [`provider`](Self::provider), with `count` generated rules that alternately permit and deny.
     pub(crate) fn made(count: usize, flows: usize) -> Case {
         let patterns = classify::made(count);
         Case::provider(&alternately(&patterns), &patterns, flows)
     }
 
-    /// Sets the size of frames in bytes, and the burst.
+    /// Returns the case with frames of `frame` bytes and with bursts of `burst` packets.
     pub(crate) fn of(self, frame: usize, burst: usize) -> Case {
         Case { frame, burst, ..self }
     }
@@ -223,8 +229,7 @@ impl Case {
         ]
     }
 
-    /// Returns the texts of both forms downstream of a source of packets, with the file that the source
-    /// reads.
+    /// Returns the configurations of both forms, with `packets` packets in memory.
     pub(crate) fn forms(&self, packets: usize) -> Result<Forms, String> {
         let chain = format!("{} -> BenchmarkExit", self.chain);
         self.behind(packets, |frames| text_in_bursts(frames, Start::Frame, self.burst, &chain))
@@ -240,8 +245,8 @@ impl Case {
         })
     }
 
-    /// Returns the texts of both forms. `text` receives the name of a file of patterns, from which headers
-    /// are drawn.
+    /// Returns the configurations of both forms. `text` receives the name of a file with the case's
+    /// patterns, from which a source draws headers, and returns the original configuration.
     pub(crate) fn behind_patterns(&self, text: impl FnOnce(&str) -> String) -> Result<Forms, String> {
         let mut file = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
         file.write_all(self.patterns.join("\n").as_bytes()).map_err(|error| error.to_string())?;
@@ -250,15 +255,15 @@ impl Case {
         Ok(Forms { texts: [("original", original), ("synthesized", synthesized)], _patterns: file })
     }
 
-    /// Returns the texts of both forms with packets that arrive at a rate, and the element `latency`, which
-    /// measures their latency.
+    /// Returns the configurations of both forms with packets that arrive at a rate, and with an element
+    /// `latency` at the end that measures their latency.
     pub(crate) fn metered(&self, packets: usize) -> Result<Forms, String> {
         let chain = format!("{} -> latency :: BenchmarkLatency -> BenchmarkExit", self.chain);
         self.behind(packets, |frames| open_loop::text(frames, Start::Frame, self.burst, &chain))
     }
 
-    /// Returns the number of elements on the longest path, and of tests and operations of the program that
-    /// replaces them.
+    /// Returns two numbers: the elements on the longest path of the original, and the tests and operations
+    /// of the program that replaces them.
     pub(crate) fn operations(&self) -> Result<[usize; 2], String> {
         let text = self.forms(1)?.texts[0].1.clone();
         let lengths = composed(text, MachineCode::default(), |_, chain, synthesis| {
@@ -268,8 +273,8 @@ impl Case {
         lengths?.ok_or_else(|| "nothing was composed".into())
     }
 
-    /// Returns a worker for each form; if machine code is available, also a worker that uses tables
-    /// instead.
+    /// Returns a worker for each form. If machine code is available, there is also a worker whose program
+    /// uses tables only.
     pub(crate) fn contenders(&self, packets: usize) -> Result<Vec<Contender>, String> {
         let Forms { texts, _patterns } = self.forms(packets)?;
         let mut texts = texts.to_vec();
@@ -280,20 +285,20 @@ impl Case {
         texts.into_iter().map(contender).collect()
     }
 
-    /// Returns a worker for ten routers that are written by hand.
+    /// Returns a worker for the element that does the work of ten routers, written by hand.
     fn by_hand(&self, packets: usize) -> Result<Worker, String> {
         let frames = format!("BenchmarkFrames({packets}, {}, {})", self.flows, self.frame);
         let chain = "BenchmarkTenRouters -> BenchmarkExit";
         running(text_in_bursts(&frames, Start::Frame, self.burst, chain), Options::default())
     }
 
-    /// Measures a row for each form, in turns.
+    /// Measures a row for each form of the case, in turns.
     fn rows(&self, settings: &Settings) -> Result<Vec<Row>, String> {
         self.measure(settings, self.contenders(settings.packets)?)
     }
 
-    /// Measures rows of contenders in turns, after all flows have lasted long enough to be taken by
-    /// programs.
+    /// Measures rows of contenders in turns. Before, each flow gets [`LASTING`] packets, so that programs
+    /// handle nearly all flows (not in a small run).
     fn measure(&self, settings: &Settings, mut contenders: Vec<Contender>) -> Result<Vec<Row>, String> {
         if settings.repeats > 1 {
             for (_, worker) in &mut contenders {
@@ -304,15 +309,16 @@ impl Case {
     }
 }
 
-/// A chain as it is and synthesized.
+/// The configurations of a chain, with the names of their forms: as it is, and synthesized. The file of
+/// patterns must exist until the configurations are initialized.
 pub(crate) struct Forms {
     pub(crate) texts: [(&'static str, String); 2],
     pub(crate) _patterns: tempfile::NamedTempFile,
 }
 
 impl Forms {
-    /// Returns a worker for the original chain, or for the chain synthesized with machine code at the time
-    /// `making`.
+    /// Returns a worker for the original chain if `making` is None, or else for the synthesized chain.
+    /// `making` says when machine code is compiled.
     fn worker(self, making: Option<MachineCode>) -> Result<Worker, String> {
         let Forms { texts: [(_, original), _], _patterns } = self;
         let text = match making {
@@ -323,12 +329,12 @@ impl Forms {
     }
 }
 
-/// Returns a synthesized configuration.
+/// Returns the synthesized form of a configuration, as text.
 pub(crate) fn synthesized(text: String, making: MachineCode) -> Result<String, String> {
     composed(text, making, |plan, chain, synthesis| lang::flatten(&insert(&plan.graph, chain, synthesis)))
 }
 
-/// Synthesizes a configuration and returns a value that `of` computes from the result.
+/// Synthesizes a configuration and returns the value that `of` computes from plan, chain and result.
 fn composed<T>(
     text: String,
     making: MachineCode,
@@ -346,7 +352,8 @@ fn composed<T>(
     Ok(of(&plan, &chain, &synthesis))
 }
 
-/// Returns the router of the SNF paper's evaluation: all that RFC 1812 requires for a forwarded packet.
+/// Returns the elements of router `n` of the SNF paper's evaluation: all that RFC 1812 requires for a
+/// forwarded packet.
 fn router(n: usize) -> String {
     let (own, next) = (n + 1, n + 2);
     format!(
@@ -359,7 +366,7 @@ fn router(n: usize) -> String {
     )
 }
 
-/// Returns a translator of addresses and ports, with the rest of a router.
+/// Returns the elements of translator `n`: it translates addresses and ports, and forwards as a router.
 fn translator(n: usize) -> String {
     format!(
         "rx{n} :: Counter -> Strip(14) -> MarkIPHeader -> IPRewriter(pattern 192.0.{n}.1 1024-65535 - - 0 0) -> {}",
@@ -367,14 +374,14 @@ fn translator(n: usize) -> String {
     )
 }
 
-/// Returns the chain that is also written by hand.
+/// Returns the chain that the element written by hand replaces.
 #[cfg(test)]
 pub(crate) fn ten_routers() -> String {
     Case::in_a_row(BY_HAND.0, BY_HAND.1).chain
 }
 
-/// Returns the motivating example of the SNF paper (Figure 5): a translator, a firewall for UDP, and a
-/// balancer over two servers.
+/// Returns the chain of the SNF paper's motivating example (Figure 5): a translator, a firewall for UDP,
+/// and a balancer over two servers.
 fn motivating() -> String {
     let out = |n: usize| {
         format!(
@@ -399,7 +406,7 @@ fn motivating() -> String {
     )
 }
 
-/// Returns the elements by which a router forwards packets.
+/// Returns the elements by which router `n` forwards packets, after the look-up of the route.
 fn forwarding(n: usize) -> String {
     format!(
         "DropBroadcasts -> IPGWOptions(192.0.{n}.1) -> FixIPSrc(192.0.{n}.1) -> DecIPTTL -> IPFragmenter(9000)
@@ -407,7 +414,7 @@ fn forwarding(n: usize) -> String {
     )
 }
 
-/// Returns a firewall that forwards.
+/// Returns the chain of a firewall with these rules, which forwards as a router.
 fn firewall(rules: &[String]) -> String {
     format!(
         "rx :: Counter -> Strip(14) -> MarkIPHeader -> rules :: IPFilter({}, deny all) -> {}",
@@ -416,7 +423,8 @@ fn firewall(rules: &[String]) -> String {
     )
 }
 
-/// Returns the provider's chain of the SNF paper (Figure 9), outbound: firewall, router, translator.
+/// Returns the provider's chain of the SNF paper (Figure 9), in the outbound direction: firewall, router,
+/// translator.
 fn provider(rules: &[String]) -> String {
     format!(
         "rx0 :: Counter -> Strip(14) -> MarkIPHeader -> rules :: IPFilter({}, deny all) -> {}
@@ -431,9 +439,9 @@ fn provider(rules: &[String]) -> String {
     )
 }
 
-/// Returns the rules of a file, and the patterns from which headers are drawn. A `.click` file supplies the
-/// rules of its largest IPFilter; other files are in ClassBench's form, and their rules alternately permit
-/// and deny.
+/// Returns the rules of a file, with actions, and their patterns, without actions. From a `.click` file, it
+/// takes the rules of the IPFilter with the most rules. Other files are in ClassBench's form, and their
+/// rules alternately permit and deny.
 fn rules_of(path: &Path) -> Result<(Vec<String>, Vec<String>), String> {
     if path.extension().is_some_and(|extension| extension == "click") {
         let rules = classify::largest_filter(path)?;

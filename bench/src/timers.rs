@@ -1,9 +1,10 @@
-//! The hold time of elements that hold packets for microseconds, on an idle worker and on a worker with a
-//! busy source; the regularity of a source with a rate; and the delay of the machine's own sleep.
+//! The benchmark `timers`: the times for which elements hold packets that should be held for microseconds,
+//! on an idle worker and on a worker with a busy source. Also the regularity of a source with a rate, and
+//! the delay of the machine's own sleep.
 //!
 //! Wall-clock time includes the time that other programs took of the core. With the busy source, the worker
-//! never sleeps, so that its own processor time shows the hold time without other programs. On an idle
-//! worker, the median shows it.
+//! never sleeps, so that its processor time shows the hold time without other programs. On an idle worker,
+//! the median shows it.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -19,31 +20,33 @@ use crate::graph::running;
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, quantile};
 
-/// The elements of these measurements.
+/// The classes of elements that these measurements add.
 pub(crate) static CLASSES: &[&Class] = &[&ENTRANCE, &DEPARTURE];
 
-/// The intended hold time in nanoseconds.
+/// The configured hold time in nanoseconds.
 const DELAY: f64 = 64_000.0;
-/// The packets per second while the worker has other work.
+/// The packets per second in measurements with a busy source.
 const RATE: u64 = 10_000;
-/// The offset in bytes of the arrival time in a packet, after the headers of IPv4 and UDP.
+/// The offset in bytes at which the arrival times are written into a packet, after the headers of IPv4 and
+/// UDP.
 const PLACE: usize = 28;
 const CLOCKS: usize = 2;
-/// The packets of one task of the busy source.
+/// The number of packets that the busy source makes in one task.
 const BURST: u64 = 32;
 
-/// The hold times of packets, and their cost.
+/// The times for which packets were held, and the processor time that this took.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Holding {
-    /// The median and the 99th percentile of the hold time, in microseconds.
+    /// The median and the 99th percentile of the hold time in wall-clock time, in microseconds.
     pub wall_us: [f64; 2],
-    /// The hold times in processor time of the worker, if it never sleeps.
+    /// The median and the 99th percentile of the hold time in processor time of the worker, in
+    /// microseconds. Only with a busy source, because otherwise the worker sleeps.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_us: Option<[f64; 2]>,
-    /// The microseconds of a task of the busy source.
+    /// The microseconds of one task of the busy source, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub task_us: Option<f64>,
-    /// The share of a core that the worker took.
+    /// The share of a core that the worker took, from 0 to 1.
     pub core: f64,
 }
 
@@ -61,7 +64,7 @@ impl fmt::Display for Holding {
     }
 }
 
-/// An element that writes the arrival time into packets.
+/// The class of an element that writes the current times into packets.
 static ENTRANCE: Class = Class {
     name: "BenchmarkEntrance",
     build: |args| {
@@ -73,7 +76,7 @@ static ENTRANCE: Class = Class {
 
 struct Entrance;
 
-/// Returns wall-clock time and processor time of this thread, in nanoseconds.
+/// Returns the wall-clock time and the processor time of this thread, in nanoseconds.
 fn times() -> [i64; CLOCKS] {
     [ClockId::CLOCK_MONOTONIC, ClockId::CLOCK_THREAD_CPUTIME_ID]
         .map(|clock| clock_gettime(clock).map_or(0, |time| time.tv_sec() * 1_000_000_000 + time.tv_nsec()))
@@ -97,8 +100,8 @@ impl Element for Entrance {
     }
 }
 
-/// An element that measures the time of packets since BenchmarkEntrance or, with `GAPS true`, the time
-/// between them.
+/// The class of an element that measures the time of each packet since BenchmarkEntrance; with `GAPS true`,
+/// the time since the previous packet.
 static DEPARTURE: Class = Class {
     name: "BenchmarkDeparture",
     args: &[ArgInfo::positional("GAPS", "bool", "false")],
@@ -145,24 +148,26 @@ impl Element for Departure {
     }
 }
 
-/// A case to be measured.
+/// The parameters of a row.
 struct Setting {
     /// The element under test.
     element: &'static str,
     /// The packets per second.
     rate: u64,
-    /// The work of the busy source for each packet (WorkPackage's W), if there is such a source.
+    /// The amount of work of the busy source for each packet (W of WorkPackage); None if there is no busy
+    /// source.
     work: Option<u64>,
-    /// The longest time for which the worker stays awake before a timer.
+    /// The longest time before a timer for which the worker does not sleep.
     spin: Duration,
 }
 
-/// Measures a row for each element, rate and way to wait.
+/// Measures a row for each element, rate and spin time, and for each element and amount of work of a busy
+/// source.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = vec![sleeps(settings)];
     let spin = Options::default().spin;
     for element in ["Reframer", "Batcher", "DelayUnqueue", "RatedSource"] {
-        // A source of a higher rate makes several packets each time.
+        // At a higher rate, a RatedSource makes several packets at once, so that the gaps have no meaning.
         let rates: &[u64] = if element == "RatedSource" { &[1_000, RATE] } else { &[1_000, RATE, 100_000] };
         for &rate in rates {
             for spin in [Duration::ZERO, spin] {
@@ -176,7 +181,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// Returns the number of packets of a case: one second of them, or 20 ms in a small run, and at least 50.
+/// Returns the number of packets of a measurement: the packets of one second, or of 20 ms in a small run,
+/// but at least 50.
 fn count(settings: &Settings, rate: u64) -> u64 {
     let seconds = if settings.repeats > 1 { 1.0 } else { 0.02 };
     ((rate as f64 * seconds) as u64).max(50)
@@ -237,7 +243,7 @@ fn measure(settings: &Settings, case: &Setting) -> Result<Row, String> {
     })
 }
 
-/// Measures the machine's own sleeps, each of which should last as long as the intended hold time.
+/// Measures sleeps of the thread that should take as long as the configured hold time.
 fn sleeps(settings: &Settings) -> Row {
     let before = times();
     let sleep = |_| {

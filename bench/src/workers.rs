@@ -1,4 +1,4 @@
-//! The benefit of a second worker, and the cost of handing a packet over to it.
+//! The benchmark `workers`: the benefit of a second worker, and the cost of handing packets over to it.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -11,7 +11,8 @@ use crate::graph::{FORWARD, FUNCTIONS_FLOWS, Silence, configured_spread, functio
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, median, source};
 
-/// Measures one worker and two: a row for each chain and number of workers, and a row for handing over.
+/// Measures chains on one worker and on two, and handing over between two workers. Returns a row for each
+/// chain and number of workers, and rows with no packets and with all packets handed over.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").map_err(|e| e.to_string())?;
     source::write_capture(file.as_file(), settings.packets, FUNCTIONS_FLOWS, FRAME)
@@ -41,8 +42,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
             rows.push(Row { speedup, ..Row::new("workers", &params, &pairs) });
         }
     }
-    // Either no packet or each packet arrives in the queue of the other worker; the cost is the time of
-    // both workers.
+    // With RSS, each packet arrives at the worker that owns its flow; with `next`, at the other worker. The
+    // cost is the sum of the times of both workers.
     let texts = [text("rss", FLOWS), text("next", FLOWS)];
     let mut pairs = [Vec::new(), Vec::new()];
     for _ in 0..settings.repeats {
@@ -58,18 +59,19 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     Ok(rows)
 }
 
-/// The number of usual runs that are combined in a run, because at its start flows are not known and memory
-/// has not been touched.
+/// The factor by which a run is longer than usual, because at its start flows are not known and memory has
+/// not been touched.
 const RUNS: usize = 5;
 
 /// The size of a frame in bytes.
 const FRAME: usize = 64;
 
-/// A chain with state per flow, so that packets have to reach their own worker.
+/// A chain with state per flow, so that packets have to be processed by the worker that owns their flow.
 const FLOWS: &str = "MarkIPHeader(14) -> FlowCounter -> Discard";
 
-/// Returns nanoseconds per packet from the start to the end of a run on `threads` workers. `spreading` is
-/// the policy that spreads packets of one flow over them, if there is one.
+/// Runs a configuration with a source `nic` to its end, on `threads` workers. Returns the nanoseconds from
+/// start to end per packet. `spreading` is the policy that spreads packets of one flow over the workers, if
+/// any.
 pub(crate) fn once(
     text: &str,
     threads: usize,

@@ -1,4 +1,5 @@
-//! Tables under floods: the tables of the product are bounded, and an unbounded table is detected.
+//! Tests of `bench::soak` on tables under floods: a table without a bound is detected, and each table has a
+//! case.
 
 use std::collections::HashMap;
 
@@ -7,7 +8,7 @@ use element::class::{ArgInfo, HandlerInfo};
 use element::manual::Page;
 use element::{Batch, Class, Cx, Effects, Element};
 
-/// An element that stores each packet forever.
+/// The class of an element that adds an entry for each packet and never removes one.
 static LEAK: Class = Class {
     name: "Leak",
     args: &[ArgInfo::keyword("CAPACITY", "unsigned", "100")],
@@ -62,7 +63,7 @@ fn a_bound_that_is_no_argument_is_refused() {
     assert!(measure(&wrong, 1, Some(10), &[]).is_err());
 }
 
-/// Classes with an argument that bounds their state, and the reason why no flood is for them.
+/// Classes with an argument that bounds their state and without a flood, and the reasons.
 const LEFT_OUT: &[(&str, &str)] = &[
     ("SFMaker", "is a Reframer with FastClick's arguments"),
     ("PayloadTable", "is filled by Slice; Slicer has one"),
@@ -80,7 +81,7 @@ fn is_bound(argument: &str) -> bool {
 
 fn classes() -> impl Iterator<Item = &'static Class> {
     let groups = [nf::CLASSES, device::CLASSES, reframer::CLASSES, juggler::CLASSES, slicer::CLASSES];
-    // Sources receive no packets.
+    // Sources have no inputs, so no flood reaches them.
     let is_source = |class: &Class| class.ports.starts_with("0/") && class.ports != "0/0";
     groups.into_iter().flatten().copied().filter(move |class| !is_source(class))
 }
@@ -89,7 +90,7 @@ fn classes() -> impl Iterator<Item = &'static Class> {
 fn each_class_with_a_bound_has_a_flood_or_a_reason() {
     let has_flood = |name| CASES.iter().any(|case| case.class == name);
     let has_reason = |name| LEFT_OUT.iter().any(|&(class, _)| class == name);
-    // Queues hold packets, which have memory of their own.
+    // Queues hold packets, whose memory is bounded by the pool.
     let is_queue = |class: &Class| class.name.ends_with("Queue");
     let forgotten: Vec<_> = classes()
         .filter(|class| class.args.iter().any(|arg| is_bound(arg.name)) && !is_queue(class))
@@ -99,8 +100,8 @@ fn each_class_with_a_bound_has_a_flood_or_a_reason() {
     assert!(forgotten.is_empty(), "{forgotten:?}");
 }
 
-/// Checks that the table of docs/memory.md has each class with its default, and that the manual has it as
-/// well.
+/// Checks that docs/memory.md has a row with the default for the class of each case, and that the manual
+/// describes the argument.
 #[test]
 fn documents_say_what_is_there_by_default() {
     let document = include_str!("../../docs/memory.md");

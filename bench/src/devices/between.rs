@@ -1,4 +1,4 @@
-//! The devices that connect the two machines, and their set-up.
+//! The devices that connect the two machines in the benchmark `devices`, and their set-up.
 
 use std::io::{Error, Result};
 use std::process::{Command, Stdio};
@@ -9,13 +9,13 @@ use super::program::{EAL, Program};
 use super::{Bench, FLOWS, Line};
 use crate::serde_params::Param;
 
-/// A device, with a row for each kind of traffic.
+/// A device to be measured; its results are a row for TCP and a row for packets per second.
 pub(super) struct Device {
-    /// The element, driver or datapath.
+    /// The name of the element, driver or datapath.
     name: &'static str,
-    /// The program that forwards with it.
+    /// The name of the program that forwards with it.
     by: &'static str,
-    /// The handling of large segments and of checksums that senders leave to their interface.
+    /// The treatment of large segments and incomplete checksums, which senders leave to their interface.
     offloads: Offloads,
     workers: usize,
     kind: Kind,
@@ -23,11 +23,11 @@ pub(super) struct Device {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Offloads {
-    /// Large segments pass unchanged.
+    /// Large segments are forwarded unchanged.
     Passed,
-    /// The program in the middle cuts them into ordinary frames.
+    /// The program in the middle cuts large segments into ordinary frames.
     Cut,
-    /// Senders make ordinary frames themselves.
+    /// Senders make ordinary frames with complete checksums themselves.
     Off,
 }
 
@@ -35,22 +35,24 @@ enum Kind {
     Cable,
     Bridge,
     OpenVswitch,
-    /// A configuration between the interfaces `left` and `right`.
+    /// A configuration of Tidegate between the existing interfaces `left` and `right`.
     Tidegate(String),
-    /// A configuration that creates the TAPs `left` and `right` itself.
+    /// A configuration of Tidegate that creates the TAP interfaces `left` and `right` itself.
     Taps(String),
-    /// Two ports of DPDK: the arguments that create them, and true if they are TAPs.
+    /// Two ports of DPDK: the arguments that create them, and true if they are TAP interfaces.
     Dpdk(&'static str, bool),
-    /// DPDK's null port, which supplies and consumes packets without limit.
+    /// The null port of DPDK, which supplies and consumes packets without limit. It is measured without
+    /// machines.
     Null,
 }
 
 const TESTPMD: &str = "testpmd";
 const TESTPMD_PROGRAM: &str = "dpdk-testpmd";
-/// The text that testpmd prints once a second after its start.
+/// The beginning of a line that testpmd prints once a second while it forwards.
 const RATE: &str = "Rx-pps:";
 
-/// Returns a configuration that forwards in both directions between two devices.
+/// Returns a configuration that forwards from `left` to `right` and back. `from` and `to` are the receiving
+/// and the sending element, with `$` in place of the interface.
 fn both(from: &str, to: &str) -> String {
     format!(
         "{0} -> {1}; {2} -> {3}",
@@ -67,8 +69,8 @@ impl Program {
         use Offloads::{Cut, Off, Passed};
         let kernel = |name, kind| Device { name, by: "kernel", offloads: Passed, workers: 1, kind };
         let mut all = vec![kernel("cable", Kind::Cable), kernel("bridge", Kind::Bridge)];
-        // By default, Open vSwitch in user space does not complete checksums and does not accept large
-        // segments.
+        // In its default settings, Open vSwitch in user space does not complete checksums and does not
+        // accept large segments.
         let switch = |name, offloads| Device {
             name,
             by: "openvswitch",
@@ -126,7 +128,7 @@ fn dpdk_devices() -> Vec<Device> {
         }
         let device = |name, kind| Device { name, by, offloads: Offloads::Off, workers: 1, kind };
         for (name, arguments, taps) in ports {
-            // The pool of testpmd has gaps on small pages; with such a pool the driver for AF_XDP stops.
+            // testpmd's packet pool has gaps on small pages, with which the AF_XDP driver does not work.
             if by != TESTPMD || name != "net_af_xdp" {
                 all.push(device(name, Kind::Dpdk(arguments, taps)));
             }
@@ -141,18 +143,18 @@ impl Device {
         matches!(self.kind, Kind::Cable)
     }
 
-    /// The number of flows of the counted packets.
+    /// Returns the number of flows of the packets whose rate is measured.
     pub(super) fn flows(&self) -> usize {
         if self.workers > 1 { FLOWS } else { 1 }
     }
 
-    /// Returns the parameters of the device as text for messages.
+    /// Returns the parameters of the device as text, for messages.
     pub(super) fn describe(&self) -> String {
         let params = self.params(&[]);
         params.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
     }
 
-    /// Returns the parameters that identify a row, followed by `more`.
+    /// Returns the parameters of the device's rows, followed by `more`.
     pub(super) fn params(&self, more: &[(&'static str, Param)]) -> Vec<(&'static str, Param)> {
         let offloads = match self.offloads {
             Offloads::Passed => "passed",
@@ -169,7 +171,8 @@ impl Device {
         params
     }
 
-    /// Sets up the device and all that it needs. The device forwards while the returned programs run.
+    /// Connects the machines by the device, and configures their interfaces `eth0`. The device forwards as
+    /// long as the returned programs run.
     pub(super) fn set_up(&self, bench: &Bench, line: &Line) -> Result<Vec<Running>> {
         let Line { left, between, right, net } = line;
         let (mut running, threads) = (Vec::new(), self.workers.to_string());
@@ -179,8 +182,8 @@ impl Device {
         } else if !makes_taps {
             for (space, name) in [(left, "left"), (right, "right")] {
                 net.cable([(space, "eth0", ""), (between, name, "")])?;
-                // Sets one queue for all received packets; an interface with a single queue rejects the
-                // command.
+                // The interface gets a single queue for received packets. An interface that has only one
+                // rejects the command, so errors are ignored.
                 let _ = between.ethtool(&format!("-L {name} rx 1 tx 1"));
             }
         }
@@ -232,8 +235,7 @@ impl Device {
         Ok(running)
     }
 
-    /// Measures packets per second of a port that supplies and consumes packets itself; None for other
-    /// devices.
+    /// Measures the packets per second of DPDK's null port; None for all other devices.
     pub(super) fn measure_alone(&self, bench: &Bench) -> Result<Option<f64>> {
         if !matches!(self.kind, Kind::Null) {
             return Ok(None);
@@ -254,18 +256,18 @@ impl Device {
     }
 }
 
-/// Starts testpmd, which forwards between its ports.
+/// Starts testpmd, which forwards between its two ports.
 fn testpmd(mut command: Command, ports: &str) -> Result<Running> {
     command.args(EAL).arg("--no-shconf").args(ports.split(' '));
     command.args(["--", "--forward-mode=io", "--auto-start", "--total-num-mbufs=16384", "--stats-period=1"]);
-    // testpmd runs until a key is pressed.
+    // testpmd runs until it reads from its standard input, which stays open and empty.
     Running::new(command.stdin(Stdio::piped()))
 }
 
 fn null_by_testpmd(port: &str) -> Result<f64> {
     let mut running = testpmd(Command::new(TESTPMD_PROGRAM), port)?;
     let mut line = String::new();
-    // The first line covers only a part of a second.
+    // The first two lines are skipped, because the first covers only a part of a second.
     for _ in 0..3 {
         line = running.wait_for(RATE)?;
     }

@@ -1,9 +1,11 @@
-//! Packets to a network function in another namespace and back, whole and sliced.
+//! The benchmark `boundary`: packets cross to a network function in another namespace and back, whole and
+//! sliced.
 //!
-//! The first program replays packets from memory, sends them over a veth pair and receives them again; each
+//! The first program replays packets from memory, sends them over a veth pair and receives them again. Each
 //! packet is copied into the kernel and out of it in both directions. A second program, in a namespace of
-//! its own, is the function. Both share the cores of the machine. Throughput is the number of packets that
-//! come back at full load. Latency is measured at a rate that whole and sliced packets both sustain.
+//! its own, is the network function. Both share the cores of the machine. Throughput is the number of
+//! packets per second that come back at full load. Latency is measured at a rate that whole and sliced
+//! packets both sustain.
 
 use std::fmt;
 use std::io::{Error, Result};
@@ -17,27 +19,27 @@ use super::{Interrupt, Program, is_possible, numbers};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, median, source};
 
-/// The configurations of the function, by the name in rows.
+/// The network functions: the name in rows, and the elements.
 const FUNCTIONS: [(&str, &str); 2] = [
     ("l2", "EtherMirror"),
     ("nat", "MarkIPHeader(14) -> IPRewriter(pattern 9.9.9.9 1024-65535 - - 0 0) -> EtherMirror"),
 ];
-/// The sizes of frames in bytes, without the checksum of four bytes that cards append.
+/// The sizes of frames in bytes, without the check sequence of four bytes that network cards append.
 const FRAMES: [usize; 2] = [60, 1514];
 /// The number of packets in memory, and the number of their flows.
 const PACKETS: usize = 4096;
 const FLOWS: usize = 1000;
 /// The packets per second at which latency is measured.
 const RATE: u32 = 20_000;
-/// The offset in bytes of the packet number, after the UDP header.
+/// The offset in a frame at which a packet number is written, after the UDP header.
 const NUMBER: usize = 42;
 
-/// The packets that came back.
+/// The results of packets that crossed to a network function and came back.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Crossing {
-    /// The bytes per packet that crossed to the function.
+    /// The mean number of bytes per packet that crossed to the function.
     pub bytes: f64,
-    /// Thousands of packets per second that came back.
+    /// The thousands of packets per second that came back at full load.
     pub kpps: f64,
     /// The median and the 90th percentile of the latency in microseconds, at a low rate.
     pub latency_us: [f64; 2],
@@ -61,8 +63,8 @@ impl fmt::Display for Crossing {
     }
 }
 
-/// Measures a row for each function, each size and each way. Prints a message and returns no rows if the
-/// machine or the user does not allow network namespaces.
+/// Measures a row for each function and frame size, with whole and with sliced packets. Prints a message
+/// and returns no rows if network namespaces, `ip` or `ethtool` cannot be used.
 pub(crate) fn run(settings: &Settings) -> std::result::Result<Vec<Row>, String> {
     let interrupt = Interrupt::new().map_err(|error| error.to_string())?;
     if let Err(error) = is_possible() {
@@ -89,7 +91,7 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
                 samples.push(measure(&program, function.1, &file(*frame), slices, settings.window)?);
             }
         }
-        // Stops if another round of average length would exceed the time.
+        // Ends the benchmark if another round of average length would exceed the time.
         if start.elapsed() / round * (round + 1) > settings.time {
             break;
         }
@@ -97,7 +99,7 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
     Ok(cases.iter().flat_map(|((function, frame), samples)| rows(function.0, *frame, samples)).collect())
 }
 
-/// Returns the rows of whole and sliced packets. Whole packets take the place of the floor.
+/// Returns the rows of whole and of sliced packets. The cost of whole packets replaces the floor.
 fn rows(function: &'static str, frame: usize, samples: &[Vec<Crossing>; 2]) -> [Row; 2] {
     let [whole, _] = samples;
     let row = |way, samples: &Vec<Crossing>| {
@@ -156,40 +158,40 @@ fn measure(
     })
 }
 
-/// A boundary with probes: packets that pass it whole in parallel to any load. Probes are so few that they
-/// are no load themselves (NFSlicer, Section V).
+/// A boundary at which latency is measured by probes: whole packets that cross together with a load of
+/// other packets. There are so few probes that they add no load (NFSlicer, Section V).
 pub(crate) struct Probing {
     program: Program,
     folder: tempfile::TempDir,
 }
 
-/// The load that passes the boundary in parallel to the probes.
+/// The load that crosses the boundary together with the probes.
 pub(crate) struct Beside<'l> {
-    /// The elements of the function.
+    /// The elements of the network function.
     pub(crate) function: &'l str,
-    /// The size of a frame in bytes.
+    /// The size in bytes of the load's frames.
     pub(crate) frame: usize,
-    /// The arguments of the Slicer, if there is one.
+    /// Further arguments of the Slicer, each after a comma; None if the load is not sliced.
     pub(crate) slicer: Option<&'l str>,
-    /// The packets per second that are sent.
+    /// The packets per second of the load.
     pub(crate) rate: u64,
 }
 
-/// The figures of the probes and of the load.
+/// The results of the probes and of the load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Probed {
     /// The latency of probes in microseconds: mean, median and 90th percentile.
     pub(crate) mean: f64,
     pub(crate) p50: f64,
     pub(crate) p90: f64,
-    /// The bytes that crossed per packet of the load.
+    /// The mean number of bytes per packet of the load that crossed, probes excluded.
     pub(crate) bytes: f64,
-    /// The fraction of the load's packets that came back.
+    /// The fraction of the load's packets that came back, from 0 to 1.
     pub(crate) part: f64,
 }
 
 impl Probing {
-    /// The size of a probe in bytes, and the number of probes per second.
+    /// The size of a probe in bytes, and the number of probes sent per second.
     const PROBE: usize = 1514;
     const PROBES: u32 = 1000;
 
@@ -200,7 +202,8 @@ impl Probing {
             Default::default(),
         );
         let mut frame = source::frame(0, 1, Self::PROBE);
-        // Probes have a destination port of their own, by which they are classified.
+        // The destination port of probes differs from the port of the load, so that a Classifier can
+        // separate them.
         frame[36..38].copy_from_slice(&[0, 7]);
         writer.write(0, frame.len() as u32, [&frame[..]])?;
         writer.flush()?;

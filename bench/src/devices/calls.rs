@@ -1,5 +1,5 @@
-//! Calls over connections between two machines, through a network of elements (Juggler, sections 5.1.2,
-//! 5.2.1 and 5.3.2).
+//! Remote procedure calls over TCP connections between two machines, through a network of elements
+//! (Juggler, sections 5.1.2, 5.2.1 and 5.3.2).
 
 use std::io::Result;
 use std::net::SocketAddr;
@@ -9,7 +9,7 @@ use lab::{Answered, Calls};
 
 use super::{Line, PORT, Program, RIGHT};
 
-/// The calling machine, the network, and the answering machine.
+/// A testbed for calls: a calling machine, a network of elements, and an answering machine.
 pub(crate) struct Calling {
     program: Program,
 }
@@ -19,8 +19,8 @@ impl Calling {
         Ok(Calling { program: Program::new()? })
     }
 
-    /// Sends calls of several kinds over the elements of `network` for `time`; answers come back unchanged.
-    /// Returns the result for each kind.
+    /// Sends calls of several kinds at the same time, for `time`. Requests pass the elements of `network`;
+    /// answers come back without them. Returns the latencies of each kind of calls.
     pub(crate) fn measure(&self, network: &str, kinds: &[Calls], time: Duration) -> Result<Vec<Answered>> {
         let line = Line::of_ordinary_frames()?;
         let [left, right] = ["left", "right"].map(|interface| self.program.receive(interface));

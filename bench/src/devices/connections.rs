@@ -1,8 +1,10 @@
-//! The kernel's TCP through workers that share a connection (Sprayer, figures 6b and 7b).
+//! The benchmark `connections`: the kernel's TCP through workers that share a connection (Sprayer, figures
+//! 6b and 7b).
 //!
-//! A translator with an amount of work per packet connects two machines. It runs on one worker, or on two
-//! workers with each connection assigned to one of them, spread over both, or spread with the order kept.
-//! Senders and receivers share the cores with the translator.
+//! An IPRewriter with an adjustable amount of work per packet connects two machines. It runs on one worker
+//! or on two. With two, each connection stays at one of them, or the packets of each connection are spread
+//! over both, with or without restoring the order. Senders and receivers share the cores with the
+//! translator.
 
 use std::io::Result;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -15,12 +17,12 @@ use super::{Interrupt, PORT, Program, SEGMENT, is_possible};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, median};
 
-/// The amounts of work in random numbers per packet, of three or four cycles each, with one connection; and
-/// the numbers of connections with the most work.
+/// The amounts of work per packet for measurements with one connection, in random numbers of three or four
+/// cycles each; and the numbers of connections for measurements with the largest amount.
 const WORK: [u64; 3] = [0, 700, 2500];
 const CONNECTIONS: [u16; 2] = [4, 16];
 
-/// The assignment of packets to workers.
+/// A variant of the assignment of packets to workers: the options of the program.
 struct Way {
     steering: &'static str,
     order: &'static str,
@@ -32,30 +34,31 @@ const WAYS: [Way; 6] = [
     Way { steering: "rss", order: "none", threads: "2" },
     Way { steering: "spray", order: "none", threads: "2" },
     Way { steering: "spray", order: "keep", threads: "2" },
-    // Juggler, downstream of the spread packets, restores the order by sequence numbers and merges.
+    // A Juggler, downstream of the workers, restores the order by TCP sequence numbers and merges segments.
     Way { steering: "spray", order: JUGGLER, threads: "2" },
     Way { steering: "auto", order: "none", threads: "2" },
 ];
 const JUGGLER: &str = "juggler";
 
-/// Addresses: the sender, the translator towards the sender, the translator's outer address, and the
-/// receiver.
+/// Addresses: of the sender, of the translator towards the sender, of the translator towards the receiver
+/// (which connections appear to come from), and of the receiver.
 const SENDER: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
 const INNER: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 254);
 const OUTER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 254);
 const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 
-/// The figures of one connection, or of several together.
+/// The results of one round: of one connection, or of several connections together.
 struct Sample {
-    /// Bits of data per second.
+    /// The bits of data per second.
     rate: f64,
-    /// Retransmitted segments, and segments that arrived after a gap, per thousand segments that arrived.
+    /// The number of retransmitted segments, and of segments that arrived after a gap, per thousand
+    /// segments that arrived.
     again: f64,
     behind_gap: f64,
 }
 
-/// Measures a row for each way, amount of work and number of connections. Prints a message and returns no
-/// rows if the machine or the user does not allow network namespaces.
+/// Measures a row for each variant, amount of work and number of connections. Prints a message and returns
+/// no rows if network namespaces, `ip` or `ethtool` cannot be used.
 pub(crate) fn run(settings: &Settings) -> std::result::Result<Vec<Row>, String> {
     let interrupt = Interrupt::new().map_err(|error| error.to_string())?;
     if let Err(error) = is_possible() {
@@ -84,7 +87,7 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
                 samples.push(sample.ok());
             }
         }
-        // Stops if another round of average length would exceed the time.
+        // Ends the benchmark if another round of average length would exceed the time.
         if start.elapsed() / round * (round + 1) > settings.time {
             break;
         }
@@ -92,12 +95,12 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
     Ok(cases.iter().flat_map(|(case, samples)| rows(*case, samples)).collect())
 }
 
-/// Returns a row for each way that could be measured.
+/// Returns a row for each variant that could be measured.
 fn rows((work, connections): (u64, u16), samples: &[Vec<Option<Sample>>; WAYS.len()]) -> Vec<Row> {
     let nanoseconds = |sample: &Sample| 1e9 * 8.0 * SEGMENT / sample.rate;
     let [one, ..] = samples;
     let of_way = |(way, samples): (&Way, &Vec<Option<Sample>>)| {
-        // One worker takes the place of the floor.
+        // The cost of the first variant, with one worker, replaces the floor.
         let both = samples.iter().zip(one).filter_map(|(sample, one)| sample.as_ref().zip(one.as_ref()));
         let pairs: Vec<_> =
             both.map(|(sample, one)| Pair { cost: nanoseconds(sample), floor: nanoseconds(one) }).collect();
@@ -158,8 +161,8 @@ fn measure(program: &Program, way: &Way, work: u64, connections: u16, window: Du
     })
 }
 
-/// Returns a translator with an amount of work per packet, elements that answer ARP for its addresses, and
-/// a Juggler towards the receiver if `is_juggled`.
+/// Returns a configuration: a translator with `work` random numbers per packet, elements that answer ARP
+/// for its two addresses, and a Juggler towards the receiver if `is_juggled`.
 fn translator(work: u64, is_juggled: bool) -> String {
     let juggler = if is_juggled { "Juggler(OFO_TIMEOUT 200us) -> " } else { "" };
     let end = |side: &str, own: Ipv4Addr, last: u8| {
@@ -181,7 +184,8 @@ fn translator(work: u64, is_juggled: bool) -> String {
     )
 }
 
-/// The counts of the kernel.
+/// Counters of the kernels of sender and receiver: segments that arrived at the receiver, retransmitted
+/// segments of the sender, and segments that arrived after a gap.
 struct Segments {
     arrived: u64,
     again: u64,

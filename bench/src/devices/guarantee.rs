@@ -1,5 +1,5 @@
-//! A bandwidth guarantee for one of eight connections that share a link, by priorities (Juggler, Figure
-//! 17).
+//! A bandwidth guarantee for one of eight connections on a shared link, enforced by two priorities
+//! (Juggler, Figure 17).
 
 use std::io::{Error, Result};
 use std::net::SocketAddr;
@@ -10,30 +10,31 @@ use lab::Flows;
 
 use super::{Line, PORT, Program, RIGHT, numbers};
 
-/// The connections that compete with the guaranteed one.
+/// The connections that compete with the guaranteed connection.
 const OTHERS: Flows<'_> = Flows::new(7);
-/// The capacity in packets of each queue of the link: 1.2 ms of link time, and 4.8 ms if the low-priority
-/// queue gets a quarter of the link.
+/// The capacity in packets of each queue of the link. A full queue takes 1.2 ms of link time, or 4.8 ms if
+/// the low-priority queue gets only a quarter of the link.
 const QUEUE: u32 = 100;
-/// A Juggler that restores the order after one queue has overtaken the other. Urgent packets wait for as
-/// long as the low-priority queue may hold a packet.
+/// A Juggler that restores the order after packets in one queue have overtaken packets in the other. It
+/// waits for a missing packet at least as long as the low-priority queue may hold it.
 const JUGGLER: &str = "Juggler(LINE_RATE 1Gbps, OFO_TIMEOUT 5ms, QUEUE 8388608) ->";
 
-/// A link of 1 Gb/s with two priorities.
+/// A testbed: two machines, and a link of 1 Gb/s with two priorities between them.
 pub(crate) struct Guarantee {
     program: Program,
 }
 
 impl Guarantee {
-    /// The time between two readings of the acknowledged bytes.
+    /// The time between two readings of the number of acknowledged bytes.
     pub(crate) const INTERVAL: Duration = Duration::from_millis(50);
 
     pub(crate) fn new() -> Result<Guarantee> {
         Ok(Guarantee { program: Program::new()? })
     }
 
-    /// Measures the acknowledged gigabits per second of one connection in each interval: `before` intervals
-    /// without a guarantee, then `after` intervals with a guarantee of `mbps` megabits per second.
+    /// Measures the acknowledged gigabits per second of the guaranteed connection in each interval:
+    /// `before` intervals without a guarantee, then `after` intervals with a guarantee of `mbps` megabits
+    /// per second. With `has_juggler`, packets pass a Juggler before they reach the receiver.
     pub(crate) fn measure(
         &self,
         mbps: u64,
@@ -43,7 +44,7 @@ impl Guarantee {
         let line = Line::of_ordinary_frames()?;
         let juggler = if has_juggler { JUGGLER } else { "" };
         let other = PORT + 1;
-        // The offsets of the ports assume an IP header without options.
+        // The Classifiers find the ports at offsets of IP headers without options.
         let interval = Self::INTERVAL.as_secs_f64();
         let [left, right] = ["left", "right"].map(|interface| self.program.receive(interface));
         let config = format!(
@@ -65,7 +66,7 @@ impl Guarantee {
         let time = Duration::from_secs(1) + Self::INTERVAL * (before + after) as u32;
         let address = |port| SocketAddr::from((RIGHT, port));
         thread::scope(|scope| {
-            // The other connections start before the guaranteed one and end after it.
+            // The seven other connections start before the guaranteed connection and end after it.
             let others =
                 scope.spawn(|| lab::flows(&line.left, &line.right, address(other), &OTHERS, 2 * time));
             let one = scope.spawn(|| lab::flow(&line.left, &line.right, address(PORT), time));

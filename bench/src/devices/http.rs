@@ -1,8 +1,8 @@
-//! A web server and its clients, connected by a wide-area network (Reframer, section 5.4).
+//! A web server and its clients, connected by a simulated wide-area network (Reframer, section 5.4).
 //!
-//! wrk fetches files of 1 MB from nginx over a number of connections, one file after the other over each.
-//! The network gives each connection its own delay in each direction, followed by the elements under test
-//! upstream of the server and of the clients.
+//! wrk fetches a file of 1 MiB from nginx again and again, one fetch at a time over each connection. The
+//! network delays the packets of each connection by a time of its own in each direction. Then they pass the
+//! elements under test, and reach the server or the clients.
 
 use std::io::{Error, Result};
 use std::path::Path;
@@ -16,28 +16,29 @@ const PORT: u16 = 8080;
 const FILE: &str = "file";
 const MEGABYTE: usize = 1 << 20;
 
-/// A server, its clients, and the network between them.
+/// A testbed: a server, its clients, and the network between them.
 pub(crate) struct Web {
     program: Program,
     folder: tempfile::TempDir,
 }
 
-/// The results of the clients.
+/// The results of a measurement, as the clients see them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Served {
-    /// Gigabits per second, incomplete files included.
+    /// The gigabits per second that the clients received, incomplete files included.
     pub(crate) gbps: f64,
-    /// The median and the 99th percentile of the time of a file in seconds; NaN if no file was complete.
+    /// The median and the 99th percentile of the time to fetch a file in seconds; NaN if no fetch was
+    /// completed.
     pub(crate) median: f64,
     pub(crate) p99: f64,
-    /// The SLF of the packets towards the server, upstream and downstream of the elements under test.
+    /// The SLF of the packets towards the server: before the elements under test, and after them.
     pub(crate) slf: [f64; 2],
 }
 
 impl Web {
     pub(crate) fn new() -> Result<Web> {
         let folder = tempfile::tempdir()?;
-        // The server's workers run as another user.
+        // The folder must be readable by the user that nginx's worker processes run as.
         let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
         std::fs::set_permissions(folder.path(), mode)?;
         std::fs::write(folder.path().join(FILE), vec![b'x'; MEGABYTE])?;
@@ -56,14 +57,15 @@ impl Web {
         Ok(Web { program: Program::new()?, folder })
     }
 
-    /// Lets a number of connections fetch files through these elements, for `time`.
+    /// Fetches files over `connections` connections for `time`. Packets in both directions pass `elements`,
+    /// a chain that ends with an arrow, or is empty.
     pub(crate) fn serve(&self, elements: &str, connections: usize, time: Duration) -> Result<Served> {
         let Line { left: clients, between, right: server, net: _net } = &Line::of_ordinary_frames()?;
         for space in [clients, server] {
             space.ethtool("-K eth0 gro on")?;
         }
-        // nginx and wrk use the congestion control of their route; without it they use the default of the
-        // machine.
+        // The route sets the congestion control of nginx and wrk; otherwise they would use the default of
+        // the machine.
         for (space, own) in [(clients, LEFT), (server, RIGHT)] {
             let route = format!("10.77.0.0/24 dev eth0 proto kernel scope link src {own}");
             space.ip(&format!("route change {route} congctl {}", lab::CONTROL))?;
@@ -95,7 +97,7 @@ impl Web {
     fn nginx(&self, server: &Space) -> Result<Running> {
         let config = self.folder.path().join("nginx.conf");
         let running = server.spawn("nginx", &["-c", text(&config)?])?;
-        // nginx prints nothing when it is ready, but it writes its process id to a file.
+        // nginx prints nothing when it is ready, but then it writes its process id to a file.
         let pid = self.folder.path().join("pid");
         for _ in 0..100 {
             if pid.exists() {
@@ -134,7 +136,8 @@ fn text(path: &Path) -> Result<&str> {
     path.to_str().ok_or_else(|| Error::other("a path that is not text"))
 }
 
-/// Returns the number after a word: seconds if the number is a time, bytes if it is an amount.
+/// Returns the number after a word at the beginning of a line, without its unit: in seconds if it is a
+/// time, in bytes if it is an amount.
 fn after(text: &str, word: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.trim().strip_prefix(word))?;
     let value = line.split_whitespace().next()?;

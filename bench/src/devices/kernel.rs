@@ -1,11 +1,11 @@
-//! Counters of the kernel.
+//! Readers of counters of the kernel.
 
 use std::io::{Error, Result};
 
 use lab::Space;
 
-/// Reads a counter of a namespace (proc_net_snmp(5), `/proc/net/netstat`). One line holds the names, and
-/// the next line the numbers.
+/// Reads a counter of the network stack of a namespace. `file` is `snmp` (proc_net_snmp(5)) or `netstat`;
+/// in both, a group has a line with names, and the next line has the numbers.
 pub(super) fn count(space: &Space, file: &str, group: &str, name: &str) -> Result<u64> {
     let text = space.enter(|| std::fs::read_to_string(format!("/proc/thread-self/net/{file}")))?;
     let mut lines = text.lines().filter_map(|line| line.split_once(": ")).filter(|(of, _)| *of == group);
@@ -17,8 +17,8 @@ pub(super) fn count(space: &Space, file: &str, group: &str, name: &str) -> Resul
     found.ok_or_else(|| Error::other(format!("{file} has no {group} {name}")))
 }
 
-/// Returns the seconds that all processors of the machine have spent in soft interrupts (proc_stat(5)). The
-/// kernel counts in hundredths of a second.
+/// Returns the processor time that the whole machine has spent in soft interrupts since it started, in
+/// seconds (proc_stat(5)). The kernel counts in ticks of a hundredth of a second.
 pub(super) fn soft_interrupts() -> Result<f64> {
     let text = std::fs::read_to_string("/proc/stat")?;
     let ticks = text.lines().next().and_then(|line| line.split_whitespace().nth(7)?.parse::<f64>().ok());

@@ -1,4 +1,5 @@
-//! The program itself, as forwarder and as generator, and its features on this machine.
+//! The Tidegate program, run by the benchmarks as forwarder and as generator, and its features on this
+//! machine.
 
 use std::io::{Error, Result};
 use std::path::{Path, PathBuf};
@@ -6,22 +7,22 @@ use std::process::Command;
 
 use lab::{Running, Space};
 
-/// The arguments of DPDK for any program: ordinary memory, and no cards.
+/// The arguments of DPDK's environment for any program: no huge pages, no network cards, 512 MiB of memory.
 pub(super) const EAL: [&str; 4] = ["--no-huge", "--no-pci", "-m", "512"];
 
-/// The statement of a configuration that reports that its elements are running.
+/// A statement that, at the end of a configuration, prints a line once all elements are initialized.
 pub(crate) const READY: &str = "Script(set state ready, print \"is $state\")";
 
-/// The text that [`READY`] prints. The text does not occur in the configuration, so that an error that
-/// quotes the configuration is not taken for it.
+/// The text that [`READY`] prints. It does not occur in [`READY`] itself, so an error that quotes the
+/// configuration is not mistaken for the printed line.
 const SAID: &str = "is ready";
 
-/// The tidegate program itself.
+/// The program that is running, which can also be started as `tidegate run`.
 pub(super) struct Program {
     path: PathBuf,
-    /// True if sockets for AF_XDP can be opened.
+    /// True if AF_XDP sockets can be opened.
     pub(super) has_xdp: bool,
-    /// True if the program has been built with DPDK.
+    /// True if the program was built with DPDK.
     pub(super) has_dpdk: bool,
 }
 
@@ -31,7 +32,7 @@ impl Program {
         let works = |arguments: &[&str]| {
             Command::new(&path).args(arguments).output().is_ok_and(|output| output.status.success())
         };
-        // The program prints an error if it cannot open the socket.
+        // The program fails if it cannot open the socket.
         let has_xdp = works(&["run", "-q", "-e", "FromXDP(lo) -> Discard; Script(stop)"]);
         let dpdk = [&["run", "-q", "--dpdk"], &EAL[..], &["--", "-e", "Idle -> Discard"]].concat();
         let has_dpdk = works(&dpdk);
@@ -39,32 +40,33 @@ impl Program {
     }
 
     /// Returns the element that receives from an interface: FromXDP if AF_XDP is available, else
-    /// FromDevice. The ring of packet sockets delivers packets up to a millisecond late, which is longer
-    /// than most of the measured times.
+    /// FromDevice. FromDevice is worse for latency: the ring of a packet socket delivers packets up to a
+    /// millisecond late, which is longer than most of the measured times.
     pub(super) fn receive(&self, interface: &str) -> String {
         let element = if self.has_xdp { "FromXDP" } else { "FromDevice" };
         format!("{element}({interface}, PROMISC true)")
     }
 
-    /// Runs a configuration and returns after its elements have started.
+    /// Starts a configuration in a namespace and returns once its elements are initialized. `options` are
+    /// options of `tidegate run`. The program ends when the result is dropped.
     pub(super) fn run(&self, space: &Space, options: &[&str], config: &str) -> Result<Running> {
         let config = format!("{config}; {READY}");
         self.start(space, &[options, &["-e", &config]].concat())
     }
 
-    /// Runs a configuration in a file, which contains [`READY`].
+    /// Like [`run`](Self::run), for a configuration in a file, which must contain [`READY`].
     pub(super) fn run_file(&self, space: &Space, file: &Path) -> Result<Running> {
         self.start(space, &[file.to_str().ok_or_else(|| Error::other("a path that is not text"))?])
     }
 
     fn start(&self, space: &Space, arguments: &[&str]) -> Result<Running> {
         let mut running = space.spawn(self.path()?, &[&["run", "-q"], arguments].concat())?;
-        // Libraries may print lines before the program does.
+        // Libraries may print other lines first.
         running.wait_until_said(SAID)?;
         Ok(running)
     }
 
-    /// Runs a configuration with ports of DPDK to its end and returns the output.
+    /// Runs a configuration with these DPDK ports to its end and returns its output.
     pub(super) fn run_to_end(&self, ports: &[&str], config: &str) -> Result<String> {
         let arguments = [&["run", "-q", "--dpdk"], &EAL[..], ports, &["--", "-e", config]].concat();
         let output = Command::new(&self.path).args(arguments).output()?;
@@ -74,8 +76,9 @@ impl Program {
         }
     }
 
-    /// Sends the frames of a capture repeatedly at full rate. With AF_XDP, the generator is faster than any
-    /// device forwards here, and 1.5 times as fast as with packet sockets.
+    /// Starts a generator that sends the frames of a capture from `eth0` repeatedly, at full rate. With
+    /// AF_XDP, the generator is faster than any measured device, and 1.5 times as fast as with packet
+    /// sockets.
     pub(super) fn generate(&self, space: &Space, frames: &Path) -> Result<Running> {
         let to = if self.has_xdp { "ToXDP" } else { "ToDevice" };
         let config = format!("InMemoryNic({}, LOOPS -1) -> {to}(eth0)", frames.display());

@@ -1,9 +1,8 @@
-//! TCP over paths that reorder: the kernel's own TCP, with different elements upstream of the receiver
-//! (Juggler, section 5).
+//! The benchmark `reordering`: the kernel's TCP over paths that reorder, with different elements directly
+//! before the receiver (Juggler, section 5).
 //!
-//! The sender sends frames of ordinary size to the receiver, over a link of 1 Gb/s and two paths. Each
-//! packet takes a random path, as in the switch of figure 11. Sender, receiver and network share the cores
-//! of one machine.
+//! The sender sends frames of ordinary size over a link of 1 Gb/s and two paths. Each packet takes a random
+//! path, as in the switch of figure 11. Sender, receiver and network share the cores of one machine.
 
 use std::fmt;
 use std::io::Result;
@@ -18,24 +17,24 @@ use super::{Interrupt, Line, PORT, Program, RIGHT, SEGMENT, is_possible, merge};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, median};
 
-/// The elements and the interface setting directly upstream of the receiver.
+/// The elements directly before the receiver, and the setting of its interface.
 #[derive(Clone, Copy)]
 pub(crate) struct Front<'e> {
-    /// True if the receiver's interface merges packets that arrive in order.
+    /// True if the receiver's interface merges packets that arrive in order (GRO).
     pub(crate) merges: bool,
-    /// The microseconds for which the interface holds packets to merge them, as an interface with interrupt
-    /// moderation does.
+    /// The microseconds for which the interface waits for packets to merge, like an interface with
+    /// interrupt moderation.
     pub(crate) hold: u64,
-    /// The elements downstream of the paths, each with its arrow.
+    /// The elements between the paths and the receiver, each followed by an arrow; may be empty.
     pub(crate) elements: &'e str,
 }
 
-/// A [`Front`] with its name in rows.
+/// A variant of the receiver: a [`Front`] with its name in rows.
 struct Way {
     name: &'static str,
     merges: bool,
     hold: u64,
-    /// The elements for a difference of delays in microseconds.
+    /// Returns the elements, for paths whose delays differ by a number of microseconds.
     elements: fn(u64) -> String,
 }
 
@@ -44,40 +43,44 @@ const PLAIN: Way = Way { name: "plain", merges: false, hold: 0, elements: |_| St
 const WAYS: &[Way] = &[
     PLAIN,
     Way { name: "gro", merges: true, ..PLAIN },
-    // The hold time of the paper's testbed.
+    // The time for which the interface of the paper's testbed waited.
     Way { name: "gro-125us", merges: true, hold: 125, ..PLAIN },
     Way { name: "juggler", elements: juggler, ..PLAIN },
 ];
 
-/// Returns a Juggler that waits for late packets 50 microseconds longer than the difference of the paths.
+/// Returns a Juggler that waits for late packets 50 microseconds longer than the difference of the paths'
+/// delays.
 fn juggler(delay: u64) -> String {
     format!("Juggler(LINE_RATE 1Gbps, OFO_TIMEOUT {}us) ->", delay + 50)
 }
 
-/// The microseconds by which the second path is slower.
+/// The differences of the paths' delays, in microseconds.
 const DELAYS: [u64; 4] = [0, 250, 500, 750];
 const CONTROLS: [&str; 2] = ["cubic", "bbr"];
-/// The most packets that wait for the link: 24 ms, enough for the window of one connection.
+/// The largest number of packets that wait for the link: 24 ms of link time, enough for the window of one
+/// connection.
 const QUEUE: u32 = 2000;
 
-/// The results of the connections. Counts are per thousand segments that were sent.
+/// The results of all connections. Counts are per thousand segments that the sender sent, retransmissions
+/// excluded.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Receiving {
-    /// Gigabits of data per second.
+    /// The gigabits of data per second.
     pub gbps: f64,
-    /// Segments, merged or not, that reached the receiver's TCP.
+    /// The segments that the interface delivered to the receiver's TCP. Merged segments count as one.
     pub delivered: f64,
-    /// Segments that arrived after a gap.
+    /// The segments that arrived after a gap in the sequence numbers.
     pub behind_gap: f64,
-    /// Segments that the receiver sent back.
+    /// The segments that the receiver sent back, nearly all of them ACKs.
     pub acks: f64,
-    /// Segments that were retransmitted.
+    /// The retransmitted segments.
     pub again: f64,
-    /// ACKs that report a duplicate segment (RFC 2883), which was retransmitted needlessly.
+    /// The ACKs that report a duplicate segment (RFC 2883), which had been retransmitted without need.
     pub in_vain: f64,
-    /// Processor seconds of the receiving threads per gigabyte.
+    /// The processor seconds of the receiving threads per gigabyte of data.
     pub receiver_s_per_gb: f64,
-    /// Seconds that the whole machine, sender included, spent in soft interrupts per gigabyte.
+    /// The processor seconds that the whole machine, sender included, spent in soft interrupts per gigabyte
+    /// of data.
     pub soft_interrupts_s_per_gb: f64,
 }
 
@@ -110,16 +113,16 @@ impl fmt::Display for Receiving {
     }
 }
 
-/// The parameters that vary between rows.
+/// The parameters of a group of rows, and their samples.
 struct Case {
     control: &'static str,
     delay: u64,
-    /// The samples of each round, for each way; None if a measurement failed.
+    /// For each variant in `WAYS`, the sample of each round; None if the measurement failed.
     samples: Vec<Vec<Option<Receiving>>>,
 }
 
-/// Measures a row for each way, difference of delays and congestion control. Prints a message and returns
-/// no rows if the machine or the user does not allow network namespaces.
+/// Measures a row for each variant of the receiver, difference of delays and congestion control. Prints a
+/// message and returns no rows if network namespaces, `ip` or `ethtool` cannot be used.
 pub(crate) fn run(settings: &Settings) -> std::result::Result<Vec<Row>, String> {
     let interrupt = Interrupt::new().map_err(|error| error.to_string())?;
     if let Err(error) = is_possible() {
@@ -131,7 +134,7 @@ pub(crate) fn run(settings: &Settings) -> std::result::Result<Vec<Row>, String> 
 
 fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
     let bench = Reordering::new(settings.window)?;
-    // A small run takes only a few cases, to show that the benchmark works.
+    // A small run, which only shows that the benchmark works, measures a few cases.
     let is_small = settings.repeats == 1;
     let delays = if is_small { &[DELAYS[0], DELAYS[2]] } else { &DELAYS[..] };
     let controls = CONTROLS.into_iter().filter(|control| lab::has_control(control));
@@ -156,7 +159,7 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
                 samples.push(sample.ok());
             }
         }
-        // Stops if another round of average length would exceed the time.
+        // Ends the benchmark if another round of average length would exceed the time.
         if start.elapsed() / round * (round + 1) > settings.time {
             break;
         }
@@ -164,8 +167,8 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
     Ok(rows(&cases))
 }
 
-/// Returns a row for each case that could be measured. The same case without reordering takes the place of
-/// the floor.
+/// Returns a row for each case and variant that could be measured. The cost of the same case without a
+/// difference of delays replaces the floor.
 fn rows(cases: &[Case]) -> Vec<Row> {
     let nanoseconds = |sample: &Receiving| 8.0 * SEGMENT / sample.gbps;
     let mut rows = Vec::new();
@@ -193,19 +196,20 @@ fn rows(cases: &[Case]) -> Vec<Row> {
     rows
 }
 
-/// A sender, a link of 1 Gb/s, two paths, and a receiver.
+/// A testbed: a sender, a link of 1 Gb/s, two paths, and a receiver.
 pub(crate) struct Reordering {
     program: Program,
     window: Duration,
 }
 
 impl Reordering {
-    /// Creates a testbed that measures for `window`.
+    /// Creates a testbed in which connections send for `window`.
     pub(crate) fn new(window: Duration) -> Result<Reordering> {
         Ok(Reordering { program: Program::new()?, window })
     }
 
-    /// Lets connections send over paths that differ by `delay` microseconds.
+    /// Lets the connections `flows` send over paths whose delays differ by `delay` microseconds, to a
+    /// receiver with `front`.
     pub(crate) fn measure(&self, front: &Front<'_>, flows: &Flows<'_>, delay: u64) -> Result<Receiving> {
         let line = Line::of_ordinary_frames()?;
         let Line { left: sender, between, right: receiver, .. } = &line;
@@ -213,7 +217,8 @@ impl Reordering {
         if front.merges {
             merge(&line, front.hold)?;
         }
-        // A program that sleeps wakes up late; the paths would then differ by more than `delay`.
+        // `--busy-poll` keeps the program from sleeping: it would wake up late, and the delays would differ
+        // by more than `delay`.
         let _running =
             self.program.run(between, &["--busy-poll"], &self.between_both(front.elements, delay))?;
         let before = Counts::of(sender, receiver)?;
@@ -222,8 +227,8 @@ impl Reordering {
         Ok(after.since(&before, &all))
     }
 
-    /// Returns a configuration that sends frames from `left` to `right` over the link and the paths, and
-    /// frames in the other direction unchanged.
+    /// Returns a configuration that forwards frames from `left` to `right` over the link, the paths and
+    /// `elements`, and frames from `right` to `left` directly.
     fn between_both(&self, elements: &str, delay: u64) -> String {
         let [left, right] = ["left", "right"].map(|interface| self.program.receive(interface));
         let paths = if delay > 0 { format!("0us, {delay}us") } else { "0us".into() };
@@ -235,7 +240,7 @@ impl Reordering {
     }
 }
 
-/// The counts of the kernel.
+/// The counters of the kernels of sender and receiver, from which a [`Receiving`] is computed.
 struct Counts {
     sent: u64,
     again: u64,
@@ -261,7 +266,7 @@ impl Counts {
 
     fn since(&self, before: &Counts, all: &[Received]) -> Receiving {
         let again = self.again - before.again;
-        // The count of sent segments excludes retransmissions.
+        // The kernel's count of sent segments excludes retransmissions.
         let sent = (self.sent - before.sent).max(1) as f64;
         let per_thousand = |count: u64| count as f64 * 1000.0 / sent;
         let gigabytes = sent * SEGMENT / 1e9;

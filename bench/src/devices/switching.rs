@@ -1,4 +1,4 @@
-//! Open vSwitch between two interfaces of one machine, alone or upstream of software (Reframer, Figure 3;
+//! Open vSwitch between two interfaces of one machine, alone or with software after it (Reframer, Figure 3;
 //! SNF, Figure 11).
 
 use std::io::{Error, Result};
@@ -9,32 +9,32 @@ use lab::{Net, Running, Space, openvswitch};
 
 use super::{Program, numbers};
 
-/// The offset in bytes of the packet number, after a TCP header.
+/// The offset in a frame at which a packet number is written, after a TCP header.
 const NUMBER: usize = 54;
 
-/// A set-up for measuring switches with flow tables.
+/// A testbed for switches with flow tables.
 pub(crate) struct Switching {
     program: Program,
 }
 
-/// A running switch, with the software downstream of it.
+/// A running switch, with the software that continues its work, if any.
 pub(crate) struct Switch<'s> {
     program: &'s Program,
     host: Space,
-    // These programs end before the namespaces are removed.
+    // Fields are dropped in this order, so that the programs end before the namespaces are removed.
     _software: Option<Running>,
     _switch: [Running; 2],
     _folder: tempfile::TempDir,
     _net: Net,
 }
 
-/// The packets that came back.
+/// The results of packets that passed a switch and came back.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Passed {
-    /// Thousands of packets per second that came back.
+    /// The thousands of packets per second that came back.
     pub(crate) kpps: f64,
-    /// The 25th, 50th, 75th and 99th percentile of the latency in microseconds, if packets were sent at a
-    /// rate; else NaN.
+    /// The 25th, 50th, 75th and 99th percentile of the latency in microseconds; NaN if packets were sent at
+    /// full rate.
     pub(crate) micros: [f64; 4],
 }
 
@@ -43,9 +43,10 @@ impl Switching {
         Ok(Switching { program: Program::new()? })
     }
 
-    /// Starts a switch with the flows of a file; port 1 is towards the sender. Port 2 leads to software
-    /// with the interfaces `nf0` and `nf1`, a configuration in a file that contains [`super::READY`], or to
-    /// the sender itself.
+    /// Starts a switch with the flow table in the file `flows`. Port 1 is connected to the sender. Port 2
+    /// is connected to the software, if any, and otherwise back to the sender. The software is a
+    /// configuration in a file that contains [`super::READY`]; it receives from `nf0` and sends to `nf1`,
+    /// which leads back to the sender.
     pub(crate) fn set_up(&self, flows: &Path, software: Option<&Path>) -> Result<Switch<'_>> {
         let mut net = Net::new()?;
         let [host, switch, beyond] = ["host", "switch", "beyond"].map(|name| net.space(name));
@@ -72,12 +73,12 @@ impl Switching {
         })
     }
 
-    /// Returns the element that receives from an interface.
+    /// Returns the element that receives from an interface; see [`Program::receive`].
     pub(crate) fn receive(&self, interface: &str) -> String {
         self.program.receive(interface)
     }
 
-    /// Returns the output of `tidegate synthesize` for a configuration, with additional options.
+    /// Runs `tidegate synthesize` on a configuration file, with additional options, and returns its output.
     pub(crate) fn synthesize(&self, config: &Path, options: &[&str]) -> Result<String> {
         let output = std::process::Command::new(self.program.path()?)
             .args(["synthesize", "--all", "--seconds", "0", "--unproven"])
@@ -92,7 +93,8 @@ impl Switching {
 }
 
 impl Switch<'_> {
-    /// Sends the packets of a capture repeatedly for `time`, at `rate` packets per second or at full rate.
+    /// Sends the packets of a capture repeatedly for `time`, at `rate` packets per second, or at full rate
+    /// if None. Latency is measured only with a rate. An error if no packet comes back.
     pub(crate) fn drive(&self, capture: &Path, rate: Option<u64>, time: Duration) -> Result<Passed> {
         let (rate, front, meter, values) = match rate {
             None => (0, String::new(), String::new(), ""),

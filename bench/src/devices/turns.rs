@@ -1,4 +1,5 @@
-//! Connections whose packets come in runs of a given length, in turns (Reframer, section 2.2).
+//! TCP connections whose packets arrive in runs of a given length, one connection after the other
+//! (Reframer, section 2.2).
 
 use std::io::Result;
 use std::net::SocketAddr;
@@ -10,40 +11,43 @@ use lab::Flows;
 use super::kernel::{count, soft_interrupts};
 use super::{Line, PORT, Program, RIGHT, SEGMENT, merge, numbers};
 
-/// The source ports of the connections.
+/// The source ports of the 128 connections.
 const PORTS: Range<u16> = 9000..9128;
-/// The size in bytes of a full frame.
+/// The size in bytes of a full frame, without check sequence.
 const FRAME: usize = 1514;
 
-/// A link of 400 Mb/s to a receiver. The rate is below the capacity of the receiver, so that each
-/// connection always has packets in its queue.
+/// A testbed: a sender, a link of 400 Mb/s with a queue per connection, and a receiver. The receiver is
+/// faster than the link, so that each connection always has packets in its queue, and the scheduler
+/// determines the length of runs.
 pub(crate) struct Turns {
     program: Program,
 }
 
-/// The work of the receiver.
+/// The results of a measurement: mainly the work of the receiver.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Taken {
-    /// Gigabits of data per second of all connections.
+    /// The gigabits of data per second of all connections together.
     pub(crate) gbps: f64,
-    /// The SLF of the packets as they came.
+    /// The SLF of the packets on the link.
     pub(crate) slf: f64,
-    /// Segments, merged or not, that reached TCP, per thousand packets.
+    /// The segments that the interface delivered to TCP, per thousand packets. Merged segments count as
+    /// one.
     pub(crate) delivered: f64,
-    /// Processor microseconds per packet: of the receiving threads, and of the whole machine in soft
+    /// The processor microseconds per packet: of the receiving threads, and of the whole machine in soft
     /// interrupts.
     pub(crate) micros: [f64; 2],
 }
 
 impl Turns {
-    /// The microseconds for which an interface that merges looks for more packets.
+    /// The microseconds for which an interface that merges waits for more packets.
     const HOLD: u64 = 125;
 
     pub(crate) fn new() -> Result<Turns> {
         Ok(Turns { program: Program::new()? })
     }
 
-    /// Lets connections send for `time`, in runs of `slf` packets.
+    /// Lets all connections send for `time`, in runs of `slf` packets. The receiver's interface merges
+    /// packets (GRO) if `merges`.
     pub(crate) fn measure(&self, slf: usize, merges: bool, time: Duration) -> Result<Taken> {
         let line = Line::of_ordinary_frames()?;
         let Line { left: sender, between, right: receiver, .. } = &line;

@@ -1,4 +1,4 @@
-//! All figures, by paper.
+//! All figures, with a module per paper, and functions that they share.
 
 mod all;
 mod juggler;
@@ -12,7 +12,7 @@ use super::{Figure, Need};
 use crate::serde_params::Param;
 use crate::{Row, median};
 
-/// All figures, in the order in which they are run.
+/// All figures, in the order in which `tidegate evaluate` runs them.
 pub const ALL: &[Figure] = &[
     Figure {
         name: "snf-motivating",
@@ -265,12 +265,12 @@ pub const ALL: &[Figure] = &[
     },
 ];
 
-/// Returns a parameter of a row as text.
+/// Returns a parameter of a row as text; empty if the row does not have it.
 fn word(row: &Row, name: &str) -> String {
     row.params.get(name).map_or_else(String::new, Param::to_string)
 }
 
-/// Returns a parameter of a row as a number.
+/// Returns a parameter of a row as a number; NaN if the row does not have it or it is a word.
 fn value(row: &Row, name: &str) -> f64 {
     match row.params.get(name) {
         Some(Param::Number(number)) => *number as f64,
@@ -278,7 +278,8 @@ fn value(row: &Row, name: &str) -> f64 {
     }
 }
 
-/// Groups rows into series. `of` returns the name of the series and the point of each row.
+/// Groups rows into series. `of` returns the name of the series and the point of each row. Points and
+/// series keep the order of the rows.
 fn series(rows: &[Row], of: impl Fn(&Row) -> (String, Point)) -> Vec<Series> {
     let mut all: Vec<Series> = Vec::new();
     for row in rows {
@@ -291,7 +292,8 @@ fn series(rows: &[Row], of: impl Fn(&Row) -> (String, Point)) -> Vec<Series> {
     all
 }
 
-/// Returns the floor of rows, each at its x. For several rows at the same x, it is their median.
+/// Returns the floor of rows, each with its x, as a series by rising x. If several rows have the same x,
+/// the point is the median of their floors.
 fn floor<'r>(rows: impl IntoIterator<Item = (f64, &'r Row)>) -> Series {
     let mut places: Vec<(f64, Vec<f64>)> = Vec::new();
     for (x, row) in rows {
@@ -304,7 +306,7 @@ fn floor<'r>(rows: impl IntoIterator<Item = (f64, &'r Row)>) -> Series {
     Series::floor(places.into_iter().map(|(x, all)| (x, median(all))))
 }
 
-/// Returns each series divided by a value of its own.
+/// Returns each series divided by the value that `to` returns for it, quartiles included.
 fn relative(all: &[Series], to: impl Fn(&Series) -> f64) -> Vec<Series> {
     let of = |series: &Series| {
         let one = to(series);
@@ -318,12 +320,13 @@ fn relative(all: &[Series], to: impl Fn(&Series) -> f64) -> Vec<Series> {
     all.iter().map(of).collect()
 }
 
-/// Returns the first value of a series.
+/// Returns the y of the first point of a series; NaN if it has no points.
 fn first(series: &Series) -> f64 {
     series.points.first().map_or(f64::NAN, |point| point.y)
 }
 
-/// Returns panels with the same horizontal axis, each with its title, its vertical axis and its series.
+/// Returns a panel for each list of series in `all`, with its title and vertical axis, and the horizontal
+/// axis `x`.
 fn panels(
     x: &Axis,
     titles: impl IntoIterator<Item = (&'static str, Axis)>,
@@ -334,7 +337,7 @@ fn panels(
     titles.into_iter().zip(all).map(panel).collect()
 }
 
-/// Returns the first row with these parameters.
+/// Returns the first row with these parameters; an error if there is none.
 fn find<'r>(rows: &'r [Row], params: &[(&str, &str)]) -> Result<&'r Row, String> {
     rows.iter()
         .find(|row| params.iter().all(|(name, wanted)| word(row, name) == *wanted))

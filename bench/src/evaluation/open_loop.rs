@@ -1,9 +1,9 @@
-//! Packets that arrive at a given rate, independent of the receiver, and the latency of each packet.
+//! Measurement of latency with packets that arrive at a given rate, whether or not the receiver is ready
+//! (an open loop).
 //!
 //! A configuration that is driven at full rate has no latency, because packets come when it asks for them.
-//! Here, packet n arrives n / rate after the start and waits in a ring, as in an interface, until it is
-//! taken. The latency is the time from the arrival to the end of the chain, waiting included (an open
-//! loop).
+//! Here, packet n arrives n / rate after the start. It waits in a ring, as in an interface, until it is
+//! taken. The latency of a packet is the time from its arrival to the end of the chain, including the wait.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -16,13 +16,14 @@ use packet::Store;
 
 use crate::graph::{Start, running};
 
-/// The elements of these measurements.
+/// The classes of elements that these measurements add.
 pub(crate) static CLASSES: &[&Class] = &[&ARRIVALS, &LATENCY];
 
-/// The most packets that wait; packets that arrive while the ring is full are missed.
+/// The largest number of packets that wait. Packets that arrive while the ring is full are missed.
 const RING: u64 = 4096;
 
-/// A source of packets at a given rate.
+/// The class of an element that pulls all packets of its input into memory and then replays them at a rate.
+/// Packets carry their arrival time. Handler `rate` starts and stops the arrivals.
 static ARRIVALS: Class = Class {
     name: "BenchmarkArrivals",
     ports: "1/1",
@@ -43,17 +44,17 @@ struct Arrivals {
     burst: usize,
     store: Option<Box<Store>>,
     next: usize,
-    /// The packets per second; 0 stops arrivals.
+    /// The packets per second that arrive; 0 means that none arrive.
     rate: f64,
-    /// The time when the first packet arrived.
+    /// The time of the first arrival, in nanoseconds of the system clock.
     start: i64,
-    /// The number of packets that have been taken or missed since then.
+    /// The number of packets that have been taken or missed since `start`.
     number: u64,
     count: u64,
     missed: u64,
 }
 
-/// Pulls all packets of the source into memory.
+/// Pulls packets from the input until there are none, and keeps them in memory.
 fn load(cx: &mut Cx<'_>) -> Store {
     let mut store = cx.store();
     loop {
@@ -67,7 +68,7 @@ fn load(cx: &mut Cx<'_>) -> Store {
     }
 }
 
-/// Returns the clock of this machine, in nanoseconds.
+/// Returns the time of the system clock, in nanoseconds since 1970.
 fn clock() -> i64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |passed| passed.as_nanos() as i64)
 }
@@ -140,7 +141,8 @@ impl Element for Arrivals {
     }
 }
 
-/// A meter that records the time since the arrival of packets.
+/// The class of a meter that records, for each packet, the time since its arrival. Handler `all` reads the
+/// number of packets and the figures in nanoseconds; `reset` forgets them.
 static LATENCY: Class = Class {
     name: "BenchmarkLatency",
     handlers: &[HandlerInfo::read("all"), HandlerInfo::write("reset")],
@@ -151,7 +153,7 @@ static LATENCY: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Creates a histogram of up to ten seconds, with three digits.
+/// Creates a histogram of nanoseconds up to ten seconds, with three significant digits.
 fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 10_000_000_000, 3).expect("these bounds are in order")
 }
@@ -194,7 +196,7 @@ impl Element for Latency {
     }
 }
 
-/// The latencies of packets in microseconds.
+/// The distribution of the latencies of packets, in microseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Latencies {
     pub(crate) quartiles: [f64; 2],
@@ -205,35 +207,37 @@ pub(crate) struct Latencies {
     pub(crate) deviation: f64,
 }
 
-/// Returns the configuration of a chain with packets that arrive at a rate.
+/// Returns the configuration in which the packets of `frames` arrive at a rate and pass `chain`, in bursts
+/// of at most `burst` packets. `start` says which headers are marked.
 pub(crate) fn text(frames: &str, start: Start, burst: usize, chain: &str) -> String {
     format!("{frames} {} -> arrivals :: BenchmarkArrivals({burst}) -> {chain}", start.marks())
 }
 
-/// A running configuration with packets that arrive at a rate.
+/// A running configuration in which packets arrive at a rate.
 pub(crate) struct OpenLoop {
     worker: Worker,
 }
 
 impl OpenLoop {
-    /// Creates a configuration. `frames` supplies the packets once; each `BenchmarkLatency` of the chain
-    /// measures the packets that pass it.
+    /// Creates a configuration as [`text`] describes it. `frames` is a source that supplies each packet
+    /// once. Each `BenchmarkLatency` of the chain measures the packets that pass it.
     pub(crate) fn new(frames: &str, start: Start, burst: usize, chain: &str) -> Result<OpenLoop, String> {
         OpenLoop::of(text(frames, start, burst, chain))
     }
 
-    /// Creates an open loop from a whole configuration.
+    /// Creates an open loop from a whole configuration, which must have an element `arrivals` as in
+    /// [`text`].
     pub(crate) fn of(text: String) -> Result<OpenLoop, String> {
         let mut open_loop = OpenLoop { worker: running(text, Options::default())? };
-        // The first step takes the packets into memory.
+        // The first step takes all packets into memory.
         open_loop.spend(Duration::from_millis(1))?;
         Ok(open_loop)
     }
 
-    /// Lets packets arrive at `rate` per second for `time`, after a warm-up of a tenth of it. Returns the
-    /// million packets per second that were taken; the other packets found the ring full. The run is
-    /// extended, up to a hundred times, while a meter has no packet: a busy machine may not schedule this
-    /// thread during a short run.
+    /// Lets packets arrive at `rate` per second for `time`, after a warm-up of a tenth of `time`. Returns
+    /// the million packets per second that were taken; all other packets found the ring full. The run is
+    /// extended, up to a hundred times, while one of the meters has seen no packet, because a busy machine
+    /// may not schedule this thread during a short run.
     pub(crate) fn drive(&mut self, rate: f64, time: Duration, meters: &[&str]) -> Result<f64, String> {
         self.write("arrivals", "rate", &rate.to_string())?;
         self.spend(time / 10)?;
@@ -265,7 +269,7 @@ impl OpenLoop {
         Ok(())
     }
 
-    /// Returns the latencies that a meter has recorded since the last run began.
+    /// Returns the latencies that a meter has recorded in the last run. An error if it has seen no packet.
     pub(crate) fn latencies(&mut self, meter: &str) -> Result<Latencies, String> {
         let text = self.read(meter, "all")?;
         let figures: Vec<f64> = text.split(' ').filter_map(|figure| figure.parse().ok()).collect();

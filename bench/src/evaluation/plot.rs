@@ -1,4 +1,4 @@
-//! Plots as SVG: panels side by side, each with points, their quartiles, and the values that a paper
+//! Plots as SVG pictures: one or more panels, each with points, their quartiles, and values that a paper
 //! reports.
 
 mod axis;
@@ -25,17 +25,18 @@ const FONT: &str = "sans-serif";
 /// The font size of titles, and of all other text.
 const LARGE: f64 = 14.0;
 const SMALL: f64 = 12.0;
-/// The mean width of a letter of the smaller size.
+/// The mean width of a letter at the smaller font size.
 const LETTER: f64 = 6.6;
 const LINE: u32 = 17;
 const MARGIN: u32 = 12;
-/// The height above the plotting area of a panel, for its title and the hint which values are better.
+/// The height of the part of a panel above the plotting area, for its title and the hint which values are
+/// better.
 const TITLE: u32 = 50;
-/// The distances between bars at the same x: the least and the most.
+/// The smallest and the largest distance between bars at the same x.
 const APART: [i32; 2] = [3, 6];
 const WARNING: RGBColor = RGBColor(180, 0, 0);
 
-/// A coordinate system with its series.
+/// A coordinate system with its title and the series that are drawn in it.
 #[derive(Clone, Debug)]
 pub struct Panel {
     /// The title.
@@ -48,39 +49,39 @@ pub struct Panel {
     pub series: Vec<Series>,
 }
 
-/// Points that belong together.
+/// Points that are drawn with the same colour and mark, and have one entry in the legend.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
     /// The name in the legend.
     pub name: String,
-    /// The points in ascending order of x.
+    /// The points, by rising x.
     pub points: Vec<Point>,
-    /// The origin of the points.
+    /// The origin of the points, which determines how they are drawn.
     pub kind: Kind,
 }
 
-/// The origin of points.
+/// The origin of the points of a series.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// A measurement, or a simulation, of this program.
+    /// A measurement or simulation by this program.
     #[default]
     Measured,
-    /// A result of a paper.
+    /// Values that a paper reports.
     Paper,
-    /// The floor of the same run.
+    /// The costs of the floor of the same run.
     Floor,
-    /// A formula, for comparison.
+    /// Values of a formula, for comparison.
     Guide,
 }
 
-/// A median, with quartiles if there are any.
+/// A median with its quartiles, if there are several values.
 #[derive(Clone, Copy, Debug)]
 pub struct Point {
     /// The x coordinate.
     pub x: f64,
     /// The median.
     pub y: f64,
-    /// The quartiles.
+    /// The lower and the upper quartile.
     pub quartiles: Option<[f64; 2]>,
 }
 
@@ -90,17 +91,17 @@ impl Series {
         Series { name: name.into(), points: points.into_iter().collect(), kind: Kind::Measured }
     }
 
-    /// Creates a series of a paper's points, without quartiles.
+    /// Creates a series of values that a paper reports, without quartiles.
     pub fn of_paper(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Series {
         Series::plain(name.into(), points, Kind::Paper)
     }
 
-    /// Creates a series of a formula's points.
+    /// Creates a series of values of a formula.
     pub fn guide(name: impl Into<String>, points: impl IntoIterator<Item = (f64, f64)>) -> Series {
         Series::plain(name.into(), points, Kind::Guide)
     }
 
-    /// Creates the series of the floor.
+    /// Creates the series of the floor's costs.
     pub fn floor(points: impl IntoIterator<Item = (f64, f64)>) -> Series {
         Series::plain("floor".into(), points, Kind::Floor)
     }
@@ -117,13 +118,13 @@ fn drawn<T, E: std::fmt::Display>(result: Result<T, E>) -> Result<T, String> {
     result.map_err(|error| error.to_string())
 }
 
-/// Returns a font of at least `pixels` pixels. For its size, plotters uses the height of a line in whole
-/// pixels.
+/// Returns a font of at least `pixels` pixels. plotters takes the size of a font as the height of a line in
+/// whole pixels, which is larger.
 fn font(pixels: f64) -> (&'static str, f64) {
     (FONT, (pixels * 1.24).ceil())
 }
 
-/// Writes text that starts at a pixel, or is centred on it.
+/// Writes text of a size and colour at a pixel, where it begins or is centred, as `align` says.
 fn write(
     area: &Area<'_>,
     words: &str,
@@ -135,11 +136,11 @@ fn write(
     drawn(area.draw(&Text::new(words.to_string(), at, style)))
 }
 
-/// Draws all panels as one picture, with an optional warning at the top, and a line at the bottom that
-/// explains points and bars.
+/// Draws all panels as one picture, two in a row. A warning, if any, is at the top. Text at the bottom
+/// explains points, bars and grey lines.
 ///
 /// # Errors
-/// If a part cannot be drawn.
+/// If a part of the picture cannot be drawn.
 pub fn svg(subject: &Subject<'_>, panels: &[Panel], warning: Option<&str>) -> Result<String, String> {
     let rows = || panels.chunks(PANELS_IN_A_ROW);
     let heights: Vec<u32> =
@@ -176,7 +177,7 @@ pub fn svg(subject: &Subject<'_>, panels: &[Panel], warning: Option<&str>) -> Re
     Ok(labelled(&text, subject.title, &about))
 }
 
-/// Returns the picture with its title and description.
+/// Returns an SVG picture with a title and a description for screen readers.
 fn labelled(svg: &str, title: &str, about: &str) -> String {
     let Some((start, rest)) = svg.split_once('>') else { return svg.into() };
     let (title, about) = (words::escape(title), words::escape(about));
@@ -195,7 +196,8 @@ impl Panel {
             .flatten()
             .collect();
         let (x, y) = (self.x.coordinates(&places, true), self.y.coordinates(&values, false));
-        // The label area is as wide as the tick labels need, so that the axis label is close to them.
+        // The area for labels is only as wide as the labels of ticks need, so that the label of the axis is
+        // close to them.
         let letters = y.ticks.iter().map(|tick| self.y.written(*tick).chars().count()).max().unwrap_or(1);
         let beside = (letters as f64 * LETTER) as u32 + 34;
         if let Some(better) = self.y.better {
@@ -261,14 +263,15 @@ impl Panel {
         self.series.iter().flat_map(|series| &series.points)
     }
 
-    /// True if a line connects the points. Points at names are not connected, except for a floor.
+    /// True if a line connects the points of a series. Points over an axis of names are not connected,
+    /// except for the floor.
     fn joins(&self, series: &Series) -> bool {
         !matches!(self.x.scale, Scale::Names(_)) || series.kind == Kind::Floor
     }
 
-    /// Returns the pixels by which points are shifted, by the number of the series and the pixel of their
-    /// x. If several series have points at the same x, and one of them has quartiles, the points are placed
-    /// side by side.
+    /// Returns the horizontal shifts of points in pixels, by the index of the series and the unshifted x in
+    /// pixels. If several series have points at the same x and at least one of them has quartiles, all are
+    /// shifted, so that the bars are side by side.
     fn shifts(&self, place: impl Fn(f64) -> i32) -> BTreeMap<(usize, i32), i32> {
         let mut at: BTreeMap<i32, (Vec<usize>, bool)> = BTreeMap::new();
         for (series, number) in self.series.iter().zip(0..) {
@@ -294,12 +297,13 @@ impl Panel {
             .collect()
     }
 
-    /// True if the panel has several series.
+    /// True if the panel has a legend, because it has several series.
     fn has_legend(&self) -> bool {
         self.series.len() > 1
     }
 
-    /// Returns the number of columns of the legend: two for many short names.
+    /// Returns the number of columns of the legend: two if there are many series with short names, else
+    /// one.
     fn columns(&self) -> usize {
         let longest = self.series.iter().map(|series| series.name.chars().count()).max().unwrap_or(0);
         if self.series.len() > 4 && longest <= 26 { 2 } else { 1 }
@@ -310,7 +314,7 @@ impl Panel {
         (lines as i32 * LEGEND_LINE) as u32
     }
 
-    /// Draws the legend.
+    /// Draws the legend: for each series its line, its mark and its name.
     fn explain(&self, area: &Area<'_>) -> Result<(), String> {
         if !self.has_legend() {
             return Ok(());
@@ -331,7 +335,7 @@ impl Panel {
     }
 }
 
-/// Draws the line of a series of this kind.
+/// Draws the line of a series; lines of papers and formulas are dashed.
 fn draw_line(area: &Area<'_>, line: &[(i32, i32)], kind: Kind, colour: RGBColor) -> Result<(), String> {
     let style = colour.stroke_width(1);
     let line = line.iter().copied();

@@ -1,7 +1,8 @@
-//! Results of an evaluation in a folder: for each figure NAME.csv, NAME.svg and NAME.json (the conclusion
-//! and its origin), and evaluation.md with all of them. A figure is complete if its NAME.json exists and
-//! was written by the same program with the same amount of measurement. So an interrupted evaluation
-//! continues at the first incomplete figure.
+//! The results of an evaluation, in a folder. Each figure has NAME.csv (all values), NAME.svg (the plots)
+//! and NAME.json (the conclusion and its origin); evaluation.md describes all of them.
+//!
+//! A figure is complete if its NAME.json exists and was written by the same program with the same amount of
+//! measurement. So an interrupted evaluation continues at the first incomplete figure.
 
 use std::fmt::Write as _;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -13,25 +14,26 @@ use super::{ALL, Figure, Finding, MISSING, Need, Outcome, plot};
 use crate::origin::Origin;
 use crate::varies;
 
-/// The option for a small run, which only shows that everything works.
+/// The option for a small run, which only shows that each figure can be made.
 const SMALL: &str = "--small";
 
-/// A folder with results.
+/// A folder with the results of figures.
 pub struct Results {
     folder: PathBuf,
     stamp: Stamp,
 }
 
-/// The program and the amount of measurement of results.
+/// The program that made a result, and the amount of measurement. Results with another stamp are made
+/// again.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Stamp {
-    /// A hash that differs between builds of the program.
+    /// A hash of the program file, which differs between builds.
     program: String,
-    /// The amount of measurement.
+    /// The amount of measurement, as the options of the command line.
     amount: String,
 }
 
-/// The content of NAME.json.
+/// The content of NAME.json of a figure.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 struct Record {
     stamp: Stamp,
@@ -39,31 +41,32 @@ struct Record {
     seconds: u64,
     #[serde(flatten)]
     finding: Finding,
-    /// The quartiles of the floor, in nanoseconds, if it was measured.
+    /// The quartiles of the floor in nanoseconds; None if it was not measured.
     #[serde(default)]
     floor_quartiles_ns: Option<[f64; 2]>,
-    /// True if the floor varied too much for a conclusion.
+    /// True if the floor varied by more than a third, so that there is no conclusion.
     #[serde(default)]
     is_unsteady: bool,
-    /// The origin of the result.
+    /// The program, machine, load and inputs of the result; None in old files.
     #[serde(default)]
     origin: Option<Origin>,
 }
 
-/// A figure without a result, and the reason.
+/// A figure that was not made, and the reason.
 #[derive(Clone, Debug)]
 pub struct Left {
     /// The figure's name.
     pub name: &'static str,
-    /// The reason.
+    /// The reason why the figure was not made.
     pub reason: String,
 }
 
 impl Results {
-    /// Opens a folder of results; creates it if it does not exist.
+    /// Opens a folder of results for this program and an amount of measurement. Creates the folder if it
+    /// does not exist.
     ///
     /// # Errors
-    /// If the folder cannot be created or the program cannot be read.
+    /// If the folder cannot be created or the program file cannot be read.
     pub fn new(folder: &Path, amount: &str) -> Result<Results, String> {
         let told = |error: std::io::Error| format!("{}: {error}", folder.display());
         std::fs::create_dir_all(folder).map_err(told)?;
@@ -74,7 +77,8 @@ impl Results {
         Ok(Results { folder: folder.into(), stamp })
     }
 
-    /// True if this figure was made by the same program with the same amount, while the machine was steady.
+    /// True if the figure is complete: made by the same program with the same amount, while the machine was
+    /// not busy.
     pub fn has(&self, figure: &Figure) -> bool {
         self.record(figure).is_some_and(|record| record.stamp == self.stamp && !record.is_unsteady)
     }
@@ -87,12 +91,12 @@ impl Results {
         self.folder.join(format!("{}.{extension}", figure.name))
     }
 
-    /// Writes the results and the origin of a figure; `floor` are the quartiles of the floor of the same
-    /// run. If the floor varied by more than a third, the conclusion is replaced by a warning, which is
-    /// also returned.
+    /// Writes the files of a figure. `floor` has the quartiles of the floor of the run, if it was measured.
+    /// If this floor or the floor of a row varied by more than a third, the conclusion is replaced by a
+    /// warning, which is also returned.
     ///
     /// # Errors
-    /// If a file cannot be written.
+    /// If the table or plots cannot be made, or a file cannot be written.
     pub fn keep(
         &self,
         figure: &Figure,
@@ -118,7 +122,7 @@ impl Results {
             is_unsteady: warning.is_some(),
             origin: Some(origin),
         };
-        // The record is written last, because a figure without a record is incomplete.
+        // NAME.json is written last, because a figure without it is incomplete.
         let record = serde_json::to_string_pretty(&record).map_err(|error| error.to_string())? + "\n";
         let subject = plot::Subject { title: figure.paper, about: figure.about };
         let parts = [
@@ -132,8 +136,8 @@ impl Results {
         Ok(warning)
     }
 
-    /// Writes evaluation.md about all results in the folder and the figures without a result. Returns its
-    /// path.
+    /// Writes evaluation.md about all results in the folder and all figures without a result; `left` has
+    /// the reasons. Returns the path of the file.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -193,7 +197,7 @@ impl Results {
         text
     }
 
-    /// Writes a file atomically.
+    /// Writes a file atomically: first under another name, which then replaces the old file.
     fn write(&self, file: &Path, text: &str) -> Result<(), String> {
         let new = file.with_extension("new");
         std::fs::write(&new, text)
@@ -232,7 +236,7 @@ mod tests {
         assert!(!results.has(first));
         assert_eq!(results.keep(first, outcome(), None, origin()).unwrap(), None);
         assert!(results.has(first) && !results.has(second));
-        // A result of another amount, or an incomplete record, does not count.
+        // A result of another amount of measurement does not count, nor does an incomplete NAME.json.
         assert!(!Results::new(folder.path(), "--small").unwrap().has(first));
         std::fs::write(results.file(first, "json"), "{").unwrap();
         assert!(!results.has(first));
@@ -270,7 +274,7 @@ mod tests {
         for said in ["it falls, too.", "memory.", &of_first, "needs nginx", "not run yet", "SmartNIC"] {
             assert!(text.contains(said), "{said} is not in {text}");
         }
-        // Figures that depend on the congestion control name it.
+        // The report names the congestion control of figures that depend on it.
         let tcp = ALL.iter().filter(|figure| figure.needs.contains(&Need::Tcp));
         for figure in tcp {
             results.keep(figure, outcome(), None, origin()).unwrap();
@@ -279,7 +283,7 @@ mod tests {
         for figure in
             ALL.iter().filter(|figure| figure.paper.starts_with("Juggler") && !figure.needs.is_empty())
         {
-            // Figure 9 compares congestion controls.
+            // Juggler's Figure 9 compares congestion controls, so it names none.
             let (_, behind) = text.split_once(&format!("]({}.svg)", figure.name)).unwrap_or_default();
             let own = behind.split("## ").next().unwrap_or_default();
             assert_eq!(

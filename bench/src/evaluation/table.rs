@@ -1,4 +1,4 @@
-//! Figures as tables, which are written as CSV.
+//! Tables of figures, which are written as CSV.
 
 use std::fmt;
 
@@ -7,16 +7,16 @@ use crate::Row;
 /// A table of columns and rows.
 #[derive(Clone, Debug, Default)]
 pub struct Table {
-    /// The names of the columns, with their units.
+    /// The names of the columns; a name includes the unit.
     pub columns: Vec<String>,
     /// The rows, each with a cell for each column.
     pub rows: Vec<Vec<Cell>>,
 }
 
-/// The columns of a floor's quartiles.
+/// The names of the columns with the quartiles of the floor.
 const FLOOR: [&str; 2] = ["floor_lower_quartile", "floor_upper_quartile"];
 
-/// A cell of a row.
+/// The content of a cell of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     /// A word.
@@ -33,7 +33,7 @@ impl fmt::Display for Cell {
             Cell::Word(word) => f.write_str(word),
             Cell::Nothing => Ok(()),
             Cell::Number(number) if number.fract() == 0.0 && number.abs() < 1e15 => write!(f, "{number}"),
-            // Prints as many digits as a measurement has.
+            // Prints about five significant digits, as many as a measurement has.
             Cell::Number(number) => {
                 let whole = number.abs().log10().floor().clamp(-9.0, 4.0) as i32;
                 write!(f, "{number:.*}", (4 - whole) as usize)
@@ -78,15 +78,15 @@ impl Table {
         Table { columns: columns.iter().map(|column| column.to_string()).collect(), rows: Vec::new() }
     }
 
-    /// Adds a row.
+    /// Adds a row, with a cell for each column.
     pub fn push(&mut self, cells: impl IntoIterator<Item = Cell>) {
         let cells: Vec<Cell> = cells.into_iter().collect();
         debug_assert_eq!(cells.len(), self.columns.len());
         self.rows.push(cells);
     }
 
-    /// Returns the costs per packet of rows: parameters, nanoseconds, floor, their ratio with its
-    /// quartiles, and the quartiles of the floor.
+    /// Returns a table of the costs per packet of `rows`: the parameters, the cost in nanoseconds, the
+    /// floor, their ratio with its quartiles, and the quartiles of the floor.
     pub fn of_costs(rows: &[Row]) -> Table {
         let mut names: Vec<&str> = Vec::new();
         for row in rows {
@@ -108,7 +108,7 @@ impl Table {
         table
     }
 
-    /// Returns the floor's quartiles of the row whose floor varied most; None if rows have no floor.
+    /// Returns the quartiles of the floor that varied most among all rows; None if the table has no floors.
     pub fn worst_floor(&self) -> Option<[f64; 2]> {
         let places = FLOOR.map(|name| self.columns.iter().position(|column| column == name));
         let [Some(lower), Some(upper)] = places else { return None };
@@ -120,7 +120,8 @@ impl Table {
         self.rows.iter().filter_map(quartiles).max_by(|a, b| times(*a).total_cmp(&times(*b)))
     }
 
-    /// Adds the columns of another table to the rows that have the same values in the columns `same`.
+    /// Adds the other columns of `other` to the rows of this table. Rows belong together if they have the
+    /// same values in the columns `same`. Cells of rows without a counterpart are empty.
     pub fn join(&mut self, other: Table, same: &[&str]) {
         let place = |table: &Table, name: &str| table.columns.iter().position(|column| column == name);
         let places: Vec<_> = same.iter().map(|name| (place(self, name), place(&other, name))).collect();
@@ -141,7 +142,7 @@ impl Table {
     /// Returns the table as CSV (RFC 4180).
     ///
     /// # Errors
-    /// If a record cannot be written.
+    /// If a row cannot be written.
     pub fn csv(&self) -> Result<String, String> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         writer.write_record(&self.columns).map_err(|error| error.to_string())?;

@@ -1,11 +1,12 @@
-//! Configurations that run to their end in the time of their capture. The result is the same on every
-//! machine, however busy it is.
+//! Runs of configurations on the trace clock. The results are the same on every machine, however busy it
+//! is.
 
 use engine::{ClockKind, Options, Workers};
 
 use crate::graph::{Silence, configured_spread};
 
-/// Runs a configuration to its end, and then reads handlers.
+/// Runs a configuration on the trace clock to its end. Then reads handlers (element, handler) and returns
+/// their values.
 pub(crate) fn read_after(text: String, handlers: &[(&str, &str)]) -> Result<Vec<String>, String> {
     let (plan, copies) = configured_spread(text, 1, None)?;
     let options = Options { clock: ClockKind::Trace, ..Options::default() };

@@ -1,24 +1,25 @@
-//! Elements with tables, and the floods that fill them.
+//! The cases of the benchmark `soak`: elements with tables, and the floods that fill the tables.
 
 use trace::flood::Flood;
 
-/// An element under a flood.
+/// An element with a table, under a flood that fills the table.
 #[derive(Clone, Copy, Debug)]
 pub struct Case {
-    /// The class.
+    /// The name of the class.
     pub class: &'static str,
-    /// The flood.
+    /// The flood whose frames each create an entry.
     pub flood: Flood,
-    /// The chain downstream of the flood. `$bound` is replaced by the argument that bounds the table, or by
-    /// nothing.
+    /// The elements downstream of the source of the flood. `$bound` is replaced by the argument that bounds
+    /// the table, or by nothing for the default.
     pub chain: &'static str,
-    /// The name of this argument.
+    /// The name of the argument that bounds the table.
     pub bound: &'static str,
-    /// The bytes per unit of the bound, for a bound in bytes; 0 for a number of entries.
+    /// The number of bytes in a unit of the argument, if the bound is in bytes; 0 if it is a number of
+    /// entries.
     pub bytes: u64,
-    /// The handler that reports the number of entries, if there is one.
+    /// The handler (element and name) that reports the number of entries; empty if there is none.
     pub entries: &'static str,
-    /// The number of workers over which packets of one flow are spread.
+    /// The number of workers. Packets of one flow are spread over them.
     pub workers: usize,
 }
 
@@ -35,7 +36,7 @@ const fn case(
 const RANGE: &str = "-> MarkIPHeader(14)
     -> e :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0$bound) -> Discard";
 
-/// All cases.
+/// All cases of the benchmark, in the order in which they are measured.
 pub const CASES: &[Case] = &[
     case("IPRewriter", Flood::Syn, "MAPPING_CAPACITY", "e.size", RANGE),
     Case { workers: 2, ..case("IPRewriter", Flood::Syn, "MAPPING_CAPACITY", "e.size", RANGE) },

@@ -1,4 +1,4 @@
-//! The source of a flood, which measures the memory of the process while it sends.
+//! The source of the frames of a flood, which measures the memory of the process while it sends.
 
 use std::time::{Duration, Instant};
 
@@ -6,13 +6,14 @@ use element::class::{ArgInfo, HandlerInfo, Notes};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet};
 use trace::flood::Flood;
 
-/// The percentages of the time after which memory is measured.
+/// The percentages of the time with a full table after which memory is measured.
 pub(super) const PARTS: [u32; 3] = [10, 50, 100];
-/// The seed of all floods.
+/// The seed of all floods, so that each run sends the same frames.
 const SEED: u64 = 7;
 
-/// A source of frames of a flood, as fast as they are taken: first FILL frames to fill the table, then
-/// frames for MILLISECONDS.
+/// The class of a source that sends the frames of flood number KIND as fast as they are taken: first FILL
+/// frames to fill the table, then further frames for MILLISECONDS. At the start, it touches the memory of
+/// UNDER_WAY packets.
 pub(crate) static FLOOD: Class = Class {
     name: "BenchmarkFlood",
     ports: "0/1",
@@ -48,16 +49,16 @@ pub(crate) static FLOOD: Class = Class {
 
 struct Source {
     kind: Flood,
-    /// The frames before the measured time.
+    /// The number of frames to send before the measured time.
     fill: u64,
     time: Duration,
     sent: u64,
-    /// The frames that were sent before the measured time.
+    /// The number of frames that had been sent when the measured time began.
     begun: u64,
     started: Option<Instant>,
-    /// The bytes of memory at the start and at the end of each part.
+    /// The resident memory in bytes: at the start, and after each percentage in `PARTS`.
     resident: Vec<u64>,
-    /// The packets whose memory is touched at the start.
+    /// The packets whose memory is touched at the start; empty afterwards.
     pool: Vec<Packet>,
 }
 
@@ -67,7 +68,8 @@ impl Element for Source {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        // Packets of the pool that are in use are no part of the table.
+        // Touches the memory of packets before the first measurement, so that it does not count as memory
+        // of the table.
         for _ in 0..self.pool.capacity() {
             let Some(packet) = cx.packet(&self.kind.frame(SEED, 0)) else { break };
             self.pool.push(packet);
@@ -82,7 +84,7 @@ impl Element for Source {
 
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut batch: Batch = cx.batch();
-        // If packets are held, the source waits for room.
+        // If elements hold packets, the source waits until the pool has room.
         while batch.len() < cx.burst() && cx.has_room() {
             let Some(packet) = cx.packet(&self.kind.frame(SEED, self.sent)) else { break };
             self.sent += 1;
@@ -90,7 +92,8 @@ impl Element for Source {
                 cx.drop(packet, DropReason::NoBuffer);
             }
         }
-        // If all packets are held, the table is as full as it can be.
+        // If no packet is available because elements hold all of them, the table cannot become fuller. The
+        // measured time begins.
         let is_starved = batch.is_empty();
         cx.emit(0, batch);
         cx.schedule();
@@ -115,14 +118,15 @@ impl Element for Source {
         true
     }
 
-    /// Returns the frames sent, the frames sent in the measured time, and the memory values.
+    /// Returns the number of frames sent, the number sent in the measured time, and the memory values in
+    /// bytes.
     fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
         let memory: Vec<String> = self.resident.iter().map(u64::to_string).collect();
         Ok(format!("{} {} {}", self.sent, self.sent - self.begun, memory.join(" ")))
     }
 }
 
-/// Returns the memory of this process in bytes; 0 if the system does not report it.
+/// Returns the resident memory of this process in bytes; 0 if the system does not report it.
 pub(crate) fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));

@@ -1,5 +1,5 @@
-//! The input of the simulation, measured: the cost of packets at their own worker and at another worker, of
-//! handing over, and of decisions.
+//! The measurement of the costs that are the input of the simulation: of packets at their own worker and at
+//! another worker, of handing over, and of the decisions of policies.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use super::traffic::{self, segment};
 use crate::workers::once;
 use crate::{Settings, median};
 
-/// Measures the costs; `handing` is the cost of the ring between two cores.
+/// Measures the costs. `handing` is the cost of the ring between two cores, measured by `ring.rs`.
 pub(super) fn measure(settings: &Settings, handing: Handing) -> Result<Costs, String> {
-    // One connection for each of two workers, without work.
+    // There are two connections, one for each of two workers, and no work.
     let connections = 2;
     let file = tempfile::NamedTempFile::with_suffix(".pcap").map_err(|e| e.to_string())?;
     let packets = settings.packets.min(20_000);
@@ -39,7 +39,7 @@ pub(super) fn measure(settings: &Settings, handing: Handing) -> Result<Costs, St
     for _ in 0..settings.repeats {
         for ((queues, spreading, chain), all) in ways.into_iter().zip(&mut all) {
             let text = chain(file.path(), loops, queues, 0);
-            // The time of both workers together.
+            // The sum of the times of both workers.
             all.push(2.0 * once(&text, 2, spreading)?);
         }
     }
@@ -49,12 +49,12 @@ pub(super) fn measure(settings: &Settings, handing: Handing) -> Result<Costs, St
     Ok(Costs {
         own,
         source: source.min(own),
-        // Half of the packets were at another worker. Noise may make the difference negative, so it is at
-        // least 1.
+        // Half of the packets were at another worker than their own, so the difference is doubled. Noise
+        // may make it negative, so it is at least 1.
         foreign: (2.0 * (mixed - own)).max(1.0),
         give: handing.give,
-        // The cost of handing over beyond giving: packets are in the other core's caches, and slots return
-        // to their owner.
+        // The cost of handing over apart from giving. It includes that the packets are in the other core's
+        // caches, and that slots return to the pool of their owner.
         take: (handed - own - handing.give).max(handing.take),
         spray,
         auto,
@@ -62,12 +62,12 @@ pub(super) fn measure(settings: &Settings, handing: Handing) -> Result<Costs, St
     })
 }
 
-/// The packets of a batch.
+/// The number of packets in a batch, and the number of calls over which a time is averaged.
 const BATCH: usize = 32;
 const ROUNDS: usize = 2_000;
 
-/// Returns the nanoseconds that a policy takes per packet while it spreads, and per batch while it does
-/// not.
+/// Returns the nanoseconds that a policy takes: per packet while it spreads packets, and per batch while it
+/// does not.
 fn decisions(policy: Policy) -> Result<(f64, f64), String> {
     let mut pool = Pool::new(64 << 20).map_err(|error| error.to_string())?;
     let owner = Rss::new(2);
@@ -82,7 +82,8 @@ fn decisions(policy: Policy) -> Result<(f64, f64), String> {
     }
     let mut now = Timestamp::from_secs(1);
     let rest = time(|| spread.look(&batch, now, &owner));
-    // The first worker is fully loaded, the other worker is idle.
+    // The first worker is reported as fully loaded and the other one as idle, until the policy spreads
+    // packets.
     for millisecond in 1..100 {
         let nanoseconds = millisecond * 1_000_000;
         now = Timestamp::from_secs(1) + Timestamp(nanoseconds as i64);
@@ -99,7 +100,7 @@ fn decisions(policy: Policy) -> Result<(f64, f64), String> {
     Ok((each, rest))
 }
 
-/// Returns the nanoseconds of a call: the median of several means over many calls.
+/// Returns the nanoseconds of a call of `call`: the median of seven means over many calls.
 fn time<T>(mut call: impl FnMut() -> T) -> f64 {
     let mut one = || {
         let start = Instant::now();

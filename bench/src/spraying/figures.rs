@@ -1,5 +1,5 @@
-//! The figures of Sprayer for more workers than this machine has, simulated with measured costs: rate over
-//! work and connections (6a, 7a), latency (8), fairness (9). Two workers are simulated as well, for
+//! Simulated figures of Sprayer, for more workers than this machine has, with measured costs: rate over
+//! work and over connections (6a, 7a), latency (8) and fairness (9). Two workers are simulated as well, for
 //! comparison with the measurements.
 
 use sprayer::Policy;
@@ -10,28 +10,31 @@ use super::simulation::{Costs, Outcome, Packets, Setting, simulate};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings};
 
-/// The numbers of workers.
+/// The numbers of simulated workers.
 pub(super) const WORKERS: [u64; 2] = [8, 64];
-/// The cycles of work with one connection, and the numbers of connections with the most work.
+/// The cycles of work per packet that are simulated with one connection; and the numbers of connections
+/// that are simulated with the largest amount of work.
 pub(super) const CYCLES: [u64; 7] = [0, 1_000, 2_000, 3_000, 5_000, 7_000, 10_000];
 pub(super) const CONNECTIONS: [u16; 9] = [1, 2, 4, 8, 16, 32, 64, 128, 256];
-/// The arriving packets for latency, in percent of the highest rate of a single worker.
+/// The rates of arriving packets at which latency is simulated, in percent of the highest rate of a single
+/// worker.
 pub(super) const LOADS: [u64; 6] = [10, 30, 50, 70, 90, 200];
-/// The arriving packets for fairness, as a fraction of the rate that all workers sustain.
+/// The rate of arriving packets at which fairness is simulated, as a fraction of the rate that all workers
+/// sustain.
 const FAIR_LOAD: f64 = 0.9;
-/// The pauses in microseconds after which a connection may continue at another worker, and the arriving
-/// packets as a fraction of the highest rate of a single worker.
+/// The pauses in microseconds after which a connection may continue at another worker (flowlets); and the
+/// rate of arriving packets, as a fraction of the highest rate of a single worker.
 const GAPS: [u64; 6] = [0, 2, 5, 10, 20, 50];
 const GAPS_LOAD: f64 = 0.7;
-/// The compared policies.
+/// The simulated policies: the name in rows, and the policy that spreads packets, if any.
 pub(super) const WAYS: [(&str, Option<Policy>); 3] =
     [("rss", None), ("spray", Some(Policy::Spray)), ("auto", Some(Policy::Auto))];
 
-/// The time of each worker in nanoseconds, and the most packets of a run.
+/// The simulated time in nanoseconds, and the largest number of packets of a run.
 const TIME: f64 = 60e6;
 const MOST: usize = 2_000_000;
 
-/// The setting of a simulated run, with the names of parameters in rows.
+/// The parameters of a simulated run, as in rows.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
     pub(super) workers: u64,
@@ -39,28 +42,28 @@ pub(super) struct Place {
     pub(super) connections: u16,
 }
 
-/// The result of one connection with the most work that is spread over a part of the workers, or burst by
-/// burst.
+/// The result for one connection with the largest amount of work, whose packets are spread over a part of
+/// the workers, or whose bursts are spread over all of them.
 pub(crate) struct Part {
     pub(crate) workers: u64,
     /// The number of workers over which packets are spread; None if bursts are spread.
     pub(crate) cores: Option<u64>,
-    /// The pause in microseconds; None if packets are spread.
+    /// The pause in microseconds that separates bursts; None if packets are spread.
     pub(crate) gap: Option<u64>,
-    /// Million packets per second; with pauses, the arriving packets.
+    /// The million packets per second that were processed. With bursts, it is the rate of arriving packets.
     pub(crate) mpps: f64,
-    /// The 99th percentile of latency in microseconds, if packets arrive at a rate.
+    /// The 99th percentile of the latency in microseconds; NaN at full rate.
     pub(crate) p99_us: f64,
-    /// The packets per thousand that leave after a later packet.
+    /// The number of packets of a thousand that leave after a later packet.
     pub(crate) reordered: f64,
 }
 
-/// The inputs of the simulation.
+/// The simulated figures and the inputs of the simulation.
 pub(super) struct Figures {
     pub(super) costs: Costs,
-    /// The nanoseconds of one cycle of the processor, the unit of the work per packet.
+    /// The duration of a processor cycle in nanoseconds. Work per packet is given in cycles.
     pub(super) cycle: f64,
-    /// The floor of the measurements.
+    /// The cost of the floor in the measurements, in nanoseconds.
     pub(super) floor: f64,
     stock: Packets,
     most: usize,
@@ -72,12 +75,13 @@ impl Figures {
         Ok(Figures { costs, cycle, floor, stock, most: MOST.min(settings.per_run) })
     }
 
-    /// Returns the rates for a number of packets with some work, for comparison with measurements.
+    /// Simulates a run with all policies, for comparison with the measured rows. `packets` is the number of
+    /// packets and `work` the nanoseconds of work per packet in the measurement.
     pub(super) fn compared(&mut self, place: Place, packets: usize, work: f64) -> Vec<Row> {
         WAYS.map(|(name, policy)| self.rate(place, (name, policy), packets, work)).into()
     }
 
-    /// Returns the rows of all figures.
+    /// Simulates the figures 6a to 9 and returns their rows.
     pub(super) fn rows(&mut self) -> Vec<Row> {
         let most = CYCLES[CYCLES.len() - 1];
         let mut rows = Vec::new();
@@ -97,8 +101,8 @@ impl Figures {
         rows
     }
 
-    /// Simulates one connection over a part of the workers at full rate, and burst by burst at a rate that
-    /// one worker sustains.
+    /// Simulates one connection: spread over a part of the workers at full rate, and spread burst by burst
+    /// at a rate that a single worker sustains.
     pub(super) fn parts(&mut self) -> Vec<Part> {
         let cycles = CYCLES[CYCLES.len() - 1];
         let work = cycles as f64 * self.cycle;
@@ -133,14 +137,14 @@ impl Figures {
         parts
     }
 
-    /// Returns the rate in each way.
+    /// Simulates a run at full rate with each policy.
     fn rates(&mut self, place: Place) -> [Row; WAYS.len()] {
         let work = place.cycles as f64 * self.cycle;
         let packets = self.packets(place.workers, work);
         WAYS.map(|way| self.rate(place, way, packets, work))
     }
 
-    /// Returns the costs that are the input of the simulation.
+    /// Returns a row for each cost that is an input of the simulation.
     pub(super) fn cost_rows(&self) -> Vec<Row> {
         let costs = self.costs;
         let parts = [
@@ -224,7 +228,7 @@ impl Figures {
     }
 }
 
-/// Returns Jain's index: 1 if all shares are equal, 1/n if one of n has everything.
+/// Returns Jain's index of fairness: 1 if all shares are equal, 1/n if one of n has everything.
 fn jain(shares: &[u64]) -> f64 {
     let sum: f64 = shares.iter().map(|&share| share as f64).sum();
     let squares: f64 = shares.iter().map(|&share| (share as f64).powi(2)).sum();
@@ -235,7 +239,7 @@ fn jain(shares: &[u64]) -> f64 {
 mod tests {
     use super::*;
 
-    /// The costs of a virtual machine with two cores.
+    /// Costs that were measured on a virtual machine with two cores.
     const RECORDED: Costs = Costs {
         own: 67.0,
         source: 15.0,
@@ -247,8 +251,8 @@ mod tests {
         rest: 30.0,
     };
     const CYCLE: f64 = 0.3916;
-    /// Measured nanoseconds per packet: cycles, connections, then one worker, two with `rss` and two with
-    /// `spray`. From docs/sprayer.md.
+    /// Measured nanoseconds per packet, from docs/sprayer.md: cycles of work, connections, and the costs
+    /// with one worker, with two workers and `rss`, and with two workers and `spray`.
     const MEASURED: [(u64, u16, [f64; 3]); 8] = [
         (0, 1, [49.0, 67.0, 76.0]),
         (1_000, 1, [488.0, 513.0, 298.0]),
@@ -293,8 +297,8 @@ mod tests {
             let best = rss.mpps.max(spray.mpps);
             assert!(auto.mpps > 0.97 * best, "{:?}: {} of {best}", auto.params, auto.mpps);
         }
-        // Without work, one worker of 64 that spreads for all has no other work, and deciding takes longer
-        // than taking turns.
+        // Without work, `auto` is slower than `spray`. One of 64 workers spreads the packets for all others
+        // and does no other work, and a decision of `auto` takes longer than a decision of `spray`.
         let [_, spray, auto] = figures.rates(Place { workers: 64, cycles: 0, connections: 1 });
         assert!(auto.mpps > 0.85 * spray.mpps, "{} of {}", auto.mpps, spray.mpps);
     }

@@ -1,6 +1,6 @@
-//! Handing over alone: packets through the ring between two workers, one batch of 32 after the other, with
-//! the code of the workers. It runs on one core, with all lines in its caches, and on two cores, between
-//! which the lines move.
+//! The benchmark of handing over alone: packets pass the ring between two workers in batches of 32, by the
+//! code that workers use. It runs on one core, whose caches have all lines of the ring, and on two cores,
+//! between which the lines move.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -14,17 +14,18 @@ use crate::serde_params::Param;
 use crate::{Pair, Row, Settings};
 
 const BATCH: usize = 32;
-/// The most packets in the ring, so that it never becomes full.
+/// The number of packets that pass the ring in each round. It is smaller than the ring, so that the ring
+/// never becomes full.
 const PACKETS: usize = 1024;
 
-/// The nanoseconds to give a packet to the ring, and to take it.
+/// The nanoseconds to give a packet to the ring, and to take a packet out of it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handing {
     pub(super) give: f64,
     pub(super) take: f64,
 }
 
-/// Measures handing over on one core and on two.
+/// Measures handing over on one core and on two. Returns the rows, and the costs on one core and on two.
 pub(super) fn run(settings: &Settings, floor: &mut Floor) -> Result<(Vec<Row>, [Handing; 2]), String> {
     let mut pool = Pool::new(64 << 20).map_err(|error| error.to_string())?;
     let mut packets: Vec<Packet> = (0..PACKETS).filter_map(|_| pool.packet(&[0; 64])).collect();
@@ -57,7 +58,7 @@ pub(super) fn run(settings: &Settings, floor: &mut Floor) -> Result<(Vec<Row>, [
     Ok((rows, costs))
 }
 
-/// Passes all packets to the ring and takes them back, on one core. Returns the time of each side.
+/// Passes all packets through the ring, `rounds` times, on one core. Returns the cost of each side.
 fn alone(packets: &mut Vec<Packet>, rounds: usize) -> Result<Handing, String> {
     let (mut giver, mut taker) = path_bench::new()?;
     let mut sides = [0.0; 2];
@@ -69,8 +70,8 @@ fn alone(packets: &mut Vec<Packet>, rounds: usize) -> Result<Handing, String> {
     Ok(Handing { give: each(sides[0]), take: each(sides[1]) })
 }
 
-/// Like [`alone`], with a thread for each side. One side works while the other waits, so that the time of
-/// each side is measured alone, with all lines in the other core's cache.
+/// Like [`alone`], with a thread for each side. One side waits while the other works, so that the time of
+/// each side is measured separately. All lines are then in the cache of the other core.
 fn between(packets: &mut Vec<Packet>, rounds: usize) -> Result<Handing, String> {
     let (mut giver, mut taker) = path_bench::new()?;
     let (mut back, mut home) = path_bench::new()?;
@@ -100,7 +101,8 @@ fn between(packets: &mut Vec<Packet>, rounds: usize) -> Result<Handing, String> 
     Ok(Handing { give: each(give), take: each(take) })
 }
 
-/// Waits for a flag and clears it. On a shared core, it yields to the other thread now and then.
+/// Waits until a flag is set, and clears it. Yields now and then, because the other thread may need the
+/// same core.
 fn wait(sign: &AtomicBool) {
     let mut looks = 0u32;
     while !sign.swap(false, Ordering::AcqRel) {
@@ -112,7 +114,7 @@ fn wait(sign: &AtomicBool) {
     }
 }
 
-/// Gives all packets to the ring. Returns nanoseconds, excluding the filling of batches.
+/// Gives all packets to the ring. Returns the time in nanoseconds, without the time to fill batches.
 fn give_all(giver: &mut Giver, packets: &mut Vec<Packet>) -> f64 {
     let (mut batch, mut time) = (Batch::new(), 0.0);
     while !packets.is_empty() {
@@ -130,7 +132,8 @@ fn give_all(giver: &mut Giver, packets: &mut Vec<Packet>) -> f64 {
     time
 }
 
-/// Takes `count` packets. Returns nanoseconds, excluding the emptying of batches.
+/// Takes packets until there are `count`. Returns the time in nanoseconds, without the time to empty
+/// batches.
 fn take_all(taker: &mut Taker, packets: &mut Vec<Packet>, count: usize) -> f64 {
     let (mut batch, mut time) = (Batch::new(), 0.0);
     while packets.len() < count {

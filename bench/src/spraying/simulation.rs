@@ -1,11 +1,13 @@
-//! Workers that this machine does not have: a discrete-event simulation of the engine's loop, driven by the
-//! real policies in virtual time, with measured costs.
+//! A discrete-event simulation of the engine's loop, for numbers of workers that this machine does not
+//! have. It calls the real policies in virtual time, and actions take the measured costs.
 //!
-//! Each worker acts like a worker of the engine: it takes batches out of its rings, a few from each, then
-//! polls its source for batches, and waits while a ring is half full. The next event is always the earliest
-//! one. Packets and the loads that workers report become visible to other workers at their time.
+//! Each worker acts like a worker of the engine: it takes batches out of its rings, at most 16 from each.
+//! Then it polls its source for batches. It does not poll while one of the rings from it, or all rings to
+//! it together, are half full. The action with the earliest time is always performed next. Packets and the
+//! loads that workers report are visible to other workers from their time on.
 //!
-//! Caches, memory and hardware threads that share a core are not simulated; they only affect the costs.
+//! Caches, memory and hardware threads that share a core are not simulated; they only affect the measured
+//! costs.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -19,72 +21,73 @@ use wire::tcp::flags::ACK;
 
 use super::traffic::segment;
 
-/// The constants of the engine in crates/engine/src/handover.rs and driver.rs: slots of a ring, batches
-/// taken out of each ring in a round, batches of a source in a round and the time limit for them, packets
-/// of a batch; and the slots of an interface's queue.
+/// Constants of the engine, from crates/engine/src/handover.rs and driver.rs, in this order: the slots of a
+/// ring; the batches taken out of each ring in a round; the batches of a source in a round, and the time
+/// limit for them in nanoseconds; the packets in a batch; the slots of an interface's queue.
 const CAPACITY: usize = 4096;
 const MOST_BATCHES: usize = 16;
 const TASKS: usize = 128;
 const ROUND: f64 = 10e6;
 const BURST: usize = 32;
 const QUEUE: usize = 1024;
-/// The nanoseconds that a worker waits if a ring is too full.
+/// The time in nanoseconds that a worker waits if a ring is too full.
 const PAUSE: f64 = 1_000.0;
 
-/// The costs in nanoseconds per packet, unless a field says otherwise.
+/// The costs that are the input of the simulation, in nanoseconds per packet unless a field says otherwise.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
-    /// A packet at its own worker, from the source on, without work.
+    /// The cost of a packet at its own worker, from the source to the end of the chain, without work.
     pub(crate) own: f64,
-    /// The part of `own` that is done at the source.
+    /// The part of `own` that is spent at the source, before packets are spread.
     pub(crate) source: f64,
-    /// The additional cost to find the flow at another worker.
+    /// The additional cost of a packet at another worker, which has to find the state of the flow there.
     pub(crate) foreign: f64,
-    /// Giving a packet to a ring.
+    /// The cost to give a packet to a ring.
     pub(crate) give: f64,
-    /// Taking a packet from a ring.
+    /// The cost to take a packet from a ring.
     pub(crate) take: f64,
-    /// The decision of the policy that takes workers in turn.
+    /// The cost of a decision of the policy `spray`, which takes workers in turn.
     pub(crate) spray: f64,
-    /// The decision of `auto`, while it spreads.
+    /// The cost of a decision of the policy `auto` while it spreads packets.
     pub(crate) auto: f64,
-    /// The cost of `auto` per batch, while it does not spread.
+    /// The cost of the policy `auto` per batch while it does not spread packets.
     pub(crate) rest: f64,
 }
 
-/// The setting of a run.
+/// The parameters of a simulated run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setting {
     pub(crate) workers: usize,
-    /// The policy that spreads packets, if there is one.
+    /// The policy that spreads packets; None if each packet stays at the worker that received it.
     pub(crate) policy: Option<Policy>,
     /// The number of workers over which packets of one connection are spread; 0 for all workers.
     pub(crate) cores: usize,
     pub(crate) connections: u16,
-    /// The packets of all connections.
+    /// The number of packets of all connections together.
     pub(crate) packets: usize,
-    /// The nanoseconds of work per packet.
+    /// The work per packet in nanoseconds.
     pub(crate) work: f64,
-    /// The packets of all connections per nanosecond, at random times; None for full rate.
+    /// The number of packets of all connections that arrive per nanosecond, at random times; None for full
+    /// rate.
     pub(crate) rate: Option<f64>,
 }
 
-/// The result of a run.
+/// The result of a simulated run.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Outcome {
-    /// The nanoseconds until the last packet was complete.
+    /// The time until the last packet was complete, in nanoseconds.
     pub(crate) time: f64,
-    /// The complete packets of each connection; the other packets were dropped at a full queue.
+    /// The number of complete packets of each connection. All other packets were dropped at a full queue.
     pub(crate) done: Vec<u64>,
-    /// The latencies of packets in nanoseconds, in ascending order, if packets arrive at a rate.
+    /// The latencies of all complete packets in nanoseconds, smallest first; empty at full rate.
     pub(crate) latencies: Vec<f64>,
-    /// The times at which packets of the first connection were complete, and their numbers.
+    /// The packets of the first connection: the time at which each was complete, and its number.
     first: Vec<(f64, u32)>,
 }
 
 impl Outcome {
-    /// Returns the fraction of the first connection's packets that were complete after a later packet (RFC
-    /// 4737, type-P-reordered).
+    /// Returns the fraction of the first connection's packets that were complete after a packet with a
+    /// higher number (RFC 4737, type-P-reordered).
     pub(crate) fn reordered(&self) -> f64 {
         let mut all = self.first.clone();
         all.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
@@ -98,14 +101,14 @@ impl Outcome {
     }
 }
 
-/// The packets that are passed to the policies: several of each connection.
+/// Real packets that are passed to the policies: a batch of each connection, which is used again and again.
 pub(crate) struct Packets {
     pool: Pool,
     of: Vec<Vec<Packet>>,
 }
 
 impl Packets {
-    /// Creates packets of up to `connections` connections.
+    /// Creates the packets of `connections` connections.
     ///
     /// # Errors
     /// If their memory cannot be allocated.
@@ -129,40 +132,43 @@ impl Drop for Packets {
     }
 }
 
-/// A packet on its way.
+/// A packet of the simulation, on its way from the source to its end.
 #[derive(Clone, Copy)]
 struct Handed {
     connection: u16,
-    /// The number of the packet in its connection.
+    /// The number of the packet in its connection, counted from 0.
     number: u32,
-    /// The time at which it is in the ring.
+    /// The time from which the packet is in the ring, in nanoseconds.
     at: f64,
-    /// The time at which it arrived.
+    /// The time at which the packet arrived at the source, in nanoseconds.
     came: f64,
 }
 
-/// The next action of a worker.
+/// The next action of a simulated worker.
 #[derive(Clone, Copy)]
 enum Next {
-    /// Take a batch out of the ring from a worker; the second number counts the batches taken from it.
+    /// Take a batch out of the ring from worker `.0`, from which `.1` batches have been taken in this
+    /// round.
     Take(usize, usize),
-    /// Poll the source, with the time limit and the number of polls so far.
+    /// Poll the source until time `.0`; it has been polled `.1` times in this round.
     Ask(f64, usize),
 }
 
 struct Worker {
     next: Next,
     rings: Vec<VecDeque<Handed>>,
-    /// The packets in all rings together.
+    /// The number of packets in all rings to this worker.
     arrived: usize,
-    /// The connections of the source in turn, the number of packets left, and the packets that arrive at a
-    /// rate.
+    /// The state of the source. At full rate: its connections, the index of the connection of the last
+    /// packet, and the number of packets left. Else: the time and the connection of the packets that will
+    /// arrive.
     connections: Vec<u16>,
     turn: usize,
     left: usize,
     coming: VecDeque<(f64, u16)>,
     spread: Option<Box<dyn Spread>>,
-    /// The time that the worker has worked, and its packets, up to the end of its current action.
+    /// The time that the worker has worked in nanoseconds, and the packets that it has processed, up to the
+    /// end of its current action.
     busy: f64,
     packets: u64,
     is_asleep: bool,
@@ -175,17 +181,19 @@ struct Simulation<'a> {
     stock: &'a mut Packets,
     workers: Vec<Worker>,
     loads: Arc<[Load]>,
-    /// The bits of each time, which sort like the times, and the worker.
+    /// The scheduled actions: the bits of the time, which sort like the time, and the worker. `Reverse`
+    /// makes the heap return the earliest action first.
     events: BinaryHeap<Reverse<(u64, usize)>>,
-    /// The packets that have arrived of each connection.
+    /// The number of packets of each connection that the sources have supplied.
     came: Vec<u32>,
     outcome: Outcome,
 }
 
-/// The start time, which is not 0 because a timestamp of 0 means that there is none.
+/// The time at which simulations start, in nanoseconds. It is not 0, because a timestamp of 0 means that
+/// there is none.
 const START: f64 = 1e9;
 
-/// Simulates one run.
+/// Simulates a run and returns its result. `stock` must have packets of all connections.
 pub(crate) fn simulate(setting: Setting, costs: Costs, stock: &mut Packets) -> Outcome {
     let owner = Rss::new(setting.workers);
     let loads: Arc<[Load]> = (0..setting.workers).map(|_| Load::default()).collect();
@@ -233,12 +241,12 @@ pub(crate) fn simulate(setting: Setting, costs: Costs, stock: &mut Packets) -> O
 }
 
 impl Simulation<'_> {
-    /// Schedules the next action of a worker.
+    /// Schedules the next action of a worker at a time.
     fn at(&mut self, time: f64, worker: usize) {
         self.events.push(Reverse((time.to_bits(), worker)));
     }
 
-    /// Performs the next action of a worker, at the end of its previous action.
+    /// Performs the next action of worker `me` at the time `now`, when its previous action ends.
     fn step(&mut self, me: usize, now: f64) {
         let worker = &mut self.workers[me];
         let work = Work { busy: worker.busy as u64, packets: worker.packets, waiting: worker.arrived as u64 };
@@ -258,7 +266,8 @@ impl Simulation<'_> {
         }
     }
 
-    /// Takes a batch out of a ring. Returns the time that it takes.
+    /// Takes a batch for worker `me` out of its rings, beginning at ring `from`, out of which `batches`
+    /// batches have been taken. Returns the time that it takes, 0 if all rings are done.
     fn take(&mut self, me: usize, now: f64, mut from: usize, mut batches: usize) -> Option<f64> {
         let worker = &mut self.workers[me];
         loop {
@@ -284,7 +293,7 @@ impl Simulation<'_> {
         }
     }
 
-    /// Polls a worker's source. Returns the time that it takes; None if the worker has to wait.
+    /// Polls the source of worker `me`. Returns the time that it takes; None if the worker waits or sleeps.
     fn ask(&mut self, me: usize, now: f64) -> Option<f64> {
         let Next::Ask(until, batches) = self.workers[me].next else { return Some(0.0) };
         let count = self.waiting(me, now);
@@ -308,7 +317,8 @@ impl Simulation<'_> {
         Some(self.give(me, now, count.min(BURST)))
     }
 
-    /// Puts a worker to sleep until `next`, or until a packet is handed over to it.
+    /// Puts worker `me` to sleep until `next`, or until a packet is handed over to it if `next` is
+    /// infinite. Returns None.
     fn sleep(&mut self, me: usize, next: f64) -> Option<f64> {
         self.loads[me].rest();
         match next.is_finite() {
@@ -318,14 +328,15 @@ impl Simulation<'_> {
         None
     }
 
-    /// Returns the number of packets that wait at a worker's source.
+    /// Returns the number of packets that wait at the source of worker `me`, and drops packets that found
+    /// the queue full.
     fn waiting(&mut self, me: usize, now: f64) -> usize {
         let worker = &mut self.workers[me];
         if self.setting.rate.is_none() {
             return worker.left;
         }
         let count = worker.coming.iter().take_while(|coming| coming.0 <= now).count();
-        // The last packets are dropped, because they arrived at a full queue.
+        // The packets that arrived last found the queue full and are dropped.
         worker.coming.drain(QUEUE.min(count)..count);
         count.min(QUEUE)
     }
@@ -336,7 +347,8 @@ impl Simulation<'_> {
             || self.workers[me].arrived < CAPACITY / 2 && lanes().all(|len| len < CAPACITY / 2)
     }
 
-    /// Takes packets from a worker's source and spreads them. Returns the time that it takes.
+    /// Takes `count` packets from the source of worker `me`, spreads them as the policy decides, and ends
+    /// those that stay. Returns the time that it takes.
     fn give(&mut self, me: usize, now: f64, count: usize) -> f64 {
         let (mut batch, mut packets) = (Batch::new(), Vec::with_capacity(count));
         let worker = &mut self.workers[me];

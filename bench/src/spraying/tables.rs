@@ -1,4 +1,4 @@
-//! The tables of docs/sprayer.md.
+//! The tables of docs/sprayer.md, made of the rows of the benchmark `sprayer`.
 
 use std::fmt::Write;
 
@@ -7,13 +7,13 @@ use super::figures::{self, CONNECTIONS, CYCLES, LOADS, WORKERS};
 use crate::Row;
 use crate::serde_params::Param;
 
-/// True if a row is of this benchmark.
+/// True if a row belongs to the benchmark `sprayer`: measured, simulated or of the ring.
 pub(crate) fn is_one_of(row: &Row) -> bool {
     let names = ["sprayer", "simulated-sprayer", "handover-ring"];
     names.iter().any(|name| row.name == *name || row.name.starts_with("simulated-sprayer-"))
 }
 
-/// Returns all tables as Markdown.
+/// Returns all tables as Markdown, in the order of the document.
 pub(crate) fn tables(rows: &[&Row]) -> String {
     let mut text = String::new();
     measured(&mut text, rows);
@@ -43,7 +43,7 @@ pub(crate) fn tables(rows: &[&Row]) -> String {
     text
 }
 
-/// Returns the first row of a kind with these parameters.
+/// Returns the first row with this name, steering and parameters; None if there is none.
 fn find<'a>(
     rows: &'a [&'a Row],
     name: &str,
@@ -76,7 +76,7 @@ fn with_commas(number: u64) -> String {
     if number < 1000 { number.to_string() } else { format!("{},{:03}", number / 1000, number % 1000) }
 }
 
-/// Returns the work and the connections of the measured rows, in their order.
+/// Returns the distinct pairs of work and connections of the measured rows, in the order of the rows.
 fn places(rows: &[&Row]) -> Vec<[(&'static str, u64); 2]> {
     let mut places = Vec::new();
     for row in rows.iter().filter(|row| row.name == "sprayer") {
@@ -118,7 +118,7 @@ fn measured(text: &mut String, rows: &[&Row]) {
     text.push('\n');
 }
 
-/// Writes the measured rows of two workers next to the simulated rows.
+/// Adds the table that compares measured and simulated rows of two workers.
 fn compared(text: &mut String, rows: &[&Row]) {
     let ways = [("rss", "rss"), ("spray, by software", "spray"), ("auto", "auto")];
     let cells = ways.map(|(_, way)| format!("{way}: measured, simulated"));
@@ -139,7 +139,8 @@ fn compared(text: &mut String, rows: &[&Row]) {
     text.push('\n');
 }
 
-/// Writes the simulated rows of each number of workers in each way.
+/// Adds a table of simulated rows with the name `kind`: a column for each number of workers and policy, and
+/// a line for each of `lines`, with its label and parameters. `value` formats a cell.
 fn simulated(
     text: &mut String,
     rows: &[&Row],

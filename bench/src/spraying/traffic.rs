@@ -1,4 +1,4 @@
-//! The connections of the benchmark, and their chain.
+//! The connections of the benchmark `sprayer`, and the chain that they pass.
 
 use std::fs::File;
 use std::path::Path;
@@ -9,7 +9,7 @@ use wire::tcp::flags::{ACK, SYN};
 /// The size of a frame in bytes.
 pub(super) const FRAME: usize = 64;
 
-/// Returns a segment of a connection with a given payload.
+/// Returns a TCP segment of a connection, with these flags and a payload of 8 bytes.
 pub(super) fn segment(connection: u16, flags: u8, payload: u64) -> Result<Vec<u8>, String> {
     let from = ([10, 0, (connection >> 8) as u8, connection as u8], 2000 + connection * 7);
     Builder::tcp(from.into(), ([10, 9, 0, 1], 443).into(), flags)
@@ -18,8 +18,8 @@ pub(super) fn segment(connection: u16, flags: u8, payload: u64) -> Result<Vec<u8
         .map_err(|error| error.to_string())
 }
 
-/// Writes a capture of connections. The first segment of each connection opens it. Payloads are random, so
-/// that checksums vary.
+/// Writes a capture of `packets` segments of all connections in turn. The first segment of each connection
+/// is a SYN. Payloads are random, so that checksums differ.
 pub(super) fn write(file: &File, packets: usize, connections: u16) -> Result<(), String> {
     let mut writer = capture::Writer::new(file, capture::WriterOptions::default());
     let mut random = fastrand::Rng::with_seed(6);
@@ -32,8 +32,9 @@ pub(super) fn write(file: &File, packets: usize, connections: u16) -> Result<(),
     writer.flush().map_err(|e| e.to_string())
 }
 
-/// Returns the paper's function: an entry for each connection, which each packet looks up, a header that is
-/// rewritten, and work.
+/// Returns a configuration of the paper's function: an IPRewriter, which looks up each packet's connection
+/// and rewrites its header, and `cycles` cycles of work. The capture is replayed `loops` times by an
+/// interface with the steering `queues`.
 pub(super) fn configuration(capture: &Path, loops: u64, queues: &str, cycles: u64) -> String {
     format!(
         "nic :: InMemoryNic({}, LOOPS {loops}, STEERING {queues}) -> MarkIPHeader(14)
@@ -43,7 +44,8 @@ pub(super) fn configuration(capture: &Path, loops: u64, queues: &str, cycles: u6
     )
 }
 
-/// Returns the part of [`configuration`] upstream of the spreading.
+/// Returns a configuration that only receives the packets: the part of [`configuration`] upstream of the
+/// spreading.
 pub(super) fn source(capture: &Path, loops: u64, queues: &str) -> String {
     format!("nic :: InMemoryNic({}, LOOPS {loops}, STEERING {queues}) -> Discard", capture.display())
 }

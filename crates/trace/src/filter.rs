@@ -1,4 +1,4 @@
-//! The selection of packets, in the filter language of IPFilter.
+//! The selection of the packets to analyze, by an expression in the filter language of IPFilter.
 
 use classify::filter::{
     self, Condition, Header, Headers, Matcher, Names, Place, Primitive, Test, Tree, Version,
@@ -8,15 +8,16 @@ use wire::layers::Network;
 
 use crate::packet::Dissected;
 
-/// The packets that match an expression, or all packets.
+/// A set of packets: those that match an expression; all packets by default.
 #[derive(Default)]
 pub struct Selection(Option<Matcher>);
 
 impl Selection {
-    /// Parses an expression. Returns the selection and warnings.
+    /// Parses an expression with the names that `names` resolves. Returns the selection, and warnings about
+    /// the expression.
     ///
     /// # Errors
-    /// The faults of the expression, one line each.
+    /// If the expression has faults: one message for each fault.
     pub fn parse(text: &str, names: &(impl Names + ?Sized)) -> Result<(Selection, Vec<String>), Vec<String>> {
         let (expression, issues) = filter::parse(text, names);
         let of_kind = |warning| -> Vec<String> {
@@ -34,7 +35,8 @@ impl Selection {
         Ok((Selection(Some(matcher)), of_kind(true)))
     }
 
-    /// True if the packet is selected. A packet that is not IP has no header for a test on IP.
+    /// True if the packet is selected. A packet that is not IP has empty network and transport headers, so
+    /// that tests of these headers fail for it.
     #[inline]
     pub fn selects(&self, packet: &Dissected<'_>) -> bool {
         let Some(matcher) = &self.0 else { return true };
@@ -49,9 +51,9 @@ impl Selection {
     }
 }
 
-/// Returns the condition of a test. A configuration ensures that only IPv4 reaches a filter, but a capture
-/// has both versions. So tests of IPv4 fields also test the version, except for the test of the version
-/// field itself.
+/// Returns the condition of a test of the filter language. In a configuration, only IPv4 packets reach a
+/// filter, but a capture has IPv6 packets, too. So tests of IPv4 fields also test that the version is 4,
+/// except for the test of the version field itself.
 fn condition(question: &Primitive) -> Condition {
     let about_ipv4 = match question {
         Primitive::Ether { .. } => false,

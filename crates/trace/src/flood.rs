@@ -1,5 +1,6 @@
-//! Floods: sequences of frames that each make some table store a new entry. Frame `number` of a flood
-//! depends only on the number and a seed, and the keys of table entries differ in each of 2^39 frames.
+//! Floods: sequences of frames, each of which makes some table (of flows, neighbours, fragments, ...) store
+//! a new entry. Frame `number` of a flood depends only on its number and a seed. The keys of the table
+//! entries are distinct for 2^39 consecutive frame numbers.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -7,7 +8,7 @@ use wire::build::Builder;
 use wire::tcp::flags::{ACK, SYN};
 use wire::{IntoBytes, MacAddr, arp, ether_type, icmpv6, neighbor};
 
-/// A kind of flood.
+/// A kind of flood, by the frames that it has. The comments say what differs in each frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flood {
     /// The first segment of a TCP connection, from a different address and port each time.
@@ -24,8 +25,8 @@ pub enum Flood {
     Fragment,
     /// The last fragment of a datagram, without the other fragments.
     LastFragment,
-    /// Two segments of a TCP connection with a missing segment between them, then two of another
-    /// connection.
+    /// Two segments of a TCP connection with a missing segment between them, so that a reassembler holds
+    /// the second; then two segments of another connection.
     Gap,
     /// An echo request from a different sender each time.
     Ping,
@@ -37,20 +38,20 @@ pub enum Flood {
     Mac,
 }
 
-/// The number of bits of a frame number that are used.
+/// The number of varying bits in a frame. Only the low 39 bits of a frame number matter.
 const BITS: u32 = 39;
 const ROUTER: MacAddr = MacAddr([2, 0, 0, 0, 0, 2]);
 const SERVER: Ipv4Addr = Ipv4Addr::new(198, 51, 100, 1);
 
-/// The varying fields of a frame.
+/// The source of the varying fields of a frame: addresses, ports and identifiers.
 struct Keys {
-    /// All varying bits.
+    /// The varying bits, [`BITS`] of them. Each field takes a part of them.
     all: u64,
 }
 
 impl Keys {
-    /// Makes the keys of a number. Keys of consecutive numbers share no pattern, and no two numbers have
-    /// the same keys.
+    /// Makes the keys of a frame number. Multiplication by an odd constant keeps the keys of different
+    /// numbers distinct and makes the keys of consecutive numbers look random.
     fn of(seed: u64, number: u64) -> Keys {
         let mixed = (number ^ seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         Keys { all: mixed & ((1 << BITS) - 1) }
@@ -81,7 +82,7 @@ impl Keys {
 }
 
 impl Flood {
-    /// All kinds.
+    /// All kinds of floods.
     pub const ALL: [Flood; 12] = [
         Flood::Syn,
         Flood::Udp,
@@ -97,7 +98,7 @@ impl Flood {
         Flood::Mac,
     ];
 
-    /// Returns the name shown to users.
+    /// Returns the name of the flood that is shown to users.
     pub fn name(self) -> &'static str {
         match self {
             Flood::Syn => "SYN",
@@ -115,7 +116,8 @@ impl Flood {
         }
     }
 
-    /// Returns the IP address that frame `number` is sent to: the key of a router's look-up.
+    /// Returns the IP address that a router looks up for frame `number`: the destination, or the announced
+    /// address of a [`Flood::Neighbor`].
     pub fn receiver(self, seed: u64, number: u64) -> IpAddr {
         let keys = Keys::of(seed, number);
         match self {
@@ -125,15 +127,15 @@ impl Flood {
         }
     }
 
-    /// Returns Ethernet frame `number`.
+    /// Returns frame `number` of the flood for a seed, without the Ethernet check sequence.
     pub fn frame(self, seed: u64, number: u64) -> Vec<u8> {
         let keys = Keys::of(seed, if self == Flood::Gap { number / 2 } else { number });
         let from = SocketAddr::new(keys.address().into(), keys.port());
         let end = |port| SocketAddr::new(SERVER.into(), port);
         let own = MacAddr([2, 0, 0, 0, 0, 1]);
         let (packet, payload) = match self {
-            // Varies the server's port, because translators have a limited number of ports for each port of
-            // a server.
+            // The server's port varies, too, because a translator has a limited number of ports for each
+            // port of a server.
             Flood::Syn => (Builder::tcp(from, end(80 + keys.service()), SYN), 0),
             Flood::Udp => (Builder::udp(from, end(53 + keys.service())), 18),
             Flood::Payload => (Builder::udp(from, end(53)), 600),
@@ -155,7 +157,7 @@ impl Flood {
             Flood::Neighbor => return advertisement(&keys),
         };
         let source = if self == Flood::Mac { keys.mac() } else { own };
-        // All these packets are short, and both addresses have the same IP version.
+        // Building fails only for packets that are too long or mix IP versions, which none of these does.
         packet.ethernet(source, ROUTER).build(&[0; 600][..payload]).unwrap_or_default()
     }
 }

@@ -1,35 +1,36 @@
-//! Flows and their numbers: consecutive, in the order of their first packets, never reused.
+//! Numbers of flows: consecutive from 0, in the order of the flows' first packets, never reused.
 
 use flow::{FiveTupleKey, FlowId, FlowTable, InsertError, KeyHasher, TableError};
 use packet::Timestamp;
 use wire::{FiveTuple, ip_protocol};
 
-/// The capacity of the first table, in flows.
+/// The number of flows for which the first table has room.
 const FIRST: usize = 1 << 16;
 
-/// The fixed seed of the hash. Flow numbers do not depend on it, and results are the same on every machine.
+/// The seed of the hash function. Flow numbers do not depend on it; it is fixed so that a run does the same
+/// work on every machine.
 const SEED: u64 = 1;
 
-/// All flows seen so far.
+/// The set of all flows seen so far, with a number for each.
 ///
-/// A table of crate `flow` does not grow, so a full table is replaced by a table of twice the size.
-/// Inserting the flows in the same order gives the same numbers.
+/// A table of crate `flow` does not grow, so a full table is replaced by one of twice the size. Inserting
+/// all flows in the same order gives them the same numbers again.
 pub struct Flows {
     table: FlowTable<FiveTupleKey>,
     capacity: usize,
     hasher: KeyHasher,
     /// The five-tuples, by flow number.
     tuples: Vec<FiveTuple>,
-    /// A table by flow number: the position among the flows of the same protocol.
+    /// A table by flow number: the flow's index among the TCP flows, or among the flows of other protocols.
     ordinals: Vec<u32>,
     /// The number of TCP flows.
     tcp: u32,
-    /// The flow that was looked up last: within a run, no look-up is needed.
+    /// The flow that was looked up last, and its number. Within a run, no table look-up is needed.
     last: Option<(FiveTuple, u32)>,
     asked: Asked,
 }
 
-/// Buffers for looking up several flows together.
+/// Buffers of [`Flows::number_all`], kept to avoid an allocation per call.
 #[derive(Default)]
 struct Asked {
     keys: Vec<FiveTupleKey>,
@@ -61,10 +62,10 @@ impl Flows {
         })
     }
 
-    /// Returns the number of a flow, a new number if the flow has not been seen before.
+    /// Returns the number of a flow. A flow that has not been seen before gets the next number.
     ///
     /// # Errors
-    /// If there is no memory for more flows.
+    /// If there is no memory for a larger table.
     #[inline]
     pub fn number(&mut self, tuple: &FiveTuple) -> Result<u32, TableError> {
         if let Some((last, number)) = &self.last
@@ -80,11 +81,12 @@ impl Flows {
         Ok(number)
     }
 
-    /// Returns the numbers of several flows in `numbers`, in the same order; flows that have not been seen
-    /// before get new numbers. The memory accesses of the look-ups overlap.
+    /// Replaces the content of `numbers` by the numbers of several flows, in the order of `tuples`. Flows
+    /// that have not been seen before get the next numbers. The memory accesses of the look-ups overlap,
+    /// which makes this faster than calls of [`number`](Self::number).
     ///
     /// # Errors
-    /// If there is no memory for more flows.
+    /// If there is no memory for a larger table.
     pub fn number_all(&mut self, tuples: &[FiveTuple], numbers: &mut Vec<u32>) -> Result<(), TableError> {
         let Asked { keys, hashes, ids } = &mut self.asked;
         keys.clear();
@@ -96,7 +98,7 @@ impl Flows {
         self.table.lookup_batch(keys, hashes, ids);
         numbers.clear();
         for (place, tuple) in tuples.iter().enumerate() {
-            // Numbers stay the same if the table grows meanwhile.
+            // An id found before the table grew is still right, because flows keep their numbers.
             let number = match self.asked.ids[place] {
                 Some(id) => id.index(),
                 None => self.number(tuple)?,
@@ -112,7 +114,7 @@ impl Flows {
         crate::analysis::prefetch(&self.ordinals, number);
     }
 
-    /// Returns the number of a flow that has been seen before; `None` for others.
+    /// Returns the number of a flow; `None` if the flow has not been seen before.
     #[inline]
     pub fn find(&self, tuple: &FiveTuple) -> Option<u32> {
         if let Some((last, number)) = &self.last
@@ -138,7 +140,8 @@ impl Flows {
         Ok(id.index())
     }
 
-    /// Moves all flows into larger tables, until a table has room for the new flow too.
+    /// Moves all flows into a table of twice the size, or larger if the new flow still does not fit.
+    /// Returns the number of the new flow.
     #[cold]
     fn grow(&mut self, tuple: &FiveTuple) -> Result<u32, TableError> {
         loop {
@@ -166,18 +169,19 @@ impl Flows {
         self.tuples.is_empty()
     }
 
-    /// Iterates over all flows by number.
+    /// Returns the five-tuples of all flows, in the order of their numbers.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &FiveTuple> {
         self.tuples.iter()
     }
 
-    /// Returns a flow's position among the TCP flows, or among the flows that are not TCP.
+    /// Returns a flow's index among the TCP flows if it is TCP, else among the other flows. 0 if there is
+    /// no flow with this number.
     #[inline]
     pub fn ordinal(&self, number: u32) -> u32 {
         self.ordinals.get(number as usize).copied().unwrap_or(0)
     }
 
-    /// True if the flow with this number is TCP.
+    /// True if the flow with this number is TCP; false if there is no such flow.
     pub fn is_tcp(&self, number: u32) -> bool {
         self.tuples.get(number as usize).is_some_and(|tuple| tuple.protocol() == ip_protocol::TCP)
     }
@@ -198,7 +202,7 @@ mod tests {
                 assert_eq!(flows.number(&tuple(n)).unwrap(), n, "round {round}");
             }
         }
-        // Look-up of several flows at once, also while the table grows, and with a flow that occurs twice.
+        // Looks up several flows at once. The table grows during the calls, and each call has a flow twice.
         let mut together = Flows::with_capacity(4).unwrap();
         let mut numbers = Vec::new();
         for first in (0..1000).step_by(50) {

@@ -1,13 +1,13 @@
-//! Distributions in constant memory.
+//! Histograms and their summaries, in an amount of memory that does not depend on the number of values.
 
 use serde::Serialize;
 
-/// The number of steps per power of two; values below twice this number are counted exactly.
+/// The number of counters per power of two. Values below twice this number have a counter of their own.
 const STEPS: u64 = 1 << STEP_BITS;
 const STEP_BITS: u32 = 11;
 
-/// Counts of values: exact below 4096, larger values rounded down by less than 1/2000. Uses at most 53 x
-/// 2048 counters for any number of values.
+/// A histogram of integers. Values below 4096 are counted exactly; larger values are rounded down by less
+/// than 1/2000 of the value. Has at most 53 x 2048 counters for any number of values.
 #[derive(Debug, Clone, Default)]
 pub struct Histogram {
     counts: Vec<u64>,
@@ -19,11 +19,11 @@ pub struct Histogram {
 #[inline]
 fn place(value: u64) -> usize {
     let shift = (u64::BITS - STEP_BITS - 1).saturating_sub(value.leading_zeros());
-    // The shifted value is below twice STEPS, so the result fits.
+    // The shifted value is below 2 * STEPS, so the index fits into usize.
     (u64::from(shift) * STEPS + (value >> shift)) as usize
 }
 
-/// Returns the smallest value that is counted at an index.
+/// Returns the smallest value that is counted at index `place` of the counters.
 fn value_at(place: usize) -> u64 {
     let place = place as u64;
     match (place / STEPS).checked_sub(1) {
@@ -33,13 +33,13 @@ fn value_at(place: usize) -> u64 {
 }
 
 impl Histogram {
-    /// Counts a value.
+    /// Counts a value once.
     #[inline]
     pub fn add(&mut self, value: u64) {
         self.add_many(value, 1);
     }
 
-    /// Counts a value several times.
+    /// Counts a value `times` times.
     #[inline]
     pub fn add_many(&mut self, value: u64, times: u64) {
         let place = place(value);
@@ -67,8 +67,8 @@ impl Histogram {
         ratio(self.sum as f64, self.total as f64)
     }
 
-    /// Returns the smallest value `v` such that at least this percentage of all values is at most `v`
-    /// (nearest rank); 0 if there are no values.
+    /// Returns the smallest counted value `v` for which at least `percent` percent of all values are at
+    /// most `v` (nearest rank). Values from 4096 on are rounded down. 0 if there are no values.
     pub fn percentile(&self, percent: u32) -> u64 {
         let rank = (u128::from(self.total) * u128::from(percent)).div_ceil(100).max(1);
         let mut seen = 0u128;
@@ -81,7 +81,7 @@ impl Histogram {
         self.max
     }
 
-    /// Returns a summary of the distribution.
+    /// Returns mean, percentiles and bins of the counted values.
     pub fn summary(&self) -> Distribution {
         let first = self.counts.iter().position(|&count| count > 0);
         let mut bins: Vec<Bin> = Vec::new();
@@ -109,8 +109,8 @@ impl Histogram {
     }
 }
 
-/// Returns the start of a value's bin. Bins are single values below 16, and an eighth of a power of two
-/// above.
+/// Returns the smallest value of the bin that `value` belongs to. Below 16, each value is a bin; above,
+/// each power of two has eight bins of equal width.
 fn start_of_bin(value: u64) -> u64 {
     let shift = 60u32.saturating_sub(value.leading_zeros());
     value >> shift << shift
@@ -121,39 +121,39 @@ pub(crate) fn ratio(part: f64, all: f64) -> f64 {
     if all > 0.0 { part / all } else { 0.0 }
 }
 
-/// The summary of a distribution. Percentiles are by nearest rank: values that occur, without
-/// interpolation. Values from 4096 on are rounded down by less than 1/2000, except `mean` and `max`.
+/// The summary of a histogram. Percentiles are by nearest rank: values that occur, without interpolation.
+/// Values from 4096 on are rounded down by less than 1/2000, except `mean` and `max`, which are exact.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Distribution {
     /// The number of values; if it is 0, all other fields are 0.
     pub count: u64,
-    /// Mean.
+    /// The mean.
     pub mean: f64,
-    /// Smallest value.
+    /// The smallest value.
     pub min: u64,
-    /// First quartile.
+    /// The first quartile.
     pub p25: u64,
-    /// Median.
+    /// The median.
     pub p50: u64,
-    /// Third quartile.
+    /// The third quartile.
     pub p75: u64,
-    /// 90th percentile.
+    /// The 90th percentile.
     pub p90: u64,
-    /// 99th percentile.
+    /// The 99th percentile.
     pub p99: u64,
-    /// Largest value.
+    /// The largest value.
     pub max: u64,
-    /// The non-empty bins of the histogram, in order. Below 16 each value has a separate bin; above, each
-    /// power of two has eight bins.
+    /// The bins with at least one value, by rising value. Below 16, each value has a bin of its own; above,
+    /// each power of two has eight bins.
     pub bins: Vec<Bin>,
 }
 
-/// A part of a histogram.
+/// A range of values of a histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Bin {
-    /// Smallest value that is in the bin.
+    /// The smallest counted value in the bin.
     pub from: u64,
-    /// Largest value that is in the bin.
+    /// The largest counted value in the bin.
     pub to: u64,
     /// The number of values in the bin.
     pub count: u64,

@@ -1,11 +1,14 @@
-//! Traces: analysis of captures, and generation of new traces.
+//! Analysis of captures, and generation of traces. A trace is a sequence of packets: of one or several
+//! captures, or generated.
 //!
-//! An analysis is a single pass over captures of any size. Each [`analysis::Accumulator`] measures one
-//! property and has its own file. It holds a fixed amount of memory per flow, and none per packet. The
-//! results form a [`Report`] of plain numbers that can be serialised. Measurements that need the final
-//! sizes of flows need a second, cheaper pass ([`analysis::SecondPass`]). A packet is dissected once
-//! ([`Dissected`]), and its flow has a dense number ([`Flows`]), which accumulators use as an array index.
-//! Packets are processed in groups, so that the memory accesses for their flows overlap.
+//! An analysis reads captures of any size in a single pass. Each [`analysis::Accumulator`] measures one
+//! property and has its own file. It holds a bounded amount of memory per flow, and none per packet. The
+//! results form a [`Report`] of plain numbers, which can be serialised. Measurements that need the final
+//! sizes of flows need a second, cheaper pass ([`analysis::SecondPass`]).
+//!
+//! The headers of a packet are dissected once ([`Dissected`]). Its flow has a dense number ([`Flows`]),
+//! which accumulators use as an array index. Packets are processed in groups, so that the memory accesses
+//! for their flows overlap.
 //!
 //! | module | holds |
 //! | --- | --- |

@@ -1,33 +1,34 @@
-//! The analyzed fields of a packet.
+//! The fields of a packet that the analyses use.
 
 use capture::Record;
 use wire::checksum::tcp_packet_valid;
 use wire::layers::Network;
 use wire::{FiveTuple, FromBytes, Layers, LinkType, U16, U32, ip_protocol, tcp, udp};
 
-/// A packet of a capture as the analyses see it.
+/// A packet of a capture, reduced to the fields that the analyses use.
 #[derive(Debug, Clone, Copy)]
 pub struct Packet {
     /// The time in nanoseconds since 1970.
     pub time: i64,
     /// The length on the wire in bytes.
     pub bytes: u32,
-    /// True if not all bytes were captured.
+    /// True if fewer bytes were captured than the packet had on the wire.
     pub is_cut: bool,
-    /// The kind of the packet if it has no flow.
+    /// The kind of packet, for packets without a flow. Ignored if there is a flow.
     pub kind: Kind,
-    /// The flow; `None` for all but unfragmented TCP and UDP with ports.
+    /// The flow that the packet belongs to. `None` for all packets but unfragmented TCP and UDP whose ports
+    /// were captured.
     pub flow: Option<Member>,
 }
 
-/// The kinds of packets without a flow.
+/// The kinds of packets that belong to no flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A fragment of an IP packet.
     Fragment,
-    /// IP of other protocols, or truncated or malformed.
+    /// An IP packet of a protocol other than TCP and UDP, or a truncated or malformed one.
     OtherIp,
-    /// All other packets.
+    /// A packet that is not IP.
     NotIp,
 }
 
@@ -42,49 +43,50 @@ pub struct Dissected<'a> {
     pub frame: &'a [u8],
     /// The type of the link header.
     pub link: LinkType,
-    /// The offsets of the headers.
+    /// The offsets and protocols of the headers.
     pub layers: Layers,
 }
 
-/// A packet as a member of a flow.
+/// A packet as a member of a flow: the flow's numbers, and the fields of the transport header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Member {
-    /// The flow's number.
+    /// The number of the flow among all flows; see [`Flows`](crate::Flows).
     pub number: u32,
-    /// The flow's position among the flows of the same protocol, so that analyses of TCP need no room for
-    /// UDP.
+    /// The number of the flow among the TCP flows, or among the flows of other protocols. Analyses of TCP
+    /// use it as an array index, so that their arrays have no entries for UDP.
     pub ordinal: u32,
     /// The length of the TCP or UDP payload on the wire, in bytes.
     pub payload: u32,
-    /// The transport protocol, with the TCP header.
+    /// The transport protocol, with the fields of the TCP header.
     pub transport: Transport,
 }
 
-/// The analyzed fields of the transport header.
+/// The transport protocol of a flow, and the fields of the transport header that the analyses use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Transport {
-    /// TCP; `None` if the header is malformed or truncated within its first 14 bytes.
+    /// TCP. `None` if the header is malformed or fewer than its first 14 bytes were captured.
     Tcp(Option<Segment>),
     /// UDP.
     Udp,
 }
 
-/// The analyzed fields of a TCP header.
+/// The fields of a TCP header that the analyses use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
-    /// Sequence number of the first byte.
+    /// The sequence number of the first byte.
     pub sequence: u32,
-    /// Control bits, see [`tcp::flags`].
+    /// The control bits; see [`tcp::flags`].
     pub flags: u8,
-    /// `Some` for a pure ACK: ACK without SYN, FIN, RST, PSH or URG, and without payload.
+    /// `Some` for a pure ACK, which only acknowledges: ACK without SYN, FIN, RST, PSH or URG, and without
+    /// payload.
     pub acknowledges: Option<Intact>,
 }
 
-/// True if the checksums of an acknowledgment were captured and are right.
+/// The state of a pure ACK's checksums: true if both, of IP and TCP, were captured and are right.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Intact(pub bool);
 
-/// The flags of segments that are not pure ACKs.
+/// The flags that a pure ACK does not have.
 const NOT_ALONE: u8 = tcp::flags::SYN | tcp::flags::FIN | tcp::flags::RST | tcp::flags::PSH | tcp::flags::URG;
 
 impl Member {
@@ -94,7 +96,8 @@ impl Member {
         matches!(self.transport, Transport::Tcp(_))
     }
 
-    /// Returns the TCP header, if the flow is TCP and the header was captured.
+    /// Returns the fields of the TCP header; `None` if the flow is not TCP, or the header is malformed or
+    /// was not captured.
     #[inline]
     pub fn segment(&self) -> Option<Segment> {
         match self.transport {
@@ -104,31 +107,32 @@ impl Member {
     }
 }
 
-/// Returns the five-tuple of a packet that has a flow: unfragmented TCP and UDP whose ports were captured.
+/// Returns the five-tuple of a packet; `None` unless it is an unfragmented TCP or UDP packet whose ports
+/// were captured.
 #[inline]
 pub fn tuple(frame: &[u8], layers: &Layers) -> Option<FiveTuple> {
     let l4 = layers.l4?;
     let counts = matches!(layers.protocol, Some(ip_protocol::TCP | ip_protocol::UDP));
-    // `end` is the end of the IP packet; link padding after it does not contain ports.
+    // Bytes after the end of the IP packet are padding of the link and no ports.
     let has_ports = layers.end >= l4 + 4;
     (counts && has_ports && layers.fragment.is_none()).then(|| layers.five_tuple(frame)).flatten()
 }
 
 impl<'a> Dissected<'a> {
-    /// Finds the headers of a record.
+    /// Finds the headers of a captured packet.
     #[inline]
     pub fn locate(record: &Record<'a>) -> Dissected<'a> {
         let layers = Layers::locate(record.data, record.link);
         Dissected { time: record.time, bytes: record.wire_len, frame: record.data, link: record.link, layers }
     }
 
-    /// Returns the five-tuple of the packet's flow.
+    /// Returns the five-tuple of the packet's flow, as [`tuple`] does.
     #[inline]
     pub fn tuple(&self) -> Option<FiveTuple> {
         tuple(self.frame, &self.layers)
     }
 
-    /// Returns the packet as the analyses see it.
+    /// Returns the fields that the analyses use, with `flow` as the packet's flow.
     #[inline]
     pub fn packet(&self, flow: Option<Member>) -> Packet {
         let kind = match self.layers.network {
@@ -140,7 +144,8 @@ impl<'a> Dissected<'a> {
         Packet { time: self.time, bytes: self.bytes, is_cut, kind, flow }
     }
 
-    /// Returns the packet as a member of a flow.
+    /// Returns the packet as a member of the flow with this number and ordinal. Requires that
+    /// [`tuple`](Self::tuple) returns a five-tuple.
     #[inline]
     pub fn member(&self, number: u32, ordinal: u32) -> Member {
         let l4 = self.layers.l4.unwrap_or(self.layers.end);
@@ -164,15 +169,16 @@ impl<'a> Dissected<'a> {
         Member { number, ordinal, payload, transport: Transport::Tcp(segment) }
     }
 
-    /// True if the checksums of a TCP packet are right.
+    /// True if all bytes of the IP packet were captured and the checksums of IP and TCP are right.
     fn is_intact(&self, l4: usize) -> bool {
         let l3 = self.layers.l3.unwrap_or(l4);
         let ip = self.frame.get(l3..self.layers.end);
         self.layers.missing == 0 && ip.is_some_and(|ip| tcp_packet_valid(ip, l4 - l3))
     }
 
-    /// Returns the offset of the end of the IP packet on the wire. If the length field is zero (a frame on
-    /// its way to a network card that does segmentation), the frame's length counts.
+    /// Returns the offset in the frame at which the IP packet ends on the wire. If the length field is
+    /// zero, the IP packet ends with the frame. The field is zero in frames on their way to a network card
+    /// that does segmentation.
     #[inline]
     fn ip_end(&self) -> usize {
         let announced = self.layers.end + self.layers.missing;
@@ -190,13 +196,14 @@ impl<'a> Dissected<'a> {
         }
     }
 
-    /// True if headers of this link type can be found at all.
+    /// True if packets of this link type can be dissected. Packets of other link types are counted, but
+    /// belong to no flow.
     pub fn link_is_known(link: LinkType) -> bool {
         !matches!(link, LinkType::Other(_))
     }
 }
 
-/// Jumbograms may announce more bytes than a `u32` can hold.
+/// Limits a number of bytes to the range of `u32`, because jumbograms may announce more.
 fn narrow(bytes: usize) -> u32 {
     u32::try_from(bytes).unwrap_or(u32::MAX)
 }

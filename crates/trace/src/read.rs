@@ -1,4 +1,4 @@
-//! The analysis of capture files.
+//! The analysis of capture files, from the files to a report.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,12 +11,12 @@ use crate::analysis::{Analyzer, Options};
 use crate::packet::Dissected;
 use crate::report::{Report, TraceSummary};
 
-/// Reasons for which there is no report.
+/// Reasons for which [`analyze`] returns no report.
 #[derive(Debug)]
 pub enum Error {
-    /// A capture cannot be opened, or nothing can be read from it.
+    /// A capture cannot be opened, or has no good packet before its damage.
     Capture(capture::Error),
-    /// There is no memory for the flows.
+    /// There is no memory for the table of flows.
     Flows(TableError),
 }
 
@@ -44,13 +44,15 @@ impl From<TableError> for Error {
     }
 }
 
-/// Analyzes captures, one after the other, as one trace. `open` opens each capture, once or twice.
+/// Analyzes several captures, one after the other, as one trace. `open` is called once for each capture,
+/// and again if a second pass is needed.
 ///
-/// A damaged capture counts up to the damage; the notes of the report name it. They also name a capture
-/// that can be opened only once, such as a pipe.
+/// A damaged capture counts up to the damage, which is mentioned in the notes of the report. Also mentioned
+/// is a capture that cannot be opened for the second pass, such as a pipe.
 ///
 /// # Errors
-/// If a capture cannot be opened or has no good packet before its damage, or if there is no memory.
+/// If a capture cannot be opened or has no good packet before its damage, or if there is no memory for
+/// flows.
 pub fn analyze(
     captures: &[PathBuf],
     options: Options,
@@ -94,7 +96,8 @@ pub fn analyze(
                     Ok(())
                 })
             });
-            // Faults after the header were already reported in the first pass.
+            // A second pass can also end early because of damage, but the first pass has already noted
+            // that.
             if let Err(error) = read {
                 notes.push(format!(
                     "{error}; it has to be read a second time for flows of more than 10 MB and for busy addresses, and \
@@ -107,7 +110,8 @@ pub fn analyze(
     Ok(Report { traces, notes, unknown_packets, ..report })
 }
 
-/// Passes the packets to `take`, up to the end or the first fault. Returns their number and the fault.
+/// Passes each packet of a capture to `take`, up to the end or the first fault. Returns the number of
+/// packets, and the fault if there was one.
 fn each(
     reader: &mut Reader,
     mut take: impl FnMut(&Record<'_>) -> Result<(), TableError>,

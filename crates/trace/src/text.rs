@@ -1,4 +1,4 @@
-//! A report as text for users.
+//! The text form of a report, for users.
 
 use std::fmt::{self, Display, Write};
 
@@ -21,7 +21,7 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
-/// Formats a time span with a suitable unit.
+/// Formats a time in nanoseconds, us, ms or s.
 pub fn span(nanoseconds: f64) -> String {
     match nanoseconds {
         n if n < 1e3 => format!("{n:.0} ns"),
@@ -31,7 +31,7 @@ pub fn span(nanoseconds: f64) -> String {
     }
 }
 
-/// Formats a number with a decimal prefix.
+/// Formats a number with a decimal prefix (k, M, G) if it is at least 10,000.
 pub fn scaled(number: f64) -> String {
     match number {
         n if n < 1e4 => format!("{n:.0}"),
@@ -41,18 +41,19 @@ pub fn scaled(number: f64) -> String {
     }
 }
 
-/// Formats a rate per second, with a decimal if it is small.
+/// Formats a rate per second, with one decimal place if it is below 10.
 pub fn per_second(number: f64) -> String {
     if number < 10.0 { format!("{number:.1}") } else { grouped(number.round() as u64) }
 }
 
-/// Formats a share as a percentage.
+/// Formats a share from 0 to 1 as a percentage with two decimal places.
 pub fn percent(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
 
 impl Display for Report {
-    /// Writes the most important results, topic by topic.
+    /// Writes the most important results by topic: traffic, flows, locality, batches, order, slicing,
+    /// addresses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&summary(self))?;
         f.write_str(&locality(self))?;
@@ -62,7 +63,7 @@ impl Display for Report {
     }
 }
 
-/// Adds a line: a label, and its figures.
+/// Appends a line with a label in a column of 25 characters, and its figures.
 fn row(text: &mut String, what: &str, figures: impl Display) {
     let _ = writeln!(text, "  {what:25} {figures}");
 }
@@ -108,7 +109,8 @@ fn summary(r: &Report) -> String {
     text
 }
 
-/// Formats a number with a decimal prefix, with a space before the unit that follows.
+/// Formats a number like [`scaled`], with a space at the end if there is no prefix, so that a unit can
+/// follow.
 pub fn prefixed(number: f64) -> String {
     let text = scaled(number);
     if text.contains(' ') { text } else { text + " " }

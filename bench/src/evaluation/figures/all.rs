@@ -1,4 +1,5 @@
-//! All five mechanisms in one chain, and each of them switched off in turn.
+//! The figure `all`: the chain of configs/all.click with all mechanisms, and with each of them switched off
+//! in turn.
 
 use std::path::Path;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::serde_params::Param;
 use crate::synthesis::synthesized;
 use crate::{Settings, median, workers};
 
-/// The mechanisms that are switched on.
+/// A switch for each mechanism: true if it is on.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct On {
     juggler: bool,
@@ -27,7 +28,7 @@ struct On {
 
 const ALL: On = On { juggler: true, reframer: true, slicer: true, synthesizer: true };
 
-/// The compared variants: the name in tables, the name in plots, and the mechanisms.
+/// The variants that are compared: the name in tables, the label on axes, and the mechanisms.
 const WAYS: [(&str, &str, On); 6] = [
     ("the chain alone", "alone", On { juggler: false, reframer: false, slicer: false, synthesizer: false }),
     ("all", "all", ALL),
@@ -37,7 +38,7 @@ const WAYS: [(&str, &str, On); 6] = [
     ("without synthesizer", "synthesizer", On { synthesizer: false, ..ALL }),
 ];
 
-/// Returns the chain of configs/all.click.
+/// Returns the chain of configs/all.click with these mechanisms, without its source.
 fn chain(on: On) -> String {
     let part = |is_on: bool, text: &'static str| if is_on { text } else { "" };
     format!(
@@ -55,14 +56,16 @@ fn chain(on: On) -> String {
     )
 }
 
-/// Returns the configuration with `front` as its source, synthesized if that is switched on.
+/// Returns the configuration of a variant. `front` adds a source upstream of the chain. The result is
+/// synthesized if the synthesizer is on.
 fn text(on: On, front: impl Fn(&str) -> String) -> Result<String, String> {
     let text = front(&chain(on));
     if on.synthesizer { synthesized(text, MachineCode::default()) } else { Ok(text) }
 }
 
 pub(super) fn all(run: &Run<'_>) -> Result<Outcome, String> {
-    /// The windows of the trace at the same time: a load that every variant sustains.
+    /// The number of windows of the trace that are played at the same time: a load that every variant
+    /// sustains.
     const WINDOWS: usize = 4;
     let workload = Workload::new(run)?;
     run.step("traffic")?;
@@ -145,7 +148,8 @@ pub(super) fn all(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table, panels, finding })
 }
 
-/// Lists the mechanisms that make a packet cheaper: a packet costs more without them.
+/// Returns a sentence part that lists the mechanisms without which a packet costs more than with all of
+/// them.
 fn gains(costs: &[Point]) -> String {
     let without = costs.iter().zip(WAYS).skip(2).filter(|(cost, _)| cost.y > costs[1].y);
     let names: Vec<&str> = without.map(|(_, (name, ..))| name.trim_start_matches("without ")).collect();
@@ -165,11 +169,12 @@ fn bytes_to_the_chain(open_loop: &mut OpenLoop, on: On, mean: f64) -> Result<f64
     Ok(mean * read("bytes_crossed")? / read("bytes_in")?.max(1.0))
 }
 
-/// Measures how many times as fast two workers are as one, with connections spread if that is worthwhile.
+/// Returns the speedup of two workers over one, with all mechanisms: the median ratio of the costs. With
+/// two workers, packets of one connection are spread over both if that is worthwhile.
 fn on_two_workers(run: &Run<'_>, capture: &Path, packets: usize) -> Result<f64, String> {
     let loops = 3 * run.settings.per_run.div_ceil(packets);
     let front = |chain: &str| {
-        // The source is an interface that several workers share.
+        // The source is an interface, because several workers can share it.
         format!("nic :: InMemoryNic({}, LOOPS {loops}) -> {chain}", capture.display())
     };
     let text = text(ALL, front)?;

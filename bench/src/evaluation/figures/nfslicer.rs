@@ -1,5 +1,5 @@
-//! NFSlicer: the savings from parking payloads if packets cross a boundary that copies them, measured by
-//! probes in parallel to the load.
+//! NFSlicer's figures: the latency and the bytes that are saved if payloads are parked while packets cross
+//! a boundary that copies them. Probes, which cross together with the load, measure latency.
 
 use super::{first, relative};
 use crate::devices::{Beside, Probed, Probing};
@@ -8,12 +8,12 @@ use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run};
 use crate::{classify, median, quartiles};
 
-/// The variants: whole packets, and packets without their payload.
+/// The variants: the name, and the further arguments of the Slicer, or None for whole packets.
 const WAYS: [(&str, Option<&str>); 2] = [("whole", None), ("sliced", Some(""))];
-/// The packets per second of the load, which whole packets of all sizes sustain here.
+/// The packets per second of the load. Whole packets of all sizes reach this rate here.
 const RATE: u64 = 50_000;
 
-/// Returns the functions of the paper's Table I, and a chain of two of them.
+/// Returns the network functions of the paper's Table I, and a chain of two of them: names and elements.
 fn functions() -> [(&'static str, String); 5] {
     let firewall = format!("IPFilter({} allow all)", classify::mostly_permitting(&classify::made(100)));
     let nat = "IPRewriter(pattern 9.9.9.9 1024-65535 - - 0 0)";
@@ -26,14 +26,15 @@ fn functions() -> [(&'static str, String); 5] {
     ]
 }
 
-/// A measurement, with its series and its x.
+/// A load to be measured, with the series and the x of its point in plots.
 struct Experiment<'c> {
     series: String,
     x: f64,
     beside: Beside<'c>,
 }
 
-/// Measures all experiments in turns, for several rounds. An experiment that fails is tried again once.
+/// Measures all experiments in turns, in several rounds. An experiment that fails is tried once more.
+/// Returns the results of all rounds for each experiment.
 fn measure(run: &Run<'_>, cells: &[Experiment<'_>]) -> Result<Vec<Vec<Probed>>, String> {
     let probing = Probing::new().map_err(|error| error.to_string())?;
     let mut all: Vec<Vec<Probed>> = cells.iter().map(|_| Vec::new()).collect();
@@ -50,12 +51,12 @@ fn measure(run: &Run<'_>, cells: &[Experiment<'_>]) -> Result<Vec<Vec<Probed>>, 
     Ok(all)
 }
 
-/// Returns the median of all rounds.
+/// Returns the median of a value over all rounds.
 fn of(probed: &[Probed], what: fn(&Probed) -> f64) -> f64 {
     median(probed.iter().map(what).collect())
 }
 
-/// Returns the results of experiments as series.
+/// Returns a value of all experiments as series of medians with quartiles.
 fn series(cells: &[Experiment<'_>], all: &[Vec<Probed>], what: fn(&Probed) -> f64) -> Vec<Series> {
     let mut found: Vec<Series> = Vec::new();
     for (cell, probed) in cells.iter().zip(all) {
@@ -91,7 +92,8 @@ const BOUND: &str = "the boundary is a virtual cable between two namespaces, whe
                      not the copy of its bytes, takes most of the time; both sides, the kernel and the probes share \
                      two cores.";
 
-/// Measures the latency of each function over sizes, and over load.
+/// Measures Figures 7 and 10: the latency of probes through each function over the size of the load's
+/// frames, and through one function over the rate of the load.
 pub(super) fn latency(run: &Run<'_>) -> Result<Outcome, String> {
     let functions = functions();
     let mut cells = Vec::new();
@@ -182,9 +184,9 @@ pub(super) fn latency(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table: table(&["function_or_load", "x"], &cells, &all), panels, finding })
 }
 
-/// Returns the latency of each function with sliced packets, relative to whole packets. The paper's values
-/// are added for an L2 forwarder and for firewall and NAT: the fractions saved with the smallest and the
-/// largest packets.
+/// Returns the latency of each function with sliced packets, divided by the latency with whole packets. The
+/// paper's values for an L2 forwarder and for firewall and NAT are added: `of_paper` has the fractions
+/// saved with the smallest and with the largest packets.
 fn sliced_of_whole(all: &[Series], of_paper: [[f64; 2]; 2]) -> Vec<Series> {
     let mut shares = Vec::new();
     for series in all {
@@ -204,10 +206,10 @@ fn sliced_of_whole(all: &[Series], of_paper: [[f64; 2]; 2]) -> Vec<Series> {
     shares
 }
 
-/// Measures latency over the fraction of a payload that is parked.
+/// Measures Figure 8: the latency of probes over the fraction of a payload that is parked.
 pub(super) fn fraction(run: &Run<'_>) -> Result<Outcome, String> {
-    /// The fractions of the payload. They include the 160 and 320 bytes of switches that park payloads, of
-    /// a frame of 1514 bytes.
+    /// The fractions of the payload that are parked. 0.11 and 0.22 of a frame of 1514 bytes are the 160 and
+    /// 320 bytes that switches park.
     const PARTS: [f64; 6] = [0.0, 0.11, 0.22, 0.5, 0.75, 1.0];
     const FRAME: usize = 1514;
     let functions = functions();
@@ -264,7 +266,7 @@ pub(super) fn fraction(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table: table(&["function", "percent"], &cells, &all), panels, finding })
 }
 
-/// Measures the bytes that cross over sizes of frames.
+/// Measures Figure 15: the bytes per packet that cross the boundary, over the size of frames.
 pub(super) fn bytes(run: &Run<'_>) -> Result<Outcome, String> {
     let functions = functions();
     let mut cells = Vec::new();
@@ -282,7 +284,7 @@ pub(super) fn bytes(run: &Run<'_>) -> Result<Outcome, String> {
         series: series(&cells, &all, |p| p.bytes),
     };
     let last = all.len() - 1;
-    // Packets that are no larger than the headers plus the minimum payload cross unchanged.
+    // Packets that have no more than their headers and the smallest payload that is parked cross unchanged.
     let as_they_are = cells.chunks(2).zip(all.chunks(2)).take_while(|(_, both)| {
         let [whole, sliced] = [0, 1].map(|way| of(&both[way], |p| p.bytes));
         sliced >= whole

@@ -1,4 +1,4 @@
-//! Sprayer: one connection on all cores.
+//! Sprayer's figures: packets of one connection spread over all cores.
 
 use super::{series, value, word};
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
@@ -7,7 +7,7 @@ use crate::evaluation::{Finding, Outcome, Run};
 use crate::spraying::Part;
 use crate::{Row, devices, spraying};
 
-/// The cycles of work for the comparison of numbers of connections.
+/// The cycles of work per packet at which numbers of connections are compared.
 const MOST: f64 = 10_000.0;
 
 fn steering(row: &Row) -> String {
@@ -19,7 +19,8 @@ fn steering(row: &Row) -> String {
     }
 }
 
-/// Measures rates, latency and fairness on two workers, and simulates them for eight and 64.
+/// Measures Figures 6a, 7a, 8 and 9: rates on two workers; rates, latency and fairness on eight and 64
+/// simulated workers.
 pub(super) fn spreading(run: &Run<'_>) -> Result<Outcome, String> {
     run.step("one connection and several, with work per packet")?;
     let rows = spraying::run(&run.settings)?;
@@ -131,7 +132,8 @@ pub(super) fn spreading(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table: Table::of_costs(&rows), panels, finding })
 }
 
-/// Measures one connection over k of N workers, and burst by burst (section 7).
+/// Simulates section 7: one connection spread over k of N workers, and one spread burst by burst
+/// (flowlets).
 pub(super) fn parts(run: &Run<'_>) -> Result<Outcome, String> {
     run.step("costs, and one connection over parts of the workers")?;
     let parts = spraying::parts(&run.settings)?;
@@ -195,7 +197,7 @@ pub(super) fn parts(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table, panels, finding })
 }
 
-/// Measures the throughput of the kernel's own TCP through workers that share connections.
+/// Measures Figures 6b and 7b: the throughput of the kernel's TCP through workers that share connections.
 pub(super) fn connections(run: &Run<'_>) -> Result<Outcome, String> {
     run.step("the kernel's TCP through a translator with work per packet")?;
     let rows = devices::run_connections(&run.settings)?;

@@ -1,43 +1,43 @@
-//! Axes: their scales, ticks and labels.
+//! The axes of a panel: scales, ranges, ticks and labels.
 
 use std::fmt::Display;
 use std::ops::Range;
 
 use plotters::coord::ranged1d::{DefaultFormatting, KeyPointHint, Ranged};
 
-/// An axis, with its unit.
+/// An axis of a panel.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// The quantity and its unit.
+    /// The quantity and its unit, as shown at the axis.
     pub label: &'static str,
     /// The scale.
     pub scale: Scale,
-    /// The direction of better values, if there is one.
+    /// The direction in which values are better; None if no value is better than another.
     pub better: Option<Better>,
 }
 
-/// A scale of an axis.
+/// The scale of an axis.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scale {
-    /// Linear, starting at 0.
+    /// A linear scale, which starts at 0 unless values are negative or few.
     Linear,
-    /// Logarithmic.
+    /// A logarithmic scale. Values that are not positive are left out.
     Log,
-    /// Names: value n is the name with index n.
+    /// A scale of names: value n is the name with index n.
     Names(Vec<String>),
 }
 
-/// The values of an axis that are better than others.
+/// The direction in which the values of an axis are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Better {
-    /// Smaller values: times, costs, losses.
+    /// Smaller values are better, as for times, costs and losses.
     Less,
-    /// Larger values: rates.
+    /// Larger values are better, as for rates.
     More,
 }
 
 impl Better {
-    /// Returns the hint at the axis.
+    /// Returns the hint that is shown at the axis.
     pub(super) fn words(self) -> &'static str {
         match self {
             Better::Less => "less is better",
@@ -46,9 +46,9 @@ impl Better {
     }
 }
 
-/// The most ticks that are placed at the values themselves.
+/// The largest number of distinct values for which each value gets a tick.
 const FEW: usize = 9;
-/// The least number of ticks of an axis that has a range.
+/// The smallest number of ticks of a logarithmic axis whose values differ.
 const LEAST_TICKS: usize = 3;
 
 impl Axis {
@@ -56,7 +56,7 @@ impl Axis {
         Axis { label, scale, better: None }
     }
 
-    /// Creates a linear axis, which starts at 0.
+    /// Creates a linear axis.
     pub const fn linear(label: &'static str) -> Axis {
         Axis::new(label, Scale::Linear)
     }
@@ -66,24 +66,24 @@ impl Axis {
         Axis::new(label, Scale::Log)
     }
 
-    /// Creates an axis of names.
+    /// Creates an axis of names; the values of points are indices of names.
     pub fn names<T: Display>(label: &'static str, names: impl IntoIterator<Item = T>) -> Axis {
         Axis::new(label, Scale::Names(names.into_iter().map(|name| name.to_string()).collect()))
     }
 
-    /// Returns this axis, marked as a quantity of which less is better.
+    /// Returns the axis with the hint that less is better.
     #[must_use]
     pub fn less_is_better(self) -> Axis {
         Axis { better: Some(Better::Less), ..self }
     }
 
-    /// Returns this axis, marked as a quantity of which more is better.
+    /// Returns the axis with the hint that more is better.
     #[must_use]
     pub fn more_is_better(self) -> Axis {
         Axis { better: Some(Better::More), ..self }
     }
 
-    /// Returns the label of the axis.
+    /// Returns the label of the axis, which also says if the scale is logarithmic.
     pub(super) fn described(&self) -> String {
         match self.scale {
             Scale::Log => format!("{} (log)", self.label),
@@ -96,7 +96,8 @@ impl Axis {
         value.is_finite() && (value > 0.0 || !matches!(self.scale, Scale::Log))
     }
 
-    /// Returns the range and the ticks of the axis for these values.
+    /// Returns the range and the ticks of the axis for the values to be shown. `is_bottom` is true for a
+    /// horizontal axis, which has ticks at the values themselves if these are few.
     pub(super) fn coordinates(&self, values: &[f64], is_bottom: bool) -> Coordinates {
         let mut distinct: Vec<f64> = values.iter().copied().filter(|value| self.has(*value)).collect();
         distinct.sort_by(f64::total_cmp);
@@ -113,7 +114,7 @@ impl Axis {
             }
             Scale::Linear => linear(&distinct, (least, most), is_bottom),
             Scale::Log => {
-                // A horizontal axis has a margin for marks that are side by side.
+                // A horizontal axis has a larger margin, for marks that are side by side.
                 let edge = if is_bottom { (most / least).powf(0.05).max(1.2) } else { 1.2 };
                 let (low, high) = (least / edge, most * edge);
                 let few = is_bottom && (LEAST_TICKS..=FEW).contains(&distinct.len());
@@ -125,7 +126,7 @@ impl Axis {
         }
     }
 
-    /// Returns the label of a value.
+    /// Returns the label of a tick.
     pub(super) fn written(&self, value: f64) -> String {
         match &self.scale {
             Scale::Names(names) => names.get(value.round() as usize).cloned().unwrap_or_default(),
@@ -134,16 +135,16 @@ impl Axis {
     }
 }
 
-/// Returns a linear axis over these values.
+/// Returns the range and the ticks of a linear axis for these values, from `least` to `most`.
 fn linear(distinct: &[f64], (least, most): (f64, f64), is_bottom: bool) -> Coordinates {
     let are_whole = distinct.iter().all(|value| value.fract() == 0.0);
     let high = if most <= 0.0 { 1.0 } else { 1.08 * most };
-    // Values below 0 get a margin for their marks.
+    // If there are values below 0, the axis has a margin for their marks.
     let low = if least < 0.0 { least - 0.04 * (most - least) } else { 0.0 };
     let few = is_bottom && are_whole && (1..=FEW).contains(&distinct.len());
     if few && are_apart(distinct, |value| value / (high - low)) {
-        // Numbers of workers or functions have no values in between. A single value is placed in the
-        // middle.
+        // Few whole numbers, such as numbers of workers, get a tick each, as there is nothing between them.
+        // A single value is placed in the middle.
         let edge = if most > least { 0.08 * (most - least) } else { 0.5 };
         return Coordinates { range: least - edge..most + edge, is_log: false, ticks: distinct.to_vec() };
     }
@@ -153,10 +154,10 @@ fn linear(distinct: &[f64], (least, most): (f64, f64), is_bottom: bool) -> Coord
     Coordinates { range: low..high, is_log: false, ticks }
 }
 
-/// True if the labels of values on a horizontal axis do not overlap. `part` returns the position of a
-/// value, from 0 to 1.
+/// True if the labels of ticks at these values would not overlap on a horizontal axis. `part` returns the
+/// relative position of a value on the axis, from 0 to 1.
 fn are_apart(values: &[f64], part: impl Fn(f64) -> f64) -> bool {
-    /// The length of the axis in letters.
+    /// The length of a horizontal axis, in letters of its labels.
     const AXIS: f64 = 54.0;
     let letters = |value: f64| number(value).chars().count() as f64;
     values.windows(2).all(|two| {
@@ -165,7 +166,7 @@ fn are_apart(values: &[f64], part: impl Fn(f64) -> f64) -> bool {
     })
 }
 
-/// The range of an axis, and its ticks.
+/// The range of an axis and its ticks, in the form that plotters uses.
 pub(super) struct Coordinates {
     pub(super) range: Range<f64>,
     pub(super) is_log: bool,
@@ -192,18 +193,18 @@ impl Ranged for Coordinates {
     }
 }
 
-/// Returns 1, 2 or 5 times a power of ten: the smallest that is at least `about`.
+/// Returns the smallest number that is at least `about` and is 1, 2 or 5 times a power of ten.
 fn step(about: f64) -> f64 {
     let power = 10f64.powf(about.log10().floor());
     let times = [1.0, 2.0, 5.0, 10.0].into_iter().find(|times| times * power >= about);
     times.unwrap_or(10.0) * power
 }
 
-/// Returns ticks of a logarithmic axis: the coarsest that are enough; equal steps if the axis is too short
-/// for all of them.
+/// Returns the ticks of a logarithmic axis from `low` to `high`: the coarsest set with at least three
+/// ticks. If the range is too short for these sets, ticks have equal distances.
 fn ticks_between(low: f64, high: f64) -> Vec<f64> {
     const TIMES: [&[f64]; 3] = [&[1.0], &[1.0, 2.0, 5.0], &[1.0, 1.5, 2.0, 3.0, 5.0, 7.0]];
-    /// The number of powers of ten above which ticks at powers of ten suffice.
+    /// The number of powers of ten in the range above which ticks at powers of ten are enough.
     const MANY: f64 = 3.0;
     let coarsest = if (high / low).log10() > MANY { 0 } else { 1 };
     let powers = || low.log10().floor() as i32..=high.log10().ceil() as i32;
@@ -223,7 +224,7 @@ fn ticks_between(low: f64, high: f64) -> Vec<f64> {
     })
 }
 
-/// Formats a number as short as it can be read.
+/// Formats the label of a number as short as possible, with k for thousands and M for millions.
 fn number(value: f64) -> String {
     let short = |value: f64, unit: &str| {
         let text = format!("{value:.2}");
@@ -233,7 +234,7 @@ fn number(value: f64) -> String {
         0.0 => "0".into(),
         v if v >= 999_999.5 => short(value / 1e6, "M"),
         v if v >= 9_999.5 => short(value / 1e3, "k"),
-        // Steps may be finer than hundredths.
+        // Ticks may be finer than hundredths.
         v if v >= 0.01 && (v >= 1.0 || (v * 100.0).fract().abs() < 1e-6) => short(value, ""),
         v if v >= 0.001 => format!("{value:.4}").trim_end_matches('0').into(),
         _ => format!("{value:.0e}"),
@@ -251,7 +252,7 @@ mod tests {
         let axis = Axis::linear("ns");
         assert_eq!(axis.coordinates(&[10.0, 95.0], false).ticks, [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
         assert_eq!(ticks_between(9.0, 110.0), [10.0, 20.0, 50.0, 100.0]);
-        // On a horizontal axis, ticks are at the values themselves.
+        // On a horizontal axis, few values get a tick each.
         let coordinates = Axis::log("SLF").coordinates(&[1.0, 32.0, 4.0, 4.0], true);
         assert_eq!(coordinates.ticks, [1.0, 4.0, 32.0]);
         assert_eq!([1.0 / 1.2, 38.4].map(|end| coordinates.map(&end, (10, 410))), [10, 410]);
@@ -291,7 +292,7 @@ mod tests {
         assert_eq!(workers.coordinates(&functions, true).ticks, functions);
         let cycles = workers.coordinates(&[0.0, 1000.0, 2000.0, 10_000.0], true);
         assert_eq!(cycles.ticks, [0.0, 2000.0, 4000.0, 6000.0, 8000.0, 10_000.0]);
-        // Labels at the values would overlap.
+        // A tick at each value is not possible, because the labels would overlap.
         let close = workers.coordinates(&[1.0, 2.0, 4.0, 100.0], true);
         assert_eq!(close.ticks, [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
         let times = Axis::linear("ms").coordinates(&[-180.5, 980.5], true);

@@ -1,10 +1,10 @@
-//! Colours and marks, which distinguish series.
+//! The colours and marks by which series are distinguished.
 
 use plotters::prelude::*;
 
 use super::{Area, Kind, Series, drawn};
 
-/// Colours that are distinguishable with all kinds of colour vision (Okabe and Ito).
+/// Colours that people with any colour vision can distinguish (Okabe and Ito).
 const COLOURS: [RGBColor; 7] = [
     RGBColor(0, 114, 178),
     RGBColor(213, 94, 0),
@@ -17,7 +17,7 @@ const COLOURS: [RGBColor; 7] = [
 const PAPER: RGBColor = RGBColor(120, 120, 120);
 const FLOOR: RGBColor = RGBColor(150, 150, 150);
 
-/// A shape around a point, in pixels.
+/// The shape of a mark; coordinates are in pixels from the point.
 enum Mark {
     Disc,
     Ring,
@@ -31,8 +31,8 @@ const UP: &[(i32, i32)] = &[(0, -5), (5, 4), (-5, 4)];
 const DOWN: &[(i32, i32)] = &[(0, 5), (5, -4), (-5, -4)];
 const DIAMOND: &[(i32, i32)] = &[(0, -6), (5, 0), (0, 6), (-5, 0)];
 
-/// The marks. Their number and the number of colours have no common divisor, so that pairs of both repeat
-/// as late as possible.
+/// The marks of series. Their number and the number of colours have no common divisor, so that all pairs of
+/// a colour and a mark occur before one is repeated.
 const MARKS: [Mark; 12] = [
     Mark::Disc,
     Mark::Filled(UP),
@@ -48,14 +48,15 @@ const MARKS: [Mark; 12] = [
     Mark::Open(DIAMOND),
 ];
 
-/// The colour and the mark of a series, by their indices.
+/// The colour of a series and the index of its mark; None if its points have no marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Look {
     pub(super) colour: Hue,
     pub(super) mark: Option<usize>,
 }
 
-/// The index of a colour.
+/// The colour of a series: an index of [`COLOURS`], or a grey for values of papers and formulas, or for the
+/// floor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Hue {
     Series(usize),
@@ -64,8 +65,7 @@ pub(super) enum Hue {
 }
 
 impl Look {
-    /// Returns the looks of all series of a panel. Measured series have colours of their own; all others
-    /// are grey.
+    /// Returns the look of each series of a panel. Measured series have colours; all other series are grey.
     pub(super) fn of(all: &[Series]) -> Vec<Look> {
         let measured = all.iter().filter(|series| series.kind == Kind::Measured).count();
         let (mut own, mut others) = (0..measured, measured..);
@@ -90,7 +90,7 @@ impl Look {
         }
     }
 
-    /// Draws the mark, if there is one, around a pixel.
+    /// Draws the mark at a pixel, if the look has one.
     pub(super) fn draw(self, area: &Area<'_>, (x, y): (i32, i32)) -> Result<(), String> {
         let Some(mark) = self.mark.and_then(|mark| MARKS.get(mark)) else { return Ok(()) };
         let colour = self.rgb();
@@ -126,8 +126,7 @@ mod tests {
         assert_eq!(of(50).iter().collect::<HashSet<_>>().len(), 50);
         let marks: HashSet<Option<usize>> = of(MARKS.len()).iter().map(|look| look.mark).collect();
         assert!(marks.len() >= 8 && marks.len() == MARKS.len());
-        // The paper's series have marks that differ from the marks of measured series, and never use their
-        // colours.
+        // The paper's series have other marks than the measured series, and none of their colours.
         let all = [
             Series::of_paper("a", []),
             Series::new("b", []),

@@ -1,4 +1,4 @@
-//! Tests on the text of pictures.
+//! Tests of the text of SVG pictures.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn drawing(panels: &[Panel]) -> String {
     svg(&SUBJECT, panels, None).unwrap()
 }
 
-/// Returns the values of an attribute of all elements of a kind, in their order.
+/// Returns the values of an attribute of all SVG elements with this name, in the order of the text.
 fn values<'t>(text: &'t str, element: &str, attribute: &str) -> Vec<&'t str> {
     let start = format!(" {attribute}=\"");
     text.split(&format!("<{element}"))
@@ -25,7 +25,7 @@ fn values<'t>(text: &'t str, element: &str, attribute: &str) -> Vec<&'t str> {
         .collect()
 }
 
-/// Returns the horizontal pixels of the vertical bars of width 2, in drawing order.
+/// Returns the x in pixels of the bars (vertical lines of width 2), in drawing order.
 fn bars(text: &str) -> Vec<i32> {
     let parts = text.split("<polyline ").skip(1).filter(|part| {
         let element = part.split('>').next().unwrap_or_default();
@@ -37,7 +37,7 @@ fn bars(text: &str) -> Vec<i32> {
         let [a, b] = points[..] else { return None };
         let x = |end: &str| end.split(',').next()?.parse::<i32>().ok();
         let y = |end: &str| end.split(',').nth(1)?.parse::<i32>().ok();
-        // A vertical line longer than 10 pixels is a bar and not a part of a mark.
+        // Vertical lines of at most 10 pixels are parts of marks.
         (x(a) == x(b) && (y(a)? - y(b)?).abs() > 10).then(|| x(a)).flatten()
     });
     ends.collect()
@@ -68,10 +68,10 @@ fn everything_is_in_the_picture() {
         assert!(text.contains(said), "{said} is not in {text}");
     }
     assert!(!text.contains("NaN") && !text.contains("load (log)"));
-    // All text is large enough to be read.
+    // All text has at least 12 pixels.
     let sizes = values(&text, "text", "font-size");
     assert!(sizes.len() > 30 && sizes.iter().all(|size| size.parse::<f64>().unwrap() >= 12.0), "{sizes:?}");
-    // A panel without series is no error.
+    // A panel without series can be drawn.
     let nothing = [panel(Axis::log("SLF"), Vec::new())];
     let warned = svg(&SUBJECT, &nothing, Some("The machine was busy")).unwrap();
     let unwarned = drawing(&nothing);
@@ -89,7 +89,7 @@ fn pictures_say_what_they_are_to_those_who_do_not_see_them() {
         "Cost &amp; &quot;more&quot; &lt;of&gt; it. Cost: cost, ns per packet (log), less is better"
     ));
     assert!(about.contains("a &lt; b") && about.contains("Points: medians, bars: quartiles."), "{about}");
-    // The picture has a background of its own, independent of the page.
+    // The picture has a white background, independent of the page.
     assert_eq!(values(&text, "rect", "fill")[0], "#FFFFFF");
 }
 
@@ -109,10 +109,10 @@ fn bars_at_one_place_stand_side_by_side() {
             let [a, b, c] = [0, 2, 4].map(|series| bars[first + series]);
             assert!((3..=6).contains(&(b - a)) && c - b == b - a, "{axis:?}: {bars:?}");
         }
-        // The mark of the first series, a disc, is shifted with its bars.
+        // The mark of the first series, a disc, is shifted with its bar.
         let discs = values(&text, "circle", "cx");
         assert!(discs.contains(&bars[0].to_string().as_str()), "{discs:?} {bars:?}");
-        // A single bar is not shifted.
+        // Bars of a single series are not shifted.
         let alone = drawing(&[panel(axis, vec![series("a", 20.0)])]);
         assert_eq!(self::bars(&alone), [bars[2], bars[3]]);
     }

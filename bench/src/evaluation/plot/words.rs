@@ -1,17 +1,18 @@
-//! The text in a picture and about it.
+//! The text in a picture, and the description of a picture.
 
 use super::{Kind, Panel};
 
-/// The subject of a picture, for screen readers.
+/// The subject of a picture, for its title and description.
 #[derive(Clone, Copy, Debug)]
 pub struct Subject<'s> {
-    /// The source of the figure.
+    /// The paper and the number of the figure.
     pub title: &'s str,
     /// The measured quantity.
     pub about: &'s str,
 }
 
-/// Returns the meaning of points, bars and grey lines, as far as the panels have them.
+/// Returns the text below the panels, which explains points, bars and grey lines, as far as the panels have
+/// them.
 pub(super) fn caption(panels: &[Panel]) -> String {
     let all = || panels.iter().flat_map(|panel| &panel.series);
     let has = |kind: Kind| all().any(|series| series.kind == kind && !series.points.is_empty());
@@ -38,7 +39,7 @@ pub(super) fn caption(panels: &[Panel]) -> String {
         .map_or_else(String::new, |first| first.to_uppercase().chain(letters).chain(['.']).collect())
 }
 
-/// Describes the picture in sentences.
+/// Returns a description of the picture in sentences, for screen readers.
 pub(super) fn description(subject: &Subject<'_>, panels: &[Panel], warning: Option<&str>) -> String {
     let mut sentences: Vec<String> = warning.map(String::from).into_iter().collect();
     sentences.push(format!("{}.", subject.about));
@@ -54,7 +55,7 @@ pub(super) fn description(subject: &Subject<'_>, panels: &[Panel], warning: Opti
     sentences.join(" ").trim().into()
 }
 
-/// Escapes text for XML.
+/// Escapes text for XML: characters of markup are replaced by entities, control characters by spaces.
 pub(super) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -71,7 +72,7 @@ pub(super) fn escape(text: &str) -> String {
     escaped
 }
 
-/// Splits text into lines of at most `most` letters, between words.
+/// Splits text into lines of at most `most` letters, between words. A longer word is a line of its own.
 pub(super) fn lines(text: &str, most: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

@@ -1,5 +1,5 @@
-//! The number of packets of a flow within a time window: the batches that waiting would make (Reframer,
-//! figures 9, 22 and 23).
+//! Sizes of the batches that holding packets would produce: the number of packets of one flow that arrive
+//! within a time window (Reframer, figures 9, 22 and 23).
 
 use std::collections::BTreeMap;
 
@@ -10,28 +10,31 @@ use crate::histogram::{Histogram, ratio};
 use crate::packet::{Intact, Member, Packet};
 use wire::tcp::flags;
 
-/// The lengths of the windows, in microseconds.
+/// The lengths of the windows in which packets are collected, in microseconds. Each length is analyzed
+/// separately.
 pub const WINDOWS: [u32; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
-/// The largest number of packets of a batch in figure 9.
+/// The largest number of packets of a batch in Reframer's figure 9. A full batch is closed before its
+/// window ends.
 pub const CAP: u32 = 32;
 
-/// Sizes of per-flow batches for one window length. Every batch has weight one.
+/// The distribution of the sizes of per-flow batches for one window length, in packets. Every batch has the
+/// same weight, whatever its size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct BatchSize {
     /// The number of batches.
     pub batches: u64,
-    /// The mean number of packets.
+    /// The mean number of packets per batch.
     pub mean: f64,
-    /// First quartile.
+    /// The first quartile of the number of packets.
     pub p25: u64,
-    /// Median.
+    /// The median number of packets.
     pub p50: u64,
-    /// Third quartile.
+    /// The third quartile of the number of packets.
     pub p75: u64,
-    /// 99th percentile.
+    /// The 99th percentile of the number of packets.
     pub p99: u64,
-    /// The largest batch.
+    /// The number of packets of the largest batch.
     pub max: u64,
 }
 
@@ -42,40 +45,45 @@ impl BatchSize {
     }
 }
 
-/// A flow's open batches.
+/// The state of a flow: its open batch for each window length, in a compact form for flows with rare
+/// packets.
 #[derive(Clone, Copy, Default)]
 enum Flow {
     /// No packet has arrived yet.
     #[default]
     New,
-    /// The batches of all windows hold a single packet, which arrived at this time.
+    /// The open batch of each window length holds only one packet, the same for all lengths. It arrived at
+    /// this time, in nanoseconds.
     Single(i64),
-    /// The batches of the windows differ; the index in `open`.
+    /// The open batches of the window lengths have different packets; this is the index of their [`Open`]
+    /// in [`Batcher::open`].
     Open(u32),
 }
 
-/// The open batches of all windows; each holds at least one packet.
+/// A flow's open batch for each window length: the time of its first packet in nanoseconds, and its number
+/// of packets, which is at least 1.
 #[derive(Clone, Copy)]
 struct Open {
     start: [i64; WINDOWS.len()],
     size: [u32; WINDOWS.len()],
 }
 
-/// Collects packets into batches, for all windows at once.
+/// Sorts the packets of each flow into batches, for all window lengths at once.
 ///
-/// A batch opens at its first packet. It takes packets of the flow that arrive less than the window later,
-/// until it is full; the next packet opens another batch. A packet with an earlier time stamp is in the
-/// window, too.
+/// A batch opens at its first packet. It takes the packets of the flow that arrive less than the window
+/// length later, until it is full. The next packet of the flow closes this batch and opens another. A
+/// packet whose time is before the start of the open batch goes into this batch, too.
 ///
-/// With many flows, most packets come long after the previous packet of their flow; such a packet costs a
-/// single access to 16 bytes.
+/// With many flows, the time since the previous packet of the flow is mostly longer than the longest
+/// window. Such a packet costs a single access to the 16 bytes of the flow's state.
 pub struct Batcher {
     cap: u32,
     flows: Vec<Flow>,
     open: Vec<Open>,
-    /// Free indices in `open`.
+    /// Unused indices in `open`, which are used again before `open` grows.
     free: Vec<u32>,
-    /// The number of batches of one packet, closed in all windows, that are not in `closed` yet.
+    /// The number of one-packet batches that were closed for all window lengths. `finish` adds them to each
+    /// histogram in `closed`.
     singles: u64,
     closed: [Histogram; WINDOWS.len()],
 }
@@ -87,19 +95,20 @@ const fn nanoseconds(window: u32) -> i64 {
 const LONGEST: i64 = nanoseconds(WINDOWS[WINDOWS.len() - 1]);
 
 impl Batcher {
-    /// Makes a batcher with a largest batch size of at least 2.
+    /// Makes a batcher without flows, whose batches hold at most `cap` packets; `cap` is at least 2.
     pub fn new(cap: u32) -> Batcher {
         let (flows, open, free) = (Vec::new(), Vec::new(), Vec::new());
         Batcher { cap, flows, open, free, singles: 0, closed: Default::default() }
     }
 
-    /// Prefetches the state of a flow.
+    /// Prefetches the state of flow number `flow`, whose packet will be passed to [`take`](Self::take)
+    /// soon.
     #[inline]
     pub fn prefetch(&self, flow: u32) {
         super::prefetch(&self.flows, flow);
     }
 
-    /// Adds a packet of a flow.
+    /// Adds a packet of flow number `flow` that arrived at `time`, in nanoseconds.
     #[inline]
     pub fn take(&mut self, flow: u32, time: i64) {
         let state = super::entry(&mut self.flows, flow);
@@ -133,7 +142,9 @@ impl Batcher {
         }
     }
 
-    /// Adds a packet to batches that differ. True if the packet is now alone in all of them.
+    /// Adds a packet to the open batches at index `place` in `open`. Batches that are full or whose window
+    /// has passed are closed, and the packet opens another batch in their place. True if it did so for all
+    /// window lengths, so that the flow needs no `Open` any more.
     #[inline]
     fn add(&mut self, place: u32, time: i64) -> bool {
         let open = &mut self.open[place as usize];
@@ -151,7 +162,8 @@ impl Batcher {
         alone
     }
 
-    /// Closes all batches: the next packet of each flow opens another.
+    /// Closes all open batches, so that the next packet of each flow opens a new batch. Called where time
+    /// goes back.
     pub fn restart(&mut self) {
         for flow in &mut self.flows {
             match std::mem::take(flow) {
@@ -166,7 +178,8 @@ impl Batcher {
         }
     }
 
-    /// Returns the batch sizes by window, in microseconds. Batches that are still open count.
+    /// Returns the batch sizes as a map from window length, in microseconds. Batches that are still open
+    /// are closed first and count.
     pub fn finish(mut self) -> BTreeMap<u32, BatchSize> {
         self.restart();
         if self.singles > 0 {
@@ -176,16 +189,16 @@ impl Batcher {
     }
 }
 
-/// Batches of the packets of TCP flows.
+/// The accumulator for batches of the packets of TCP flows. Other packets are ignored.
 pub struct Batches(Batcher);
 
 impl Batches {
-    /// Makes an empty set of batches with a largest batch size.
+    /// Makes an accumulator without packets, whose batches hold at most `cap` packets.
     pub fn new(cap: u32) -> Batches {
         Batches(Batcher::new(cap))
     }
 
-    /// Closes all batches.
+    /// Closes all open batches; see [`Batcher::restart`].
     pub fn restart(&mut self) {
         self.0.restart();
     }
@@ -213,24 +226,27 @@ impl Accumulator for Batches {
     }
 }
 
-/// The gain of coalescing ACKs, for one window length.
+/// The result for one window length if acknowledgments of a flow are merged (ACK coalescing).
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct AckBatch {
-    /// Batches of packets with the ACK flag, counted as in figure 22.
+    /// The sizes of batches of the packets with the ACK flag, with or without payload, as in Reframer's
+    /// figure 22.
     #[serde(flatten)]
     pub all: BatchSize,
-    /// Packets that only acknowledge: ACK without SYN, FIN, RST, PSH or URG, and no payload.
+    /// The number of pure ACKs: packets that only acknowledge, with ACK but without SYN, FIN, RST, PSH or
+    /// URG, and without payload. It does not depend on the window length.
     pub pure_acks: u64,
-    /// Pure ACKs whose checksums are wrong or were not captured.
+    /// The number of pure ACKs whose checksums are wrong or cannot be verified because bytes were not
+    /// captured.
     pub pure_damaged: u64,
-    /// Batches of pure ACKs alone.
+    /// The number of batches if only pure ACKs are sorted into batches.
     pub pure_batches: u64,
-    /// The share of pure ACKs that other ACKs of their batch could replace: an upper bound, because SACK,
-    /// duplicates and window updates have to stay.
+    /// The share of the pure ACKs that is saved if each batch of pure ACKs becomes one ACK. It is an upper
+    /// bound, because ACKs with SACK, duplicate ACKs and window updates must not be merged.
     pub removable: f64,
 }
 
-/// Batches of acknowledgments, at most [`CAP`] each.
+/// The accumulator for batches of acknowledgments, with at most [`CAP`] packets in each batch.
 pub struct Acks {
     all: Batcher,
     pure: Batcher,
@@ -245,7 +261,7 @@ impl Default for Acks {
 }
 
 impl Acks {
-    /// Closes all batches.
+    /// Closes all open batches; see [`Batcher::restart`].
     pub fn restart(&mut self) {
         self.all.restart();
         self.pure.restart();

@@ -1,26 +1,27 @@
-//! The points at which a trace of several captures goes back in time.
+//! Detection of the captures at which the time of a trace goes back.
 
-/// Finds captures that start before the end of the captures read before them: recorded in parallel, or
-/// named in another order. Time measurements have to restart there, or all of such a capture would fall
-/// into the windows that were open at the end of the capture before. A capture that continues where another
-/// ends, like rotated captures, belongs to the same trace.
+/// Finds captures that start before the end of the preceding capture: recorded in parallel, or read in
+/// another order than they were recorded. Time measurements have to restart at such a capture. Otherwise
+/// all of its packets would fall into the windows that were open at the end of the preceding capture. A
+/// capture that starts where the preceding one ends, like rotated captures, needs no restart.
 #[derive(Default)]
 pub(crate) struct Clock {
     latest: Option<i64>,
-    /// True if the next packet is the first of a capture.
+    /// True if no packet of the current capture has been seen yet.
     first: bool,
-    /// The number of packets whose time is before the time of a preceding packet, in the same capture or in
-    /// a capture that it continues.
+    /// The number of packets with an earlier time than a preceding packet. Only preceding packets of the
+    /// same capture, and of captures that it continues, are compared.
     pub(crate) behind: u64,
 }
 
 impl Clock {
-    /// Starts another capture.
+    /// Starts another capture, whose first packet follows.
     pub(crate) fn begin(&mut self) {
         self.first = true;
     }
 
-    /// True if the next packet, which has this time, is the first of a capture that goes back in time.
+    /// Registers the next packet, which has this time in nanoseconds. True if it is the first packet of a
+    /// capture and earlier than the packets before it, so that time measurements must restart.
     #[inline]
     pub(crate) fn goes_back(&mut self, time: i64) -> bool {
         let latest = self.latest.unwrap_or(time);
@@ -43,13 +44,13 @@ mod tests {
             times.iter().map(|&time| clock.goes_back(time)).collect::<Vec<_>>()
         };
         assert_eq!(capture(&[10, 20, 15]), [false; 3]);
-        // The last time is 15, the latest is 20.
+        // The capture ends with time 15, but the comparison uses its latest time, 20.
         assert_eq!(capture(&[18, 30]), [true, false]);
         assert_eq!(capture(&[30, 29]), [false; 2]);
         assert_eq!(capture(&[1, 2]), [true, false]);
-        // The capture directly before counts, not the latest of all.
+        // Only the latest time since the last restart counts (2), not the latest of all captures (30).
         assert_eq!(capture(&[3]), [false]);
-        // The packets at 15 and 29.
+        // The packets at 15 and 29 have earlier times than the packets before them in their captures.
         assert_eq!(clock.behind, 2);
     }
 }

@@ -1,47 +1,53 @@
-//! The number of flows that are active at a time (Sprayer, figure 2).
+//! The number of flows with a packet in the same window of 150 microseconds (Sprayer, figure 2).
 
 use crate::histogram::{Distribution, Histogram};
 
-/// The length of a window: the time that a packet may spend in a middlebox.
+/// The length of a window in nanoseconds: the time that a packet may spend in a middlebox.
 pub const WINDOW_NS: i64 = 150_000;
 
-/// The number of flows in tumbling windows. The first window starts at the first packet. Windows without a
-/// counted packet are left out.
+/// Counts the flows that have a packet in each window. Windows follow each other without gap or overlap;
+/// the first starts at the first packet of any kind. Windows without a packet of a counted flow are left
+/// out.
 ///
-/// Time does not go back here: a packet with an earlier time stamp belongs to the open window.
+/// A packet with an earlier time than the open window counts in the open window.
 #[derive(Default)]
 pub struct Concurrency {
     start: Option<i64>,
-    /// The number of the open window.
+    /// The index of the open window, counted from the window that starts at `start`.
     window: i64,
-    /// The number of windows opened so far.
+    /// The number of windows opened so far, which identifies the open window in `seen`.
     opened: u64,
     flows: u64,
-    /// The number (as in `opened`) of the window in which each flow was last seen.
+    /// A table by flow: the value of `opened` when the flow was last counted. A flow whose value differs
+    /// from `opened` has not been counted in the open window.
     seen: Vec<u64>,
     closed: Histogram,
 }
 
 impl Concurrency {
-    /// Restarts the clock; a capture with an earlier time follows.
+    /// Closes the open window; the next packet starts the first window of another capture, whose time may
+    /// be earlier.
     pub fn restart(&mut self) {
         self.close();
         (self.start, self.window) = (None, i64::MIN);
     }
 
-    /// Starts the clock at the first packet, of whatever kind.
+    /// Lets the first window start at `time`, in nanoseconds, unless it has started. Called for each
+    /// packet, including packets that are not counted.
     #[inline]
     pub fn start(&mut self, time: i64) {
         self.start.get_or_insert(time);
     }
 
-    /// Prefetches the state of a flow.
+    /// Prefetches the state of flow number `flow`, whose packet will be passed to [`take`](Self::take)
+    /// soon.
     #[inline]
     pub fn prefetch(&self, flow: u32) {
         super::prefetch(&self.seen, flow);
     }
 
-    /// Adds a packet of a flow.
+    /// Adds a packet of flow number `flow` that arrived at `time`, in nanoseconds. Opens the packet's
+    /// window if it is later than the open one.
     #[inline]
     pub fn take(&mut self, flow: u32, time: i64) {
         let start = *self.start.get_or_insert(time);
@@ -63,7 +69,7 @@ impl Concurrency {
         self.flows = 0;
     }
 
-    /// Returns the distribution of flows per window.
+    /// Returns the distribution of the number of flows per window.
     pub fn finish(mut self) -> Distribution {
         self.close();
         self.closed.summary()
@@ -78,7 +84,8 @@ mod tests {
     fn every_capture_has_its_own_clock() {
         let mut concurrency = Concurrency::default();
         let second = 1_000_000_000;
-        // The other capture is older; without a separate clock it would be a single window with four flows.
+        // Two flows in each of two windows, in both captures. The second capture is older: without a
+        // restart, its flows would count in the last window of the first capture.
         for start in [9 * second, second] {
             concurrency.restart();
             concurrency.start(start);

@@ -1,10 +1,11 @@
-//! The distances between packets of a flow, in packets and in time (Reframer, figure 7).
+//! The distances between consecutive packets of a flow, in packets and in time (Reframer, figure 7).
 
 use super::Accumulator;
 use crate::histogram::{Distribution, Histogram};
 use crate::packet::{Member, Packet};
 
-/// The last packet of a flow; `place` counts from 1 and is 0 before the first. Has 16 bytes, as there is
+/// The last packet of a flow. `place` is its index among the TCP and UDP packets, counted from 1; 0 means
+/// that the flow has no packet yet. `time` is in nanoseconds. The structure has only 16 bytes, as there is
 /// one for each flow.
 #[derive(Clone, Copy, Default)]
 struct Last {
@@ -12,11 +13,11 @@ struct Last {
     time: i64,
 }
 
-/// The time if there is no packet to compare with.
+/// The value of [`Last::time`] after a restart, when the next packet has no time to compare with.
 const NONE: i64 = i64::MIN;
 
-/// Compares each TCP or UDP packet with the previous packet of its flow. A flow of one packet has no
-/// distance.
+/// Measures the distance of each TCP or UDP packet from the previous packet of its flow. The first packet
+/// of a flow has no distance, so flows of one packet add nothing.
 #[derive(Default)]
 pub struct Distances {
     packets: u64,
@@ -25,16 +26,18 @@ pub struct Distances {
     temporal: Histogram,
 }
 
-/// The measured distances.
+/// The distributions of the distances.
 pub struct Apart {
-    /// The number of TCP and UDP packets of other flows in between.
+    /// The number of TCP and UDP packets of other flows between two consecutive packets of a flow.
     pub spatial: Distribution,
-    /// The time in nanoseconds; 0 where time goes back.
+    /// The time between two consecutive packets of a flow in nanoseconds; 0 if the later packet has the
+    /// earlier time.
     pub temporal: Distribution,
 }
 
 impl Distances {
-    /// Restarts the clock: the time between packets before and after this call is not counted.
+    /// Restarts the clock where time goes back: the time between a packet before this call and a packet
+    /// after it is not counted. Distances in packets are still counted.
     pub fn restart(&mut self) {
         self.last.iter_mut().for_each(|last| last.time = NONE);
     }

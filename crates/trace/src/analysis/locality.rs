@@ -1,10 +1,10 @@
-//! Spatial locality: the number of packets of a flow that follow each other.
+//! The spatial locality factor (SLF; Reframer, section 2): the mean length of a run.
 
 use super::Accumulator;
 use crate::histogram::ratio;
 use crate::packet::Packet;
 
-/// Counts runs of packets of one flow among the TCP and UDP packets.
+/// Counts the TCP and UDP packets and their runs. Other packets are ignored, so they do not end a run.
 #[derive(Default)]
 pub struct Locality {
     last: Option<u32>,

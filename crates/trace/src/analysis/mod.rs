@@ -1,7 +1,8 @@
-//! The analyses, and the two passes that run them.
+//! The analyses of captures, and the two passes that run them.
 //!
-//! Each analysis sees every packet once and holds a fixed amount of memory per flow. Questions that need
-//! all flows (which are large, which addresses are busy) are answered in a second pass.
+//! The first pass ([`Analyzer`]) runs all analyses at once: each sees every packet once and holds a bounded
+//! amount of memory per flow. The second pass ([`SecondPass`]) runs the analyses that can start only if all
+//! flows are known, because they select large flows or busy addresses.
 
 pub mod batches;
 mod clock;
@@ -34,28 +35,30 @@ use crate::histogram::ratio;
 use crate::packet::{Dissected, Member, Packet};
 use crate::report::Report;
 
-/// The number of bytes above which a flow is large: 10 MB.
+/// The number of bytes above which a TCP flow is large: 10 MB.
 pub const LARGE: u64 = 10_000_000;
 
-/// A measurement over a sequence of packets.
+/// A measurement over the packets of a trace, which are passed to it one after the other.
 pub trait Accumulator {
     /// The result of the measurement.
     type Result;
 
-    /// Processes the next packet.
+    /// Adds the next packet to the measurement.
     fn observe(&mut self, packet: &Packet);
 
-    /// Prefetches the state of a flow whose packet comes soon.
+    /// Prefetches the state that [`observe`](Self::observe) will need for a packet of this flow. Does
+    /// nothing by default.
     #[inline]
     fn prefetch(&self, flow: &Member) {
         let _ = flow;
     }
 
-    /// Returns the result for all packets.
+    /// Returns the result for all packets that were observed.
     fn finish(self) -> Self::Result;
 }
 
-/// Returns a flow's entry in an array that grows with the flows.
+/// Returns the entry with index `number` (the number of a flow). Extends the array with default entries if
+/// it is too short.
 #[inline]
 pub(crate) fn entry<T: Clone + Default>(entries: &mut Vec<T>, number: u32) -> &mut T {
     let place = number as usize;
@@ -65,10 +68,10 @@ pub(crate) fn entry<T: Clone + Default>(entries: &mut Vec<T>, number: u32) -> &m
     &mut entries[place]
 }
 
-/// Prefetches a flow's entry, if there is one.
+/// Prefetches the entry with index `number`; harmless if the array has no such entry.
 #[inline]
 pub(crate) fn prefetch<T>(entries: &[T], number: u32) {
-    // An address beyond the end is only a useless hint.
+    // An address beyond the end of the array is allowed, as a prefetch never reads.
     ::packet::prefetch_line(entries.as_ptr().wrapping_add(number as usize).cast());
 }
 
@@ -77,24 +80,27 @@ fn grow<T: Clone + Default>(entries: &mut Vec<T>, place: usize) {
     entries.resize(place + 1, T::default());
 }
 
-/// The packets that an analysis covers, and its level of detail.
+/// The selection of packets to analyze, and the optional results.
 #[derive(Default)]
 pub struct Options {
     /// The packets to analyze; all by default.
     pub selection: Selection,
-    /// The number of addresses to describe; the addresses with the most TCP flows come first.
+    /// The number of addresses to report in detail: the addresses with the most TCP flows. 0 leaves out
+    /// this analysis and its second pass.
     pub top_addresses: u16,
 }
 
-/// The number of packets that are processed together, so that the memory accesses for their flows overlap.
+/// The number of packets that are collected before they are processed, so that the memory accesses for
+/// their flows overlap.
 const TOGETHER: usize = 32;
 
-/// The first pass: all analyses at once.
+/// The first pass, which runs all analyses at once. Its [`finish`](Self::finish) returns the second pass.
 pub struct Analyzer {
     options: Options,
     clock: Clock,
     flows: Flows,
-    /// Packets that wait to be processed, and the five-tuples of the packets that have a flow.
+    /// Selected packets that are not processed yet. `tuples` holds the five-tuples of the packets that have
+    /// a flow, in the same order.
     waiting: Vec<Packet>,
     tuples: Vec<FiveTuple>,
     numbers: Vec<u32>,
@@ -111,10 +117,10 @@ pub struct Analyzer {
 }
 
 impl Analyzer {
-    /// Starts an analysis.
+    /// Starts an analysis without packets.
     ///
     /// # Errors
-    /// If the system has no memory for flows.
+    /// If the system has no memory for the table of flows.
     pub fn new(options: Options) -> Result<Analyzer, TableError> {
         Ok(Analyzer {
             options,
@@ -136,12 +142,12 @@ impl Analyzer {
         })
     }
 
-    /// Starts another capture.
+    /// Starts another capture, whose packets follow. Captures form one trace.
     pub fn begin(&mut self) {
         self.clock.begin();
     }
 
-    /// Restarts all analyses that measure time.
+    /// Restarts all analyses that measure time, at a packet that begins a capture with an earlier time.
     #[cold]
     fn restart(&mut self) {
         self.batches.restart();
@@ -151,7 +157,8 @@ impl Analyzer {
         self.concurrency.restart();
     }
 
-    /// Processes the next packet, if it is selected.
+    /// Adds the next packet of the capture to the analysis, if it is selected. It is processed once
+    /// `TOGETHER` packets are waiting.
     ///
     /// # Errors
     /// If the system has no memory for more flows.
@@ -165,14 +172,16 @@ impl Analyzer {
             self.settle()?;
             self.restart();
         }
-        // The flow numbers are looked up for all waiting packets at once.
+        // Numbers of flows are looked up for all waiting packets together; until then, the packet has the
+        // number 0.
         let tuple = dissected.tuple();
         self.waiting.push(dissected.packet(tuple.map(|_| dissected.member(0, 0))));
         self.tuples.extend(tuple);
         if self.waiting.len() >= TOGETHER { self.settle() } else { Ok(()) }
     }
 
-    /// Processes the waiting packets.
+    /// Looks up the flows of all waiting packets, prefetches their state, and passes the packets to the
+    /// analyses.
     fn settle(&mut self) -> Result<(), TableError> {
         let mut waiting = std::mem::take(&mut self.waiting);
         self.flows.number_all(&self.tuples, &mut self.numbers)?;
@@ -224,7 +233,8 @@ impl Analyzer {
         }
     }
 
-    /// Returns the results, and the second pass, which needs the same packets again.
+    /// Returns the report of the first pass, and the second pass, which has to observe the same packets
+    /// again if [`SecondPass::is_needed`] is true.
     ///
     /// # Errors
     /// If the system has no memory for more flows.
@@ -278,30 +288,32 @@ impl Analyzer {
     }
 }
 
-/// The second pass over the same packets: analyses that need all flows first.
+/// The second pass over the same packets. It counts concurrent large TCP flows and the batches of the
+/// busiest addresses. Both selections are known only after the first pass.
 pub struct SecondPass {
     selection: Selection,
     clock: Clock,
     flows: Flows,
     sizes: Vec<totals::Amount>,
-    /// A table by flow number: true if the flow is large.
+    /// A table by flow number: true for a TCP flow of more than [`LARGE`] bytes.
     large: Vec<bool>,
     concurrency: Concurrency,
     top: Option<Top>,
 }
 
 impl SecondPass {
-    /// True if the pass has anything to measure.
+    /// True if the pass has something to measure: if there are large flows, or addresses to report.
     pub fn is_needed(&self) -> bool {
         self.top.is_some() || self.large.contains(&true)
     }
 
-    /// Starts another capture.
+    /// Starts another capture, whose packets follow.
     pub fn begin(&mut self) {
         self.clock.begin();
     }
 
-    /// Processes the next packet.
+    /// Adds the next packet, if it is selected and belongs to a TCP flow. The captures must be passed in
+    /// the same order as in the first pass.
     #[inline]
     pub fn observe(&mut self, record: &Record<'_>) {
         let dissected = Dissected::locate(record);
@@ -328,7 +340,7 @@ impl SecondPass {
         }
     }
 
-    /// Adds the results to the report.
+    /// Adds the results of the second pass to the report of the first.
     pub fn finish(self, report: &mut Report) {
         report.concurrent_large_flows_150us = self.concurrency.finish();
         if let Some(top) = self.top {

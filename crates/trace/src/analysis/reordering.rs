@@ -1,10 +1,13 @@
-//! TCP segments that arrive later than their position in the order (RFC 4737).
+//! Counts of TCP segments that arrive later than their position in the order of sequence numbers (RFC
+//! 4737).
 //!
 //! A segment is reordered if its sequence number is smaller than the next expected number and its first
-//! byte has not been seen. If that byte has been seen, the segment is a retransmission. Ranges that have
-//! not been seen are stored as holes. A segment that was lost before the capture point and sent again fills
-//! a hole too. Only the time distinguishes the two cases, so the report gives the time from the appearance
-//! of the hole, and the number of segments that took longer than [`LATE_NS`].
+//! byte has not been seen. If its first byte has been seen, the segment is a retransmission. Ranges of
+//! sequence numbers that have not been seen are stored as holes.
+//!
+//! A segment that was lost before the capture point and sent again also fills a hole. Only the time
+//! distinguishes it from a reordered segment. So the report gives the time from the appearance of a hole to
+//! the segment that fills it, and the number of segments that took longer than [`LATE_NS`].
 
 use serde::Serialize;
 use wire::tcp::flags;
@@ -16,22 +19,26 @@ use crate::packet::{Member, Packet};
 /// The time in nanoseconds after which a segment that fills a hole was probably lost and sent again.
 pub const LATE_NS: i64 = 3_000_000;
 
-/// The number of holes that are stored per flow: those with the highest sequence numbers.
+/// The largest number of holes stored per flow. If there are more, the holes with the lowest sequence
+/// numbers are removed, and segments that fill them count as retransmissions.
 pub const HOLES: usize = 64;
 
-/// Order of TCP segments.
+/// Counts of reordered and retransmitted segments, over all TCP flows.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Reordering {
-    /// Segments with a position in the order: segments with payload, SYN or FIN, except resets.
+    /// The number of segments that occupy sequence numbers: segments with payload, SYN or FIN, except
+    /// resets.
     pub segments: u64,
-    /// Segments whose number is smaller than expected and whose first byte was not seen before.
+    /// The number of reordered segments: the sequence number is smaller than expected, and the first byte
+    /// was not seen before.
     pub reordered: u64,
-    /// Reordered segments that arrived more than 3 ms after their hole appeared: probably lost before the
-    /// capture point, and sent again.
+    /// The number of reordered segments that arrived more than 3 ms ([`LATE_NS`]) after their hole
+    /// appeared. They were probably lost before the capture point and sent again.
     pub late: u64,
-    /// Segments whose number is smaller than expected and whose first byte was seen before.
+    /// The number of retransmissions: the sequence number is smaller than expected, and the first byte was
+    /// seen before.
     pub retransmitted: u64,
-    /// The time from the appearance of the hole to the reordered segment, in nanoseconds.
+    /// The time in nanoseconds from the appearance of a hole to the reordered segment that begins in it.
     pub delay_ns: Distribution,
 }
 
@@ -42,7 +49,8 @@ impl Reordering {
     }
 }
 
-/// Sequence numbers from `from` up to but excluding `to` that have not been seen.
+/// A range of sequence numbers that have not been seen: from `from` up to but excluding `to`. `since` is
+/// the time at which a segment after the range arrived, in nanoseconds.
 #[derive(Clone, Copy)]
 struct Hole {
     from: u32,
@@ -50,20 +58,21 @@ struct Hole {
     since: i64,
 }
 
-/// A flow's order so far.
+/// The sequence numbers of a flow that have been seen: all from `first` up to but excluding `next`, except
+/// the holes.
 #[derive(Clone, Default)]
 struct State {
     started: bool,
-    /// The lowest sequence number seen; numbers below it precede the flow's beginning, as far as it was
-    /// captured.
+    /// The lowest sequence number seen. A lower number belongs to a segment before the first captured one;
+    /// it counts as a hole that appeared at `start`, the time of the first segment.
     first: u32,
     next: u32,
     start: i64,
-    /// The holes in the order of their numbers.
+    /// The holes, by rising sequence number.
     holes: Vec<Hole>,
 }
 
-/// True if `a` is before `b`, modulo 2^32.
+/// True if sequence number `a` precedes `b`, modulo 2^32.
 #[inline]
 fn before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
@@ -72,7 +81,7 @@ fn before(a: u32, b: u32) -> bool {
 enum Verdict {
     InOrder,
     Retransmitted,
-    /// The segment is reordered; the time at which the hole appeared.
+    /// The segment is reordered. Its hole appeared at this time, in nanoseconds.
     Reordered(i64),
 }
 
@@ -102,7 +111,7 @@ impl State {
         let unseen = hole.map(|hole| hole.since).or(below.then_some(self.start));
         let ahead = !before(sequence, self.next);
         if is_syn && (ahead || unseen.is_some()) {
-            // Another connection with the same five-tuple.
+            // A SYN with an unseen number starts another connection with the same five-tuple.
             self.restart(sequence, end, time);
             return Verdict::InOrder;
         }
@@ -129,7 +138,8 @@ impl State {
         Verdict::Reordered(since)
     }
 
-    /// Marks all numbers from `from` up to but excluding `to` as seen.
+    /// Marks the sequence numbers from `from` up to but excluding `to` as seen: removes, shortens or splits
+    /// the holes that they overlap.
     fn fill(&mut self, from: u32, to: u32) {
         if before(self.next, to) {
             self.next = to;
@@ -155,7 +165,7 @@ impl State {
     }
 }
 
-/// Follows the sequence numbers of each TCP flow.
+/// The accumulator that follows the sequence numbers of each TCP flow.
 #[derive(Default)]
 pub struct Order {
     flows: Vec<State>,

@@ -1,4 +1,4 @@
-//! The potential of parking payloads: packets that are worth slicing.
+//! The share of the traffic whose payload could be parked (NFSlicer): frames that are worth slicing.
 
 use serde::Serialize;
 
@@ -6,19 +6,20 @@ use super::Accumulator;
 use crate::histogram::ratio;
 use crate::packet::Packet;
 
-/// The length in bytes from which on a frame is worth slicing.
+/// The smallest length in bytes of a frame that is worth slicing.
 pub const THRESHOLD: u32 = 500;
 
-/// Shares of the traffic that could be sliced.
+/// The shares of the traffic that could be sliced, from 0 to 1.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Sliceable {
-    /// Frames of at least 500 bytes with a TCP or UDP payload, over all packets.
+    /// The number of frames of at least 500 bytes with a TCP or UDP payload, divided by the number of all
+    /// packets.
     pub packets: f64,
-    /// The payload of these frames, over all bytes.
+    /// The payload bytes of these frames, divided by all bytes on the wire.
     pub bytes: f64,
 }
 
-/// Counts frames of at least [`THRESHOLD`] bytes with a payload, and the payload.
+/// The accumulator for frames of at least [`THRESHOLD`] bytes with a TCP or UDP payload.
 #[derive(Default)]
 pub struct Slicing {
     packets: u64,
@@ -34,7 +35,7 @@ impl Accumulator for Slicing {
     fn observe(&mut self, packet: &Packet) {
         self.packets += 1;
         self.bytes += u64::from(packet.bytes);
-        // A wrong length field does not make the packet longer.
+        // A packet with a wrong length field may claim more payload than the frame has bytes.
         let payload = packet.flow.map_or(0, |flow| flow.payload.min(packet.bytes));
         if packet.bytes >= THRESHOLD && payload > 0 {
             self.sliceable += 1;

@@ -1,4 +1,5 @@
-//! The number of changes from one flow to another that an application would see (Reframer, figure 8).
+//! The number of flow switches: changes from one flow to another that an application would see within a
+//! batch (Reframer, figure 8).
 
 use std::collections::BTreeMap;
 
@@ -7,25 +8,29 @@ use serde::Serialize;
 use super::Accumulator;
 use crate::packet::{Member, Packet};
 
-/// The analyzed batch sizes.
+/// The analyzed batch sizes, in packets.
 pub const BATCHES: [u32; 4] = [32, 64, 256, 1024];
 
-/// Flow switches in batches of one size, over the whole trace.
+/// The number of flow switches over the whole trace, for one batch size.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Switch {
-    /// The number of changes of flow from one packet of a batch to the next.
+    /// The number of packets, except the first of each batch, that belong to another flow than the packet
+    /// before.
     pub as_is: u64,
-    /// The number of changes if each batch is sorted by flow: the number of its flows minus one.
+    /// The number of flow switches if each batch were sorted by flow: for each batch, the number of its
+    /// flows minus one.
     pub ordered: u64,
 }
 
-/// Cuts the TCP and UDP packets into batches and counts changes of flow in them.
+/// The accumulator that cuts the TCP and UDP packets into batches of each size and counts the flow switches
+/// in them. Switches from one batch to the next do not count.
 #[derive(Default)]
 pub struct Switches {
     packets: u64,
     last: u32,
     counts: [Switch; BATCHES.len()],
-    /// The batch, counted from 1, in which each flow was last seen; one number per batch size.
+    /// A table by flow number: for each batch size, the batch in which the flow was last seen, counted from
+    /// 1.
     seen: Vec<[u64; BATCHES.len()]>,
 }
 

@@ -1,5 +1,5 @@
-//! The addresses with the most TCP flows: the sizes of these flows, and the batches that they would make
-//! (Reframer, table 1 and figure 9).
+//! The addresses with the most TCP flows: the sizes of their flows, and the sizes of the batches that would
+//! form if packets of these flows were held (Reframer, table 1 and figure 9).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -13,41 +13,43 @@ use crate::flows::Flows;
 use crate::histogram::{Distribution, Histogram};
 use crate::packet::Packet;
 
-/// An address in both directions.
+/// The results for one of the addresses with the most TCP flows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct TopAddress {
     /// The address.
     pub address: IpAddr,
-    /// TCP flows from the address.
+    /// The TCP flows whose source is the address.
     pub tx: Direction,
-    /// TCP flows to the address.
+    /// The TCP flows whose destination is the address.
     pub rx: Direction,
 }
 
-/// The TCP flows of an address in one direction.
+/// The results for the TCP flows that an address sends, or for the flows that it receives.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Direction {
     /// The number of flows.
     pub flows: u64,
-    /// Packets per flow.
+    /// The distribution of packets per flow.
     pub packets: Distribution,
-    /// Bytes per flow.
+    /// The distribution of bytes per flow.
     pub bytes: Distribution,
-    /// A map from window length in microseconds to the sizes of per-flow batches of at most 32 packets.
+    /// A map from window length in microseconds to the sizes of per-flow batches, with at most [`CAP`]
+    /// packets per batch.
     pub batch: BTreeMap<u32, BatchSize>,
 }
 
-/// Batches of the flows of the chosen addresses. They are filled in a second pass, because the addresses
-/// are known only after the first.
+/// The accumulator for batches of the flows of the chosen addresses. It runs in the second pass, because
+/// the addresses are known only after the first.
 pub(crate) struct Top {
     addresses: Vec<(IpAddr, [Batcher; 2])>,
-    /// A table by flow number: the indices in `addresses` of the flow's source and destination.
+    /// A table by flow number: the indices in `addresses` of the flow's source and destination. `None` for
+    /// addresses that are not chosen and flows that are not TCP.
     of_flow: Vec<[Option<u16>; 2]>,
 }
 
 impl Top {
-    /// Chooses the `count` addresses at which the most TCP flows start or end; of equal counts, the smaller
-    /// address.
+    /// Chooses the `count` addresses at which the most TCP flows start or end. Of addresses with equally
+    /// many flows, the smaller address comes first.
     pub(crate) fn choose(flows: &Flows, count: u16) -> Top {
         let mut ends: HashMap<IpAddr, u64> = HashMap::new();
         let tcp = || flows.iter().enumerate().filter(|(number, _)| flows.is_tcp(*number as u32));
@@ -78,7 +80,7 @@ impl Top {
         }
     }
 
-    /// Closes all batches.
+    /// Closes all open batches; see [`Batcher::restart`].
     pub(crate) fn restart(&mut self) {
         self.addresses.iter_mut().flat_map(|(_, batchers)| batchers).for_each(Batcher::restart);
     }

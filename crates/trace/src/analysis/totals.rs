@@ -1,4 +1,5 @@
-//! Packets and bytes: in total, by kind, by flow; sizes of flows and packets.
+//! Counts of packets and bytes: in total, by kind of packet and by flow; distributions of the sizes of
+//! flows and packets.
 
 use serde::Serialize;
 
@@ -7,12 +8,12 @@ use crate::flows::Flows;
 use crate::histogram::{Distribution, Histogram, ratio};
 use crate::packet::{Kind, Member, Packet};
 
-/// Packets and bytes.
+/// A number of packets and their bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Amount {
-    /// Packets.
+    /// The number of packets.
     pub packets: u64,
-    /// Bytes on the wire.
+    /// The sum of the packets' lengths on the wire, in bytes.
     pub bytes: u64,
 }
 
@@ -24,41 +25,41 @@ impl Amount {
     }
 }
 
-/// Packets by kind; each packet has one kind.
+/// The packets and bytes of each kind of packet. Each packet has exactly one kind, so the sum is the total.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct Kinds {
-    /// Unfragmented TCP whose ports were captured.
+    /// TCP packets that have a flow: unfragmented, with captured ports.
     pub tcp: Amount,
-    /// Unfragmented UDP whose ports were captured.
+    /// UDP packets that have a flow: unfragmented, with captured ports.
     pub udp: Amount,
-    /// Fragments of IP packets, of any protocol.
+    /// Fragments of IP packets of any protocol, including first fragments.
     pub fragments: Amount,
     /// All other IPv4 and IPv6 packets, including malformed and truncated packets.
     pub other_ip: Amount,
-    /// ARP and all other packets.
+    /// Packets that are not IPv4 or IPv6, such as ARP.
     pub not_ip: Amount,
 }
 
-/// Counts all packets and bytes.
+/// The accumulator for the counts.
 #[derive(Default)]
 pub struct Totals {
     pub(crate) all: Amount,
     pub(crate) kinds: Kinds,
     pub(crate) cut: u64,
-    /// The earliest and the latest time.
+    /// The earliest and the latest time of a packet in nanoseconds; `None` without packets.
     pub(crate) span: Option<(i64, i64)>,
     sizes: Histogram,
-    /// The counts by flow number.
+    /// A table by flow number: the packets and bytes of each flow.
     pub(crate) flows: Vec<Amount>,
 }
 
 impl Totals {
-    /// Returns the seconds from the earliest to the latest packet.
+    /// Returns the time from the earliest to the latest packet in seconds; 0 without packets.
     pub(crate) fn seconds(&self) -> f64 {
         self.span.map_or(0.0, |(first, last)| last.saturating_sub(first) as f64 / 1e9)
     }
 
-    /// Returns the sizes of the TCP flows, or of all flows.
+    /// Returns the distributions of flow sizes, of TCP flows only if `tcp_only`, else of all flows.
     pub(crate) fn flow_sizes(&self, flows: &Flows, tcp_only: bool) -> FlowSizes {
         let chosen = self.flows.iter().enumerate();
         FlowSizes::of(chosen.filter(|(n, _)| !tcp_only || flows.is_tcp(*n as u32)).map(|(_, amount)| amount))
@@ -66,7 +67,8 @@ impl Totals {
 }
 
 impl Accumulator for Totals {
-    /// The distribution of packet sizes; all other results are read from the fields.
+    /// The distribution of packet sizes in bytes. All other results are read from the fields before
+    /// `finish`.
     type Result = Distribution;
 
     #[inline]
@@ -102,32 +104,33 @@ impl Accumulator for Totals {
     }
 }
 
-/// The distributions of flow sizes.
+/// The distributions of the sizes of flows.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct FlowSizes {
-    /// Packets per flow.
+    /// The distribution of packets per flow.
     pub packets: Distribution,
-    /// Bytes per flow.
+    /// The distribution of bytes per flow.
     pub bytes: Distribution,
-    /// Shares of flows and of bytes in flows up to a size, at 1, 1.5, 2, 3, 4, 6, 8, 12, ... bytes.
+    /// The cumulative distribution at sizes of 1, 1.5, 2, 3, 4, 6, 8, 12, ... bytes. It starts one step
+    /// below the smallest flow, and ends at the first size that covers all flows.
     pub cdf: Vec<SizeStep>,
 }
 
-/// A step of the distribution of flow sizes.
+/// A point of the cumulative distribution of flow sizes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct SizeStep {
     /// The size of a flow in bytes.
     pub up_to: u64,
-    /// The share of the flows that are no larger.
+    /// The share of the flows that have at most `up_to` bytes.
     pub flows: f64,
-    /// The share of all bytes that is in these flows.
+    /// The share of all bytes that belongs to these flows.
     pub bytes: f64,
 }
 
 impl FlowSizes {
     fn of<'a>(flows: impl Iterator<Item = &'a Amount>) -> FlowSizes {
         let (mut packets, mut bytes) = (Histogram::default(), Histogram::default());
-        // Two steps for each power of two.
+        // The number of flows and their bytes, for each step of the size: two steps per power of two.
         let mut steps = [(0u64, 0u64); 128];
         let limit = |step: usize| match step % 2 {
             0 => 1u64 << (step / 2),
@@ -143,7 +146,7 @@ impl FlowSizes {
         let all = steps.iter().fold((0, 0), |(flows, bytes), step| (flows + step.0, bytes + step.1));
         let used = |step: &(u64, u64)| step.0 > 0;
         let range = match (steps.iter().position(used), steps.iter().rposition(used)) {
-            // Starts a step earlier, where both shares are still 0.
+            // Begins a step before the first used step, where both shares are still 0.
             (Some(first), Some(last)) => first.saturating_sub(1)..last + 1,
             _ => 0..0,
         };

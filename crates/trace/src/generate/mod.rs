@@ -1,11 +1,12 @@
-//! Generated traces with a given number of flows, locality, skew, sizes, rate and protocols. The same
-//! specification gives the same bytes on every machine.
+//! Generated traces with a given number of flows, locality, skew, packet sizes, rate and protocols. The
+//! same specification gives the same bytes on every machine.
 //!
-//! Packets come in runs of one flow; the mean length of a run is the requested SLF, and each run has one of
-//! the two nearest whole lengths. Flows are directed. A TCP flow starts with a SYN, its sequence numbers
-//! follow its payload, and its last packet has a FIN if the flow has more than one packet. If TCP is
-//! answered, a run of as many acknowledgments follows each run, some runs later, so that the locality stays
-//! the same.
+//! Packets come in runs of one flow. The mean length of a run is the requested SLF, and each run has one of
+//! the two whole lengths next to the SLF. Flows are directed. A TCP flow starts with a SYN, its sequence
+//! numbers follow its payload, and its last packet has a FIN if the flow has more than one packet.
+//!
+//! If TCP is answered, each TCP run is followed by a run of as many acknowledgments in the opposite flow,
+//! some runs later, so that the locality stays the same.
 
 mod runs;
 mod sizes;
@@ -22,71 +23,75 @@ use wire::{MacAddr, ethernet, ipv4, ipv6, tcp, udp};
 use self::runs::Runs;
 pub use self::sizes::{LONGEST, SHORTEST, SizeMix, SizeMixError};
 
-/// The largest number of flows; more do not fit the used address ranges.
+/// The largest number of flows: each has a source address and port of its own, and the address ranges have
+/// no room for more.
 pub const MOST_FLOWS: u32 = 1 << 26;
 
-/// The start time of a trace, in seconds since 1970.
+/// The time of the first packet of a trace, in seconds since 1970.
 pub const START: i64 = 1_700_000_000;
 
-/// The specification of a trace.
+/// The requested properties of a trace.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Specification {
-    /// The number of directed flows, without answers; each flow has at least one packet.
+    /// The number of directed flows, without the flows of answers. Each flow has at least one packet.
     pub flows: u32,
-    /// The number of packets, without answers.
+    /// The number of packets, without the packets of answers.
     pub packets: u64,
-    /// The mean number of consecutive packets of a flow, at least 1.
+    /// The requested SLF, at least 1: the mean length of a run, in packets.
     pub slf: f64,
-    /// The exponent of Zipf's law for the flows' shares; 0 means equal shares.
+    /// The exponent of Zipf's law, 0 to 10, for the share of the runs that each flow has; 0 means equal
+    /// shares.
     pub zipf: f64,
-    /// The frame sizes. A frame whose headers are longer than its size has the length of the headers.
+    /// The frame sizes and their weights. A frame whose headers need more bytes than its size is as long as
+    /// its headers.
     pub sizes: SizeMix,
-    /// The number of packets per second, evenly spaced.
+    /// The number of packets per second, including answers. Packets are evenly spaced in time.
     pub rate: f64,
     /// The protocols of the flows.
     pub protocol: Protocols,
     /// The share of the flows that are IPv6, 0 to 1.
     pub ipv6: f64,
-    /// True if each TCP packet is acknowledged, in the opposite flow.
+    /// True if each TCP packet is acknowledged by a packet in the opposite flow.
     pub answers: bool,
     /// The seed of all random decisions.
     pub seed: u64,
 }
 
-/// The protocols that flows have.
+/// The transport protocols of the flows of a trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocols {
     /// TCP.
     Tcp,
     /// UDP.
     Udp,
-    /// TCP or UDP, at random.
+    /// TCP or UDP, chosen at random for each flow with equal probability.
     Mix,
 }
 
-/// Reasons for which a trace cannot be made.
+/// Reasons for which a specification is rejected.
 #[derive(Debug, Clone, PartialEq)]
 #[non_exhaustive]
 pub enum SpecificationError {
-    /// There are no flows, or too many.
+    /// The number of flows is 0 or larger than [`MOST_FLOWS`].
     Flows(u32),
-    /// A number is out of its range.
+    /// A value of the specification is out of its range.
     Range {
-        /// The name of the number.
+        /// The name of the value, for the message.
         what: &'static str,
-        /// The value.
+        /// The requested value.
         value: f64,
         /// The allowed range.
         range: &'static str,
     },
-    /// There are too few packets for one run per flow.
+    /// The packets make fewer runs than there are flows, but each flow needs at least one run.
     TooFewPackets {
-        /// The number of runs that the packets make.
+        /// The number of runs: packets divided by SLF.
         runs: u64,
         /// The number of flows.
         flows: u32,
     },
-    /// A single flow always forms a single run.
+    /// A single flow was requested with an SLF that needs several runs, but a single flow always forms a
+    /// single run.
     OneFlow,
 }
 
@@ -113,35 +118,40 @@ impl fmt::Display for SpecificationError {
 
 impl std::error::Error for SpecificationError {}
 
-/// The state of a flow.
+/// The state of a flow: the number of packets sent, and the next TCP sequence number.
 #[derive(Clone, Copy, Default)]
 struct Sender {
     sent: u32,
     sequence: u32,
 }
 
-/// The number of runs between a TCP run and its answer, if there are that many.
+/// The number of runs that follow a TCP run before its answer is sent; fewer at the end of the trace.
 const ROUND_TRIP: usize = 8;
 
-/// The answer to a run: a flow, and for each packet its flags and the acknowledged number.
+/// The answer to a run: the index of the answered flow, and for each packet of the answer its TCP flags and
+/// its acknowledgment number.
 type Answer = (usize, VecDeque<(u8, u32)>);
 
-/// Makes the packets of a trace, one after the other.
+/// An iterator over the packets of a generated trace, in the order of their times.
 pub struct Generator {
     specification: Specification,
     random: Rng,
     schedule: Runs,
     runs: u64,
-    /// The number of runs that have begun, and of packets that have been made.
+    /// `begun` is the number of runs that have begun; `made` is the number of packets that have been made,
+    /// without answers.
     begun: u64,
     made: u64,
-    /// The number of all packets, including answers.
+    /// The number of packets that have been made, including answers. It determines the time of the next
+    /// packet.
     all: u64,
-    /// Answers that are to be sent; the answer to the current run is the last.
+    /// The answers that are not sent yet, oldest first. The last one belongs to the current run and is
+    /// still growing.
     answers: VecDeque<Answer>,
-    /// The answer that is being sent.
+    /// The answer that is being sent, with the packets that remain.
     answer: Answer,
-    /// The flow of the current run, and the packet count at which the run ends.
+    /// `flow` is the index of the flow of the current run; `end` is the value of `made` at which the run
+    /// ends.
     flow: usize,
     end: u64,
     senders: Vec<Sender>,
@@ -153,12 +163,12 @@ pub struct Generator {
 pub struct Generated {
     /// The time in nanoseconds since 1970.
     pub time: i64,
-    /// An Ethernet frame.
+    /// The Ethernet frame, without its check sequence.
     pub frame: Vec<u8>,
 }
 
 impl Generator {
-    /// Prepares a trace.
+    /// Prepares the generation of a trace. Packets are made when the iterator is advanced.
     ///
     /// # Errors
     /// If the specification is invalid.
@@ -206,11 +216,11 @@ impl Generator {
         })
     }
 
-    /// Returns addresses and ports of a flow, and true if the flow is TCP.
+    /// Returns the source and the destination of a flow, and true if the flow is TCP.
     fn ends(&self, flow: usize) -> (SocketAddr, SocketAddr, bool) {
         let s = &self.specification;
-        // Multiplication by an odd factor keeps numbers distinct and scatters consecutive numbers; the
-        // addresses are reserved by RFC 2544 and RFC 3849.
+        // Multiplication by an odd factor maps distinct flows to distinct numbers and scatters consecutive
+        // flows. The address ranges are reserved for tests and documentation by RFC 2544 and RFC 3849.
         let number = (flow as u32).wrapping_mul(0x02c1_b3c7) & (MOST_FLOWS - 1);
         let (host, port) = (number & 0xffff, 1024 + (number >> 16) as u16);
         let noise = Rng::with_seed(s.seed ^ (flow as u64) << 20).u64(..);
@@ -232,7 +242,8 @@ impl Generator {
         ((from, port).into(), (to, service).into(), is_tcp)
     }
 
-    /// Makes the next packet of a flow. The last packet ends the flow, unless it is also the first.
+    /// Makes the next packet of a flow, and adds its acknowledgment to the answer of the current run. With
+    /// `is_last`, a TCP packet has a FIN, unless it is also the first packet of the flow.
     fn frame(&mut self, flow: usize, is_last: bool) -> Vec<u8> {
         let (from, to, is_tcp) = self.ends(flow);
         let size = usize::from(self.specification.sizes.draw(&mut self.random));
@@ -269,7 +280,8 @@ impl Generator {
         padded(builder, &self.payload[..payload])
     }
 
-    /// Makes the acknowledgment of a packet. The answering end has sequence number 0 and sends no data.
+    /// Makes the packet of an answer that has these flags and this acknowledgment number. The answering end
+    /// sends no data: its sequence number is 0 in the SYN and 1 afterwards.
     fn acknowledgment(&self, flow: usize, (flags, acknowledged): (u8, u32)) -> Vec<u8> {
         let (from, to, _) = self.ends(flow);
         let is_syn = flags & flags::SYN != 0;
@@ -278,14 +290,15 @@ impl Generator {
         padded(builder.ethernet(mac(2), mac(1)), &[])
     }
 
-    /// Makes the next packet, including answers; `None` at the end.
+    /// Makes the next packet, which may belong to an answer; `None` after the last packet.
     fn advance(&mut self) -> Option<Vec<u8>> {
         if let Some(packet) = self.answer.1.pop_front() {
             return Some(self.acknowledgment(self.answer.0, packet));
         }
         let packets = self.specification.packets;
         if self.made == self.end {
-            // An answer is sent between two runs; after the last run, all remaining answers are.
+            // Sends the oldest answer if more than ROUND_TRIP answers wait. After the last run, sends all
+            // answers.
             let is_over = self.made == packets;
             while self.answers.len() > if is_over { 0 } else { ROUND_TRIP } {
                 self.answer = self.answers.pop_front().unwrap_or_default();
@@ -298,7 +311,7 @@ impl Generator {
             }
             self.flow = self.schedule.next(&mut self.random)?;
             self.begun += 1;
-            // With up to 2^40 packets and as many runs, the product needs 80 bits.
+            // The product needs up to 80 bits, as there may be 2^40 packets and as many runs.
             self.end = (u128::from(self.begun) * u128::from(packets) / u128::from(self.runs)) as u64;
             if self.specification.answers {
                 self.answers.push_back((self.flow, VecDeque::new()));
@@ -310,16 +323,17 @@ impl Generator {
     }
 }
 
-/// A maximum segment size option, for the largest segment that fits into 1500 bytes of IPv4.
+/// A TCP option: a maximum segment size of 1460 bytes, for IPv4 packets of 1500 bytes (RFC 9293).
 const SEGMENT_SIZE: [u8; 4] = [2, 4, 0x05, 0xb4];
 
 fn mac(last: u8) -> MacAddr {
     MacAddr([2, 0, 0, 0, 0, last])
 }
 
-/// Builds a frame, padded to the minimum length.
+/// Builds a frame, padded with zeros to the minimum length of Ethernet, [`SHORTEST`].
 fn padded(builder: Builder, payload: &[u8]) -> Vec<u8> {
-    // Both ends have the same IP version, and the payload fits, so building cannot fail.
+    // Building cannot fail, because both addresses have the same IP version and the payload is short
+    // enough.
     let mut frame = builder.build(payload).unwrap_or_default();
     if frame.len() < usize::from(SHORTEST) {
         frame.resize(SHORTEST.into(), 0);

@@ -1,25 +1,28 @@
-//! The order in which flows send: runs of packets of one flow.
+//! The schedule of a generated trace: the flow of each run.
 
 use fastrand::Rng;
 
-/// Assigns a flow to each run, so that no flow has two runs in a row.
+/// Assigns a flow to each run, so that two runs of the same flow do not follow each other.
 ///
-/// The number of runs of a flow is fixed: one, plus its share of the rest by Zipf's law. The next flow is
-/// drawn from the flows that have runs left, in proportion to that number, with a tree of sums.
+/// The number of runs of each flow is fixed in advance: one, plus its share of the remaining runs by Zipf's
+/// law. The next flow is drawn at random from the flows other than the last one. The probability of a flow
+/// is proportional to the number of its remaining runs. A Fenwick tree finds the drawn flow in logarithmic
+/// time.
 pub(super) struct Runs {
-    /// The number of runs that each flow has left.
+    /// A table by flow: the number of runs that remain.
     left: Vec<u64>,
-    /// Sums of ranges of `left`, as a Fenwick tree; index 0 is not used.
+    /// Sums of ranges of `left`, as a Fenwick tree. Index 0 is not used.
     sums: Vec<u64>,
-    /// The maxima of ranges of `left`: index 1 has the maximum of all, indices 2n and 2n + 1 those of the
-    /// halves of n's range.
+    /// Maxima of ranges of `left`, as a binary tree in an array. Index 1 has the maximum of all flows;
+    /// indices 2n and 2n + 1 have the maxima of the two halves of the range at index n.
     most: Vec<u64>,
     total: u64,
     last: Option<usize>,
 }
 
 impl Runs {
-    /// Distributes `runs` runs over `flows` flows, with 1 <= `flows` <= `runs`.
+    /// Distributes `runs` runs over `flows` flows by Zipf's law with exponent `zipf`. Requires 1 <= `flows`
+    /// <= `runs`.
     pub(super) fn new(flows: usize, runs: u64, zipf: f64) -> Runs {
         let left = shares(flows, runs, zipf);
         let mut sums = vec![0; flows + 1];
@@ -40,7 +43,7 @@ impl Runs {
         Runs { left, sums, most, total: runs, last: None }
     }
 
-    /// Returns the flow of the next run; `None` after the last run.
+    /// Draws the flow of the next run and removes the run from the schedule. `None` after the last run.
     pub(super) fn next(&mut self, random: &mut Rng) -> Option<usize> {
         if self.total == 0 {
             return None;
@@ -63,14 +66,14 @@ impl Runs {
         Some(flow)
     }
 
-    /// True if a flow has runs left.
+    /// True if runs of this flow remain.
     pub(super) fn has_more(&self, flow: usize) -> bool {
         self.left.get(flow).is_some_and(|left| *left > 0)
     }
 
     fn draw(&self, random: &mut Rng) -> usize {
-        // A flow with more runs left than all others together must be next; otherwise two of its runs would
-        // be adjacent in the end.
+        // A flow that has more remaining runs than all others together must be next. Otherwise two of its
+        // runs would follow each other at the end.
         if let Some(flow) = self.dominant()
             && self.last != Some(flow)
         {
@@ -81,14 +84,16 @@ impl Runs {
             None => (0, 0),
         };
         if own == self.total {
-            // No other flow is left: the two runs become one.
+            // Only the last flow has runs left, so its next run follows its last one, and both become one
+            // run.
             return self.last.unwrap_or(0);
         }
         let drawn = random.u64(..self.total - own);
         self.find(if drawn < before { drawn } else { drawn + own })
     }
 
-    /// Returns the flow that has more runs left than all others together.
+    /// Returns the flow that has more remaining runs than all other flows together; `None` if there is
+    /// none.
     fn dominant(&self) -> Option<usize> {
         let most = self.most[1];
         if most <= self.total - most {
@@ -103,7 +108,7 @@ impl Runs {
         Some(place - width)
     }
 
-    /// Returns the number of runs left of all flows before this flow.
+    /// Returns the number of remaining runs of all flows with a smaller index than `flow`.
     fn sum_before(&self, flow: usize) -> u64 {
         let (mut place, mut sum) = (flow, 0);
         while place > 0 {
@@ -113,7 +118,8 @@ impl Runs {
         sum
     }
 
-    /// Returns the first flow at which the cumulated sum exceeds `target`.
+    /// Returns the first flow for which the sum of remaining runs, up to and including this flow, exceeds
+    /// `target`.
     fn find(&self, mut target: u64) -> usize {
         let mut place = 0;
         let mut step = self.left.len().next_power_of_two();
@@ -130,13 +136,14 @@ impl Runs {
     }
 }
 
-/// Returns the number of runs of each flow, in falling order; no flow has more than half of all runs.
+/// Returns the number of runs of each flow, largest first. With several flows, no flow has more than half
+/// of all runs (rounded up), because its runs could not be kept apart.
 fn shares(flows: usize, runs: u64, zipf: f64) -> Vec<u64> {
     let weight = |rank: usize| ((rank + 1) as f64).powf(-zipf);
     let all: f64 = (0..flows).map(weight).sum();
     let spare = (runs - flows as u64) as f64;
     let most = runs.div_ceil(2);
-    // Shares are rounded so that the rounded values have the right sum.
+    // The cumulated shares are rounded, not each share, so that the sum of the rounded shares is right.
     let (mut sum, mut given, mut excess) = (0.0, 0u64, 0u64);
     let mut left = Vec::with_capacity(flows);
     for rank in 0..flows {
@@ -150,7 +157,7 @@ fn shares(flows: usize, runs: u64, zipf: f64) -> Vec<u64> {
         excess = wanted - count;
         left.push(count);
     }
-    // The excess that the last flows could not take goes to the flows before them.
+    // The last flows may not have room for all the excess. The rest goes to the flows before them.
     for count in left.iter_mut().rev() {
         let more = excess.min(most.saturating_sub(*count));
         *count += more;
@@ -191,13 +198,15 @@ mod tests {
 
     #[test]
     fn any_flow_may_have_the_most_in_the_end() {
-        // None of the first flows had the most.
+        // A schedule in which the flow with the most remaining runs at the end is not one of the first
+        // flows.
         check(34, 338, 0.36414253364418797, 11869746169257562263);
     }
 
     #[test]
     fn zipf_by_hand() {
-        // Weights 1, 1/2, 1/3 of 11/6 over 1100 runs, plus the first run of each flow.
+        // Zipf weights 1, 1/2 and 1/3, divided by their sum 11/6, of 1100 runs; plus the first run of each
+        // flow.
         assert_eq!(shares(3, 1103, 1.0), [552, 350, 201]);
         assert_eq!(shares(4, 4004, 0.0), [1001; 4]);
         assert_eq!(shares(2, 10, 3.0), [5, 5]);

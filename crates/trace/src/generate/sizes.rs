@@ -1,28 +1,29 @@
-//! Mixes of packet sizes.
+//! Mixes of frame sizes.
 
 use std::fmt;
 use std::str::FromStr;
 
 use fastrand::Rng;
 
-/// The shortest Ethernet frame in bytes, without its check sequence.
+/// The length in bytes of the shortest Ethernet frame, without its check sequence.
 pub const SHORTEST: u16 = 60;
-/// The longest generated frame in bytes: a jumbo frame.
+/// The length in bytes of the longest generated frame, a jumbo frame.
 pub const LONGEST: u16 = 9216;
 
-/// Frame sizes with weights.
+/// A mix of frame sizes: each frame has one of these sizes, with a probability proportional to the weight
+/// of the size.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SizeMix {
-    /// Sizes in bytes with the cumulated weights.
+    /// The sizes in bytes, each with the sum of its weight and the weights before it.
     sizes: Vec<(u16, u32)>,
 }
 
 impl SizeMix {
-    /// The simple IMIX: of twelve frames, 7 have 60 bytes, 4 have 590 and 1 has 1514 (64, 594 and 1518 with
-    /// check sequence).
+    /// The simple IMIX, as text for [`str::parse`]: of twelve frames, 7 have 60 bytes, 4 have 590 and 1 has
+    /// 1514 (64, 594 and 1518 with check sequence).
     pub const IMIX: &'static str = "60:7,590:4,1514:1";
 
-    /// Draws a size.
+    /// Draws the size of a frame in bytes.
     #[inline]
     pub(super) fn draw(&self, random: &mut Rng) -> u16 {
         let all = self.sizes.last().map_or(1, |size| size.1);
@@ -31,7 +32,7 @@ impl SizeMix {
     }
 }
 
-/// The error for text that is not a mix of sizes.
+/// The error for text that is not a mix of sizes. Holds the part of the text that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SizeMixError(String);
 
@@ -48,7 +49,7 @@ impl fmt::Display for SizeMixError {
 
 impl std::error::Error for SizeMixError {}
 
-/// Parses `SIZE[:WEIGHT],...` or `imix`.
+/// Parses `SIZE[:WEIGHT],...` or `imix`. A size without a weight has weight 1.
 impl FromStr for SizeMix {
     type Err = SizeMixError;
 

@@ -1,4 +1,5 @@
-//! A report as a single self-contained page: plots as SVG, tables, no scripts.
+//! A report as a single self-contained HTML page: plots as SVG, and tables; no scripts and no external
+//! files.
 
 mod plot;
 
@@ -41,8 +42,8 @@ td:first-child, th:first-child { text-align: left; } tr { border-bottom: 1px sol
 @media print { body { font-size: 11px; margin: 0; max-width: none; } figcaption, table { font-size: 10px; } }
 ";
 
-/// Returns the page. `origin` holds lines about the source of the report: program, machine, load and
-/// captures.
+/// Returns the report as an HTML page. `origin` has the lines at the foot of the page about the source of
+/// the report: program, machine, load and captures.
 pub fn page(report: &Report, origin: &str) -> String {
     let names: Vec<&str> = report.traces.iter().map(|trace| trace.name.as_str()).collect();
     let title = escape(&names.join(", "));
@@ -82,7 +83,7 @@ const CAPPED: &str = "A batch starts with a packet of a TCP flow and takes what 
 const UNCAPPED: &str = "As the previous plot, without a limit on batches: where the two differ, batches of more than \
                         32 would form.";
 
-/// A plot, and a caption that explains it.
+/// A plot with its title, and a caption that says how to read it.
 struct Figure {
     svg: String,
     title: &'static str,
@@ -127,7 +128,8 @@ fn facts(page: &mut String, r: &Report) {
     page.push_str("</table>\n");
 }
 
-/// Returns the cumulated distribution, from 0 to 1.
+/// Returns the points of the cumulative distribution function: for each bin, its largest value and the
+/// share of all values up to it. The first point is the smallest value with a share of 0.
 fn cumulated(distribution: &Distribution) -> Vec<(f64, f64)> {
     let mut sum = 0;
     let start = distribution.bins.first().map(|bin| (bin.from as f64, 0.0));
@@ -138,7 +140,7 @@ fn cumulated(distribution: &Distribution) -> Vec<(f64, f64)> {
     start.into_iter().chain(steps).collect()
 }
 
-/// Formats a number as an axis label.
+/// Formats a number as the label of an axis, with a prefix such as k or M.
 fn tick(number: f64) -> String {
     match number {
         n if n < 1e3 => format!("{n:.0}"),
@@ -148,7 +150,7 @@ fn tick(number: f64) -> String {
     }
 }
 
-/// Formats a number with at most `digits` decimal places.
+/// Formats a number with at most `digits` decimal places, without trailing zeros.
 fn short(number: f64, digits: usize) -> String {
     format!("{number:.digits$}").trim_end_matches('0').trim_end_matches('.').into()
 }
@@ -157,7 +159,8 @@ fn tick_time(nanoseconds: f64) -> String {
     span(nanoseconds).replace(".0 ", " ").replace("us", "µs")
 }
 
-/// Plots distributions over a shared logarithmic axis.
+/// Returns a plot of the cumulative distributions in `all`, with their names, over one logarithmic x axis.
+/// Empty distributions are left out.
 fn cdf(
     title: &str,
     all: &[(&'static str, &Distribution)],
@@ -276,7 +279,8 @@ fn windows(title: &str, rows: &[(u32, BatchSize)], y: &'static str) -> String {
     let band = rows.iter().map(|(window, b)| (f64::from(*window), b.p25 as f64, b.p75 as f64)).collect();
     let plot = Plot {
         x: Axis::log("window (µs)", 2.0, (1.0, 1024.0), |value| format!("{value:.0}")),
-        // If batches are small, the axis starts at 1, as all values are above 1.
+        // No value is below 1, so if batches are small, the axis starts at 1 and shows the differences
+        // better.
         y: Axis::linear(y, if top > 5.0 { 0.0 } else { 1.0 }, top, |value| short(value, 3)),
         series: vec![
             Series { name: "quartiles", shape: Shape::Band(band) },

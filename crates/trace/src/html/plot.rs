@@ -1,7 +1,7 @@
 //! Plots as SVG: lines, steps, bands and bars over linear or logarithmic axes.
 //!
-//! The colours are those of Okabe and Ito, which people with any colour vision can distinguish. Dashes
-//! distinguish series in print without colours.
+//! The colours are the palette of Okabe and Ito, which people with any colour vision can distinguish.
+//! Dashes distinguish the series in print without colours.
 
 use std::fmt::Write;
 
@@ -9,24 +9,24 @@ const WIDTH: f64 = 460.0;
 const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 66.0;
 const RIGHT: f64 = 24.0;
-/// The margin for the legend, and for the label of a bar that reaches to the top.
+/// The height of the margin above the plot, for the legend and the label of a bar that reaches to the top.
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 48.0;
-/// The font size, and the average width of a letter.
+/// The font size, and the average width of a letter at this size.
 const LETTERS: f64 = 12.5;
 const LETTER: f64 = 7.2;
-/// The smallest distance between points with a tooltip on a line.
+/// The smallest horizontal distance between two points of a step line that have a tooltip.
 const APART: f64 = 6.0;
 
 const COLOURS: [&str; 4] = ["#0072b2", "#d55e00", "#009e73", "#cc79a7"];
 const DASHES: [&str; 4] = ["none", "7 3", "2 3", "9 3 2 3"];
 
-/// The mapping of values to positions.
+/// The mapping of values to positions along an axis.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Scale {
     Linear,
-    /// A logarithmic scale with ticks at powers of this base. A value of 0 is drawn at the left end if the
-    /// range begins below 1.
+    /// A logarithmic scale with ticks at powers of this base. If the axis begins below 1, the value 0 is
+    /// drawn at its left end.
     Log(f64),
 }
 
@@ -35,17 +35,18 @@ pub(super) struct Axis {
     pub(super) label: &'static str,
     pub(super) scale: Scale,
     pub(super) range: (f64, f64),
-    /// Formats the label of a tick.
+    /// Formats a value as the label of a tick.
     pub(super) tick: fn(f64) -> String,
     /// Formats a value in a tooltip.
     pub(super) value: fn(f64) -> String,
 }
 
 impl Axis {
-    /// Makes a logarithmic axis that covers all values; the value 0 is drawn left of 1.
+    /// Makes a logarithmic axis for values from `values.0` to `values.1`, extended to powers of `base`. If
+    /// the smallest value is below 1, there is room for the value 0 to the left of 1.
     pub(super) fn log(label: &'static str, base: f64, values: (f64, f64), tick: fn(f64) -> String) -> Axis {
         let high = base.powf(values.1.max(base).log(base).ceil());
-        // Leaves room for the two labels 0 and 1.
+        // Leaves room for the labels of both 0 and 1 at the left end.
         let low = if values.0 < 1.0 { high.powf(-0.08) } else { base.powf(values.0.log(base).floor()) };
         let high = high.max(low * base);
         Axis { label, scale: Scale::Log(base), range: (low, high), tick, value: tick }
@@ -58,7 +59,7 @@ impl Axis {
         Axis { label, scale: Scale::Linear, range: (low, top), tick, value: tick }
     }
 
-    /// Makes an axis for a share from 0 to 1.
+    /// Makes a linear axis for shares from 0 to 1, which are shown as percentages.
     pub(super) fn share(label: &'static str) -> Axis {
         Axis {
             label,
@@ -69,7 +70,7 @@ impl Axis {
         }
     }
 
-    /// Returns the position of a value, from 0 to 1.
+    /// Returns the relative position of a value along the axis, from 0 (start) to 1 (end).
     fn place(&self, value: f64) -> f64 {
         let (low, high) = self.range;
         let place = match self.scale {
@@ -102,7 +103,7 @@ impl Axis {
         }
     }
 
-    /// Returns the title of the axis.
+    /// Returns the label of the axis, which also says if the scale is logarithmic.
     fn described(&self) -> String {
         match self.scale {
             Scale::Linear => self.label.into(),
@@ -110,8 +111,8 @@ impl Axis {
         }
     }
 
-    /// Returns the position between 0 and 1 where the axis is broken, if it is logarithmic but begins with
-    /// 0.
+    /// Returns the relative position of the break sign between 0 and 1 on a logarithmic axis that shows the
+    /// value 0; `None` for other axes.
     fn gap(&self) -> Option<f64> {
         let (low, _) = self.range;
         (matches!(self.scale, Scale::Log(_)) && low < 1.0).then(|| self.place(low.sqrt()))
@@ -125,7 +126,8 @@ impl Axis {
     }
 }
 
-/// Returns a step of 1, 2 or 5 times a power of ten that divides a range into about five parts.
+/// Returns the distance of ticks that divides a range into about five parts: 1, 2 or 5 times a power of
+/// ten.
 fn step(range: f64) -> f64 {
     let rough = (range / 5.0).max(1e-9);
     let power = 10f64.powf(rough.log10().floor());
@@ -133,13 +135,13 @@ fn step(range: f64) -> f64 {
     factor.unwrap_or(10.0) * power
 }
 
-/// The points of a series.
+/// The points of a series as (x, y), and the way in which they are drawn.
 pub(super) enum Shape {
     /// Straight lines from point to point, with dots.
     Line(Vec<(f64, f64)>),
-    /// Steps: a value holds up to the next point.
+    /// A step function: each y holds up to the x of the next point.
     Steps(Vec<(f64, f64)>),
-    /// An area between two values for each position.
+    /// A filled area between a lower and an upper y at each x: points (x, low, high).
     Band(Vec<(f64, f64, f64)>),
 }
 
@@ -149,7 +151,7 @@ pub(super) struct Series {
     pub(super) shape: Shape,
 }
 
-/// A plot of series.
+/// A plot of series over two axes.
 pub(super) struct Plot {
     pub(super) x: Axis,
     pub(super) y: Axis,
@@ -157,7 +159,7 @@ pub(super) struct Plot {
 }
 
 impl Plot {
-    /// Returns the plot with its title.
+    /// Returns the plot as an SVG element. `title` is shown to screen readers.
     pub(super) fn svg(&self, title: &str) -> String {
         let names: Vec<&str> = self.series.iter().map(|series| series.name).collect();
         let mut canvas = Canvas::new(title, &about(&self.y, &self.x.described(), &names));
@@ -184,8 +186,8 @@ impl Plot {
                     }
                     path.extend(last.map(|before| (WIDTH - RIGHT, before.1)));
                     canvas.path(&path, colour, dash);
-                    // Steps have no dots, but invisible points with tooltips, where these are far enough
-                    // apart.
+                    // Instead of dots, steps have invisible points with tooltips, at distances of at least
+                    // APART.
                     let mut before = f64::NEG_INFINITY;
                     for &(x, y) in points {
                         let place = at(x, y);
@@ -213,7 +215,7 @@ impl Plot {
         canvas.finish()
     }
 
-    /// Returns the tooltip of a point.
+    /// Returns the tooltip of a point: the name of its series, its x and its y.
     fn said(&self, name: &str, (x, y): (f64, f64)) -> String {
         let x = if self.x.gap().is_some() && x < 1.0 { "0".to_string() } else { (self.x.value)(x) };
         format!("{name}: {}, {x}: {}", self.x.label, (self.y.value)(y))
@@ -225,17 +227,17 @@ fn about(y: &Axis, x: &str, names: &[&str]) -> String {
     format!("{} over {x}: {}.", y.described(), names.join(", "))
 }
 
-/// Groups of bars.
+/// A bar chart: groups of bars side by side, with one bar per series in each group.
 pub(super) struct Bars {
     pub(super) x_label: &'static str,
     pub(super) y: Axis,
     pub(super) names: Vec<&'static str>,
-    /// The label of each group, and its values.
+    /// The label of each group, and the value of each series in the order of `names`.
     pub(super) groups: Vec<(String, Vec<f64>)>,
 }
 
 impl Bars {
-    /// Returns the plot with its title.
+    /// Returns the chart as an SVG element. `title` is shown to screen readers.
     pub(super) fn svg(&self, title: &str) -> String {
         let mut canvas = Canvas::new(title, &about(&self.y, self.x_label, &self.names));
         canvas.horizontal(&self.y);
@@ -266,11 +268,11 @@ impl Bars {
     }
 }
 
-/// The opacity of areas.
+/// The opacity of the area of a [`Shape::Band`].
 const BAND_OPACITY: f64 = 0.2;
 
-/// Returns the opacity of bars. The bars of the other series are lighter, so that they differ in print
-/// without colours.
+/// Returns the opacity of the bars of a series. The bars of the first series are darker, so that they
+/// differ from the others in print without colours.
 fn bar_opacity(series: usize) -> f64 {
     if series == 0 { 0.9 } else { 0.55 }
 }
@@ -288,7 +290,8 @@ struct Canvas {
 }
 
 impl Canvas {
-    /// Starts a plot with this title and description on a white ground, for pages of any colour.
+    /// Starts an SVG element with this title and description. Its background is white, so that it is
+    /// readable on pages of any colour.
     fn new(title: &str, about: &str) -> Canvas {
         let (title, about) = (escape(title), escape(about));
         let text = format!(
@@ -297,7 +300,7 @@ impl Canvas {
         Canvas { text }
     }
 
-    /// Adds a dot with its value as a tooltip.
+    /// Adds a dot whose tooltip is `said`.
     fn point(&mut self, (x, y): (f64, f64), radius: f64, colour: &str, said: &str) {
         let said = escape(said);
         let _ = write!(
@@ -349,7 +352,8 @@ impl Canvas {
         }
     }
 
-    /// Draws two strokes through the bottom of the frame, where the axis is broken.
+    /// Draws the break sign of an axis: two strokes through the bottom line of the frame at x position
+    /// `middle`.
     fn gap(&mut self, middle: f64) {
         for x in [middle - 2.0, middle + 2.0] {
             let (left, right, low, high) = (x - 2.0, x + 2.0, HEIGHT - BOTTOM + 5.0, HEIGHT - BOTTOM - 5.0);
@@ -377,8 +381,8 @@ impl Canvas {
         self.words(LEFT + inner_width() / 2.0, HEIGHT - 10.0, "middle", label);
     }
 
-    /// Adds the legend above the plot: names with samples of their lines, or of their areas if an opacity
-    /// is given.
+    /// Adds the legend above the plot: for each series its name, with a sample of its area if an opacity is
+    /// given, else of its line.
     fn legend(&mut self, names: &[(&str, Option<f64>)]) {
         // A single series needs no legend.
         if names.len() < 2 {
@@ -403,7 +407,7 @@ impl Canvas {
     }
 }
 
-/// Escapes text for HTML and SVG.
+/// Escapes the characters that have a meaning in HTML and SVG: &, <, > and ".
 pub(super) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
@@ -435,7 +439,7 @@ mod tests {
         let axis = Axis::linear("", 1.0, 3.3, |value| value.to_string());
         assert_eq!(axis.range, (1.0, 3.5));
         assert_eq!(axis.place(2.25), 0.5);
-        // An empty range must not cause a division by zero.
+        // The range of the axis is empty, but positions must not be the result of a division by zero.
         assert!(Axis::linear("", 0.0, 0.0, |value| value.to_string()).place(0.0).is_finite());
     }
 

@@ -1,12 +1,13 @@
-//! Multiplies the load of a capture: plays consecutive windows of it at the same time, as the Reframer
-//! paper makes its traces (section 5.1, Figure 11).
+//! Multiplication of the load of a capture: consecutive windows of the capture are played at the same time,
+//! as the Reframer paper makes its traces (section 5.1, Figure 11).
 //!
-//! Window `w` has the packets from `w` times the window length on. In the result, all windows begin
-//! together, each with separate addresses (`networks`). So load and number of flows multiply, and the time
-//! between packets of a flow stays the same.
+//! Window `w` has the packets whose time since the first packet is at least `w` and less than `w` + 1
+//! window lengths. In the result, all windows begin together, and the addresses of each window are moved to
+//! separate networks (`networks`). So the load and the number of flows multiply, and the time between
+//! packets of a flow stays the same.
 //!
-//! The capture is read once. Each window is stored in an unnamed temporary file, and the files are merged
-//! by time. So memory does not depend on the length of the capture.
+//! The capture is read once. Each window is stored in an unnamed temporary file. Then the files are merged
+//! in the order of the packets' times. So memory does not depend on the length of the capture.
 
 mod networks;
 mod rewrite;
@@ -23,10 +24,10 @@ use capture::{LinkType, Reader, Writer, WriterOptions};
 use networks::{Moves, Networks, NoRoom, stays};
 use rewrite::rewrite;
 
-/// The largest number of windows: each has an open file.
+/// The largest number of windows. It is limited because each window has an open file.
 pub const MOST_WINDOWS: usize = 256;
 
-/// The windows of a capture.
+/// The division of a capture into windows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Windows {
     /// The number of windows, up to [`MOST_WINDOWS`].
@@ -38,21 +39,23 @@ pub struct Windows {
 /// The result of [`multiply()`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Multiplied {
-    /// The number of packets of each window.
+    /// The number of packets read in each window.
     pub packets: Vec<u64>,
-    /// The number of packets after the last window.
+    /// The number of packets after the last window, which are not in the result.
     pub behind: u64,
-    /// The number of packets left out because both addresses are fixed (multicast or reserved). Only the
-    /// first window keeps such packets; those of other windows would belong to the same flows.
+    /// The number of packets that are not in the result because both addresses are fixed (multicast or
+    /// reserved) and cannot be moved. Only the first window keeps such packets; in other windows they would
+    /// add to the same flows.
     pub left_out: u64,
-    /// The length in bits of the IPv4 prefixes that are replaced; the bits after the prefix stay the same.
+    /// The length in bits of the IPv4 prefixes that are replaced, 8 to 24. The bits after the prefix stay
+    /// the same.
     pub prefix: u32,
 }
 
-/// Reasons for which no trace was made.
+/// Reasons for which [`multiply()`] fails.
 #[derive(Debug)]
 pub enum Error {
-    /// The number of windows or their length is invalid.
+    /// The number of windows or their length is out of range; the message says which.
     Windows(String),
     /// The capture cannot be read.
     Capture(capture::Error),
@@ -65,9 +68,10 @@ pub enum Error {
         /// The requested windows.
         windows: Windows,
     },
-    /// A packet has another link type than the first packet; its number.
+    /// A packet has another link type than the first packet, so a pcap file cannot hold both. Has the
+    /// packet's number.
     Link(u64),
-    /// The capture has too many networks.
+    /// The capture has too many networks to move each window to networks of its own.
     NoRoom(NoRoom),
     /// A window could not be stored, or the trace could not be written.
     Io(io::Error),
@@ -115,15 +119,16 @@ impl From<io::Error> for Error {
     }
 }
 
-/// A packet that waits to be written: its time from the start of its window, its window, and its length on
-/// the wire in bytes.
+/// The next packet of a window: its time since the start of the window in nanoseconds, its window, and its
+/// length on the wire in bytes. `Reverse` makes the heap return the earliest packet first.
 type Waiting = Reverse<(i64, usize, u32)>;
 
-/// Writes the windows of a capture at the same time, in the order of their packets' times. The files of the
-/// windows are in `folder`. `progress` gets the number of packets that have been read and written.
+/// Plays the windows of a capture at the same time and writes the result to `output` as a pcap file, in the
+/// order of the packets' times. The temporary files of the windows are in `folder`. `progress` is called
+/// after each packet with the number of packets that have been read and written.
 ///
 /// # Errors
-/// See [`Error`].
+/// See [`Error`]. `output` may then hold a part of the result.
 pub fn multiply<W: Write>(
     trace: &mut Reader,
     windows: Windows,
@@ -151,7 +156,8 @@ pub fn multiply<W: Write>(
             return Err(Error::Link(record.number));
         }
         parts.last = parts.last.max(record.time);
-        // Times may go back; a packet earlier than the first packet goes into the first window.
+        // Times may go back. A packet with an earlier time than the first packet goes into the first
+        // window.
         let window =
             usize::try_from(record.time.saturating_sub(first).max(0) / windows.length).unwrap_or(usize::MAX);
         if window >= windows.count {
@@ -216,8 +222,8 @@ pub fn multiply<W: Write>(
     Ok(multiplied)
 }
 
-/// Replaces the addresses of a packet by those of its window. False if all its addresses are fixed and it
-/// is not in the first window.
+/// Moves the addresses of a packet to the networks of its window. False if the packet must be left out: all
+/// its addresses are fixed and `window` is not the first.
 fn moved(frame: &mut [u8], link: LinkType, moves: &Moves, window: u32) -> bool {
     let (mut seen, mut moved) = (false, false);
     rewrite(frame, link, &mut |address| {
@@ -231,12 +237,12 @@ fn moved(frame: &mut [u8], link: LinkType, moves: &Moves, window: u32) -> bool {
     window == 0 || !seen || moved
 }
 
-/// The windows in files.
+/// The windows of the capture, each stored in a temporary file.
 struct Parts {
-    /// The time and link type of the first packet.
+    /// The time in nanoseconds and the link type of the first packet; `None` without packets.
     first: Option<(i64, LinkType)>,
     last: i64,
-    /// The file and the writer of each window, up to the last window with packets.
+    /// The file of each window and its writer. Windows after the last window with packets have none.
     files: Vec<(File, Writer<File>)>,
     packets: Vec<u64>,
 }
@@ -255,7 +261,7 @@ impl Parts {
         Ok(&mut self.files[window].1)
     }
 
-    /// Returns readers of all windows, at their beginning.
+    /// Finishes the files and returns a reader for each window, at its first packet.
     fn readers(self) -> Result<Vec<Reader>, Error> {
         let read = |(number, (mut file, mut writer)): (usize, (File, Writer<File>))| {
             writer.flush()?;

@@ -2,24 +2,27 @@
 //!
 //! The first window keeps its addresses. The addresses of each other window are moved to networks that do
 //! not occur in the trace. Each network is moved as a whole, and the networks keep their order. So
-//! addresses of one network stay in one network, and no address occurs in two windows. IPv4 prefixes are as
-//! short as there is room for, 8 to 24 bits, depending on the number of networks; IPv6 prefixes have 16
-//! bits.
+//! addresses of one network stay in one network, and no address occurs in two windows.
 //!
-//! Memory is bounded: a bit for each possible prefix, 2 MiB in all, and a count for each 64 of them.
+//! A network is a prefix. IPv4 prefixes have 8 to 24 bits: the fewest bits for which there are enough
+//! unused networks. IPv6 prefixes have 16 bits.
+//!
+//! Memory is bounded: a set of prefixes has a bit for each possible prefix, at most 2 MiB, and a counter
+//! for each 64 of them.
 
 use std::fmt;
 
-/// The first IPv4 address of the multicast and reserved range, whose addresses stay the same (RFC 1112).
+/// The first IPv4 address of the multicast and reserved ranges. It and all higher addresses are not moved
+/// (RFC 1112).
 const FIRST_GROUP_V4: u32 = 0xe000_0000;
-/// The first 16 bits of IPv6 multicast addresses, which stay the same (RFC 4291).
+/// The first 16 bits of IPv6 multicast addresses, which are not moved (RFC 4291).
 const FIRST_GROUP_V6: u32 = 0xff00;
 
-/// The lengths in bits of the prefixes that are stored.
+/// The length in bits of the prefixes that [`Networks`] stores.
 const V4_BITS: u32 = 24;
 const V6_BITS: u32 = 16;
 
-/// A set of numbers.
+/// A set of numbers, as a bit map.
 struct Numbers {
     words: Vec<u64>,
 }
@@ -48,22 +51,23 @@ impl Numbers {
     }
 }
 
-/// A set whose members are numbered.
+/// A set that can tell the rank of a member and find the member with a rank.
 struct Counted {
     set: Numbers,
-    /// The number of members before each word.
+    /// For each word of the bit map, the number of members in the words before it.
     before: Vec<u32>,
     count: u32,
 }
 
 impl Counted {
-    /// Returns the number of members below `number`.
+    /// Returns the rank of `number`: the number of members below it.
     fn rank(&self, number: u32) -> u32 {
         let (word, bit) = (number as usize / 64, number % 64);
         self.before[word] + (self.set.words[word] & ((1 << bit) - 1)).count_ones()
     }
 
-    /// Returns the member with `rank` members below it.
+    /// Returns the member with this rank: the member that has `rank` members below it. There must be such a
+    /// member.
     fn member(&self, rank: u32) -> u32 {
         let word = self.before.partition_point(|before| *before <= rank) - 1;
         let mut bits = self.set.words[word];
@@ -74,7 +78,7 @@ impl Counted {
     }
 }
 
-/// The networks of a trace.
+/// The set of networks that occur in a trace.
 pub(super) struct Networks {
     v4: Numbers,
     v6: Numbers,
@@ -98,7 +102,10 @@ impl Networks {
         }
     }
 
-    /// Finds networks for all windows.
+    /// Chooses networks for `windows` windows.
+    ///
+    /// # Errors
+    /// If there are not enough unused IPv4 or IPv6 networks.
     pub(super) fn moves(&self, windows: usize) -> Result<Moves, NoRoom> {
         let others = windows.saturating_sub(1) as u64;
         let moves = |bits: u32| self.v4_of(bits);
@@ -111,7 +118,8 @@ impl Networks {
         Ok(Moves { v4, v6 })
     }
 
-    /// Returns the used prefixes of length `bits`, and the free prefixes.
+    /// Returns the IPv4 prefixes of `bits` bits that the trace uses, and the prefixes to which windows may
+    /// be moved.
     fn v4_of(&self, bits: u32) -> Map {
         let (mut used, mut free) = (Numbers::none(bits), Numbers::none(bits));
         let each = 1 << (V4_BITS - bits);
@@ -131,13 +139,15 @@ impl Networks {
     fn v6(&self) -> Map {
         let (mut used, mut free) = (Numbers::none(V6_BITS), Numbers::none(V6_BITS));
         (0..FIRST_GROUP_V6).filter(|prefix| self.v6.has(*prefix)).for_each(|prefix| used.add(prefix));
-        // Global unicast addresses.
+        // Windows are moved only to global unicast addresses, 2000::/3.
         (0x2000..0x4000).filter(|prefix| !self.v6.has(*prefix)).for_each(|prefix| free.add(prefix));
         Map { used: used.counted(), free: free.counted() }
     }
 }
 
-/// Prefixes that the trace uses, and free prefixes to which windows may be moved.
+/// The prefixes that a trace uses, and the unused prefixes to which windows may be moved. The unused
+/// prefixes are assigned in order: first the prefixes of window 1, then the prefixes of window 2, and so
+/// on.
 struct Map {
     used: Counted,
     free: Counted,
@@ -156,14 +166,14 @@ impl Map {
     }
 }
 
-/// The networks to which addresses are moved.
+/// The mapping of the addresses of a trace to the addresses in each window.
 pub(super) struct Moves {
     v4: Map,
     v6: Map,
 }
 
 impl Moves {
-    /// Returns an IPv4 address of the trace as it is in a window.
+    /// Returns the address that an IPv4 address of the trace gets in a window.
     pub(super) fn v4(&self, address: u32, window: u32) -> u32 {
         if address >= FIRST_GROUP_V4 {
             return address;
@@ -172,7 +182,7 @@ impl Moves {
         self.v4.of(address >> host_bits, window) << host_bits | address & ((1 << host_bits) - 1)
     }
 
-    /// Returns an IPv6 address of the trace as it is in a window.
+    /// Returns the address that an IPv6 address of the trace gets in a window.
     pub(super) fn v6(&self, address: u128, window: u32) -> u128 {
         let host_bits = 128 - V6_BITS;
         let prefix = (address >> host_bits) as u32;
@@ -182,13 +192,13 @@ impl Moves {
         u128::from(self.v6.of(prefix, window)) << host_bits | address & ((1 << host_bits) - 1)
     }
 
-    /// Returns the length in bits of the IPv4 prefixes that are moved as a whole.
+    /// Returns the length in bits of the IPv4 prefixes; each prefix is moved as a whole.
     pub(super) fn v4_bits(&self) -> u32 {
         self.v4.bits()
     }
 }
 
-/// True if an address stays the same in every window.
+/// True if an address is the same in every window, because it is multicast or reserved.
 pub(super) fn stays(address: std::net::IpAddr) -> bool {
     match address {
         std::net::IpAddr::V4(address) => address.to_bits() >= FIRST_GROUP_V4,
@@ -196,7 +206,7 @@ pub(super) fn stays(address: std::net::IpAddr) -> bool {
     }
 }
 
-/// The error that a trace has too many networks for the number of windows.
+/// The error that a trace has too many networks for the requested number of windows.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NoRoom {
     family: &'static str,
@@ -230,7 +240,8 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// No address occurs in two windows, none is lost, and neighbours stay neighbours.
+        /// Checks IPv4 addresses in several windows: no address occurs in two windows, none is lost, and
+        /// addresses of one /24 network stay in one network.
         #[test]
         fn windows_share_no_address(addresses in vec(any::<u32>(), 1..60), clustered in vec(0u32..4096, 0..60), windows in 1u32..9) {
             let all: BTreeSet<u32> = addresses.into_iter().chain(clustered.into_iter().map(|low| 0x0a01_0000 | low)).collect();

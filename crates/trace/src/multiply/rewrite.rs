@@ -1,5 +1,6 @@
-//! Replacement of addresses in a packet: in its IP header or ARP message, and in the packet that an ICMP
-//! error quotes. Right checksums stay right, and wrong checksums stay wrong by the same difference.
+//! Replacement of the addresses of a packet: in its IP header or ARP message, and in the packet that an
+//! ICMP error quotes. Checksums are updated by the change: right checksums stay right, and wrong checksums
+//! stay wrong by the same difference.
 
 use std::net::IpAddr;
 
@@ -7,10 +8,11 @@ use wire::checksum::{Delta, PseudoHeader};
 use wire::layers::Network;
 use wire::{FromBytes, Layers, LinkType, icmp, icmpv6, ip_protocol, ipv4, ipv6};
 
-/// The offset of the checksum in an IPv4 header.
+/// The offset in bytes of the checksum in an IPv4 header.
 const IPV4_SUM: usize = 10;
 
-/// Replaces each address of a packet. Bytes that were not captured are ignored.
+/// Replaces each address of a packet by the address that `other` returns for it. Addresses that were not
+/// captured stay as they are.
 pub(super) fn rewrite(frame: &mut [u8], link: LinkType, other: &mut dyn FnMut(IpAddr) -> IpAddr) {
     let layers = Layers::locate(frame, link);
     let Some(l3) = layers.l3 else { return };
@@ -21,7 +23,8 @@ pub(super) fn rewrite(frame: &mut [u8], link: LinkType, other: &mut dyn FnMut(Ip
     }
 }
 
-/// Replaces both addresses of an Ethernet and IPv4 message (RFC 826).
+/// Replaces the sender's and the target's address of an ARP message for Ethernet and IPv4 (RFC 826).
+/// Messages for other networks are not changed.
 fn arp(message: &mut [u8], other: &mut dyn FnMut(IpAddr) -> IpAddr) {
     const FIXED: [u8; 4] = [8, 0, 6, 4];
     if message.get(2..6) == Some(&FIXED) {
@@ -73,13 +76,15 @@ fn packet(frame: &mut [u8], l3: usize, layers: &Layers, other: &mut dyn FnMut(Ip
     }
 }
 
-/// Replaces addresses in the packet that an error quotes; returns the change of the error's sum.
+/// Replaces the addresses in the packet that an ICMP error at offset `l4` quotes. Returns the change of the
+/// error's checksum.
 fn quoted(frame: &mut [u8], l4: usize, other: &mut dyn FnMut(IpAddr) -> IpAddr) -> Delta {
     const HEADER: usize = 8;
     let Some(quote) = frame.get_mut(l4 + HEADER..) else { return Delta::default() };
     let before = quote.to_vec();
     let layers = Layers::locate(quote, LinkType::RawIp);
-    // Errors are not answered with errors, so a quoted packet has no quote.
+    // An ICMP error is not answered with an error, so the quoted packet does not quote another one. If it
+    // is ICMP, only its IP header is changed.
     let is_error = matches!(layers.protocol, Some(ip_protocol::ICMP | ip_protocol::ICMPV6));
     let layers = if is_error { Layers { l4: None, ..layers } } else { layers };
     if let (Some(0), Network::Ipv4 | Network::Ipv6) = (layers.l3, layers.network) {
@@ -88,9 +93,9 @@ fn quoted(frame: &mut [u8], l4: usize, other: &mut dyn FnMut(IpAddr) -> IpAddr) 
     Delta::bytes(&before, quote)
 }
 
-/// Returns (true, true) if the source and the destination of the IP header are in the checksum of TCP and
-/// UDP. An address is false if the checksum includes another one, which is not replaced: a home address, or
-/// the last stop of a route.
+/// Returns (true, true) if the checksum of TCP or UDP covers the source and the destination of the IP
+/// header. A value is false if the checksum covers another address in its place, which is not replaced: a
+/// home address, or the final destination of a source route.
 fn summed(ip: &[u8], six: bool) -> (bool, bool) {
     if six {
         let Ok((header, rest)) = ipv6::Header::ref_from_prefix(ip) else { return (true, true) };
@@ -104,8 +109,8 @@ fn summed(ip: &[u8], six: bool) -> (bool, bool) {
     (true, PseudoHeader::routed(header, options) == header.into())
 }
 
-/// Replaces the address at an offset. Returns the change of the sums; `None` if the address was not
-/// captured.
+/// Replaces the address at offset `place` by the result of `other`. Returns the change of checksums that
+/// cover the address; `None` if the address was not captured.
 fn address(
     frame: &mut [u8],
     place: usize,
@@ -130,7 +135,7 @@ fn address(
     }
 }
 
-/// Updates the checksum at an offset, if it was captured.
+/// Updates the checksum at offset `place` by `change` with `apply`, if the checksum was captured.
 fn update(frame: &mut [u8], place: usize, change: Delta, apply: impl Fn(Delta, u16) -> u16) {
     let Some([high, low]) = frame.get_mut(place..place + 2) else { return };
     if !change.is_nothing() {

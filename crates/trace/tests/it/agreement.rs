@@ -1,4 +1,5 @@
-//! Compares both implementations on captures, generated traces and random packets.
+//! Comparison of the crate's analyses with the second implementation in `slow`, on captures, generated
+//! traces and random packets.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -14,12 +15,12 @@ use wire::build::Builder;
 
 use crate::slow::{self, Raw, Slow, Values};
 
-/// Returns the report of packets in memory.
+/// Returns the crate's report for a capture in memory, with both passes.
 pub(crate) fn analyze(raws: &[Raw]) -> Report {
     analyze_captures(&[raws])
 }
 
-/// Returns the report of several captures as one trace.
+/// Returns the crate's report for several captures as one trace, with both passes.
 pub(crate) fn analyze_captures(captures: &[&[Raw]]) -> Report {
     fn each(raws: &[Raw], mut take: impl FnMut(&Record<'_>)) {
         for (number, raw) in (1..).zip(raws) {
@@ -52,7 +53,7 @@ fn same_distribution(what: &str, ours: &Distribution, slow: &Values) {
     let percentiles = [(25, ours.p25), (50, ours.p50), (75, ours.p75), (90, ours.p90), (99, ours.p99)];
     for (percent, ours) in percentiles {
         let exact = slow.percentile(percent);
-        // Large values are rounded down a little.
+        // Values from 4096 on may be rounded down by up to 1/2048.
         let agrees = ours <= exact && exact - ours <= if exact < 4096 { 0 } else { exact / 2048 };
         assert!(agrees, "{what}: p{percent} {ours} and {exact}");
     }
@@ -111,7 +112,7 @@ pub(crate) fn same(ours: &Report, slow: &Slow) {
     }
 }
 
-/// Reads all packets of a capture up to its end or damage.
+/// Reads the packets of a capture, up to its end or the first damage. No packets if it cannot be opened.
 fn load(path: &Path) -> Vec<Raw> {
     let Ok(mut reader) = Reader::open(path) else { return Vec::new() };
     let mut raws = Vec::new();
@@ -160,8 +161,8 @@ fn on_our_own_capture() {
     same(&ours, &slow::analyze(&raws));
 }
 
-/// Generates a random packet. There are few flows, so that they interleave, and small numbers, so that
-/// windows and sequence numbers overlap.
+/// Generates a random packet and the time since the packet before it. There are few flows, so that their
+/// packets interleave. Times and sequence numbers are close together, so that windows and segments overlap.
 fn packet() -> impl Strategy<Value = (i64, Raw)> {
     let gap = prop_oneof![4 => 0i64..3_000, 2 => 0i64..400_000, 1 => 0i64..2_000_000, 1 => -5_000i64..0];
     let shape = (0u8..10, 0u16..4, any::<bool>(), 0usize..3);
@@ -176,7 +177,7 @@ fn packet() -> impl Strategy<Value = (i64, Raw)> {
             }
         };
         let (from, to) = (end(1, 1000 + flow % 2), end(2 + (flow / 2) as u8, 80));
-        // Sequence numbers near the wrap-around.
+        // The sequence numbers are near the wrap-around.
         let sequence = 0u32.wrapping_sub(200).wrapping_add(place * 10);
         let builder = match kind {
             0 => Builder::udp(from, to),
@@ -186,7 +187,7 @@ fn packet() -> impl Strategy<Value = (i64, Raw)> {
         };
         let builder = builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6]));
         let builder = (0..tags).fold(builder, |builder, tag| builder.vlan(tag as u16 + 1));
-        // Payloads of TCP overlap sometimes.
+        // TCP payloads are short, so that segments overlap, except for a few long payloads.
         let payload = if kind > 2 && size < 1400 { length } else { size };
         let mut frame = builder.build(&vec![7; payload]).unwrap();
         let wire_len = frame.len() as u32;
@@ -224,7 +225,8 @@ proptest! {
         frames in prop::collection::vec((prop::collection::vec(any::<u8>(), 0..120), 0u32..2000, 0usize..8), 0..40),
     ) {
         let raws: Vec<Raw> = frames.into_iter().enumerate().map(|(n, (mut frame, more, link))| {
-            // Makes some of them look like IP.
+            // Most frames start with the Ethernet type of IPv4, IPv6 or a VLAN tag, so that they are
+            // dissected further.
             let start: &[u8] = [&[0x08, 0x00, 0x45, 0x00][..], &[0x86, 0xdd, 0x60], &[0x81, 0x00]][n % 3];
             if frame.len() > 40 && n % 4 < 3 {
                 frame[12..12 + start.len()].copy_from_slice(start);

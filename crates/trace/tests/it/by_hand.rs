@@ -1,4 +1,4 @@
-//! Tests each definition on an example that was computed by hand.
+//! Tests of the definition of each measurement, on examples whose results were computed by hand.
 
 use std::net::{Ipv4Addr, SocketAddr};
 
@@ -33,13 +33,13 @@ fn ack(time_us: i64, flow: u8) -> Raw {
 
 #[test]
 fn runs_skip_what_is_no_flow() {
-    // A A (icmp) A B A: three runs of five packets.
+    // Packets of the flows A A (icmp) A B A: ICMP belongs to no flow, so five packets make three runs.
     let icmp = raw(2, &Builder::icmp(ends(9).0.ip(), ends(9).1.ip(), 8, 0, [0, 0]), 0);
     let report = analyze(&[udp(0, 1), udp(1, 1), icmp, udp(3, 1), udp(4, 2), udp(5, 1)]);
     assert_eq!(report.slf, 5.0 / 3.0);
     assert_eq!((report.packets, report.flows, report.kinds.other_ip.packets), (6, 2, 1));
     assert_eq!(report.duration_s, 5e-6);
-    // 14 + 20 + 8 + 10 bytes, and 14 + 20 + 8.
+    // The frames have 14 + 20 + 8 + 10 bytes (UDP) and 14 + 20 + 8 bytes (ICMP).
     assert_eq!((report.bytes, report.mean_packet_bytes), (5 * 52 + 42, 302.0 / 6.0));
 }
 
@@ -52,7 +52,8 @@ fn directions_are_flows_of_their_own() {
 
 #[test]
 fn batches_of_switches_do_not_see_each_other() {
-    // 33 packets, A and B in turn: 31 switches in the first 32, none into the last batch of one.
+    // 33 packets of A and B alternately. With batches of 32: 31 switches in the first batch, none in the
+    // second, which has one packet, and none between the batches.
     let raws: Vec<Raw> = (0..33).map(|n| udp(n, n as u8 % 2)).collect();
     let report = analyze(&raws);
     assert_eq!((report.switches[&32].as_is, report.switches[&32].ordered), (31, 1));
@@ -61,18 +62,18 @@ fn batches_of_switches_do_not_see_each_other() {
 
 #[test]
 fn batches_open_at_their_first_packet_and_the_last_counts() {
-    // Windows of 4 us: {0, 1, 3}, {4, 7}, {100}.
+    // With a window of 4 us, the batches are {0, 1, 3}, {4, 7} and {100}.
     let report = analyze(&[0, 1, 3, 4, 7, 100].map(|time| ack(time, 1)));
     let four = report.batch[&4];
     assert_eq!((four.batches, four.mean, four.p25, four.p50, four.p75, four.max), (3, 2.0, 1, 2, 3, 3));
-    // Windows of 1 us: each packet alone, because the next comes at least 1 us later.
+    // With a window of 1 us, each packet is alone, because the next one arrives at least 1 us later.
     assert_eq!((report.batch[&1].batches, report.batch[&1].mean), (6, 1.0));
-    // All at once: 32, 32 and 6, or 70 without a limit.
+    // 70 packets at the same time: batches of 32, 32 and 6, or one of 70 without a limit.
     let report = analyze(&vec![ack(0, 1); 70]);
     let (capped, uncapped) = (report.batch[&1], report.batch_uncapped[&1]);
     assert_eq!((capped.batches, capped.max, capped.p25), (3, 32, 6));
     assert_eq!((uncapped.batches, uncapped.max), (1, 70));
-    // UDP is not counted.
+    // UDP packets form no batches.
     assert_eq!(analyze(&[udp(0, 1)]).batch[&1].batches, 0);
 }
 
@@ -82,14 +83,16 @@ fn an_earlier_capture_has_a_clock_of_its_own() {
     let later = [ack(second, 1), ack(second + 2, 1)];
     let earlier = [ack(0, 1), ack(50, 1)];
     let report = analyze_captures(&[&later, &earlier]);
-    // {0, 2} and {0}, {50}: not all four in a batch that was opened a second later.
+    // The batches are {0, 2} in the first capture, and {0} and {50} in the second. Without a restart, all
+    // four packets would be in the batch that opened a second later than the other capture.
     for batch in [report.batch[&4], report.batch_uncapped[&4], report.top_ips[0].tx.batch[&4]] {
         assert_eq!((batch.batches, batch.max), (3, 2));
     }
     let acks = report.ack_coalescing[&4];
     assert_eq!((acks.all.batches, acks.pure_batches, acks.removable), (3, 3, 0.25));
     assert_eq!((report.batch[&64].batches, report.batch[&64].max), (2, 2));
-    // No time is counted between the captures, but there are no packets of other flows either.
+    // No time is measured from one capture to the next, but the spatial distance is: there are no packets
+    // of other flows in between.
     let (temporal, spatial) = (&report.temporal_distance_ns, &report.spatial_distance);
     assert_eq!((temporal.count, temporal.min, temporal.max), (2, 2_000, 50_000));
     assert_eq!((spatial.count, spatial.max), (3, 0));
@@ -102,7 +105,7 @@ fn acknowledgments_that_could_be_one() {
     let syn = tcp(2, 1, flags::SYN, 0, 0);
     let report = analyze(&[ack(0, 1), data, syn, ack(3, 1), ack(50, 1), ack(51, 2)]);
     let acks = report.ack_coalescing[&8];
-    // With the flag: {0, 1, 3}, {50} and {51}; pure: {0, 3}, {50}, {51}.
+    // Batches of packets with ACK: {0, 1, 3}, {50} and {51}. Batches of pure ACKs: {0, 3}, {50} and {51}.
     assert_eq!((acks.all.batches, acks.all.max), (3, 3));
     assert_eq!((acks.pure_acks, acks.pure_batches, acks.removable), (4, 3, 0.25));
     assert_eq!(acks.pure_damaged, 0);
@@ -114,8 +117,8 @@ fn acknowledgments_with_wrong_checksums() {
         let end = |host, port| SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, host], port));
         raw(0, &Builder::tcp(end(flow, 1000), end(9, 80), flags::ACK).sequence(1, 1), 0)
     };
-    // Wrong: TCP's checksum, IPv4's, an option that was not captured, IPv6. Not counted: data. Right: the
-    // last two.
+    // Damaged, in this order: TCP checksum, IPv4 checksum, a last byte that was not captured, TCP checksum
+    // over IPv6. The packet with data is no pure ACK. The last two are right.
     let mut raws = [ack(0, 1), ack(1, 2), ack(2, 3), v6(4), tcp(4, 5, flags::ACK, 1, 9), ack(5, 6), v6(7)];
     raws[0].frame[50] ^= 1;
     raws[1].frame[24] ^= 1;
@@ -129,13 +132,13 @@ fn acknowledgments_with_wrong_checksums() {
 #[test]
 fn packets_behind_their_time() {
     assert_eq!(analyze(&[ack(5, 1), ack(3, 1), udp(5, 1), ack(4, 1)]).packets_behind, 2);
-    // Another capture has a separate clock.
+    // The second capture starts earlier, which is not counted; only its third packet is.
     assert_eq!(analyze_captures(&[&[ack(5, 1)], &[udp(1, 1), ack(2, 1), ack(1, 1)]]).packets_behind, 1);
 }
 
 #[test]
 fn distances_leave_out_flows_of_one_packet() {
-    // A B C A A: between the As are two packets, then none.
+    // Packets of the flows A B C A A: two packets between the first two As, none between the last two.
     let report = analyze(&[udp(0, 1), udp(5, 2), udp(6, 3), udp(7, 1), udp(9, 1)]);
     let (spatial, temporal) = (&report.spatial_distance, &report.temporal_distance_ns);
     assert_eq!((spatial.count, spatial.min, spatial.max, spatial.mean), (2, 0, 2, 1.0));
@@ -144,7 +147,8 @@ fn distances_leave_out_flows_of_one_packet() {
 
 #[test]
 fn windows_tumble_from_the_first_packet() {
-    // The first packet is UDP: it starts the clock. Windows [0,150): A B, [150,300): none, [300,450): A.
+    // The first packet is UDP, which starts the first window but is not counted. TCP flows in [0,150): 1
+    // and 2; in [150,300): none, so it is left out; in [300,450): 1.
     let report = analyze(&[udp(0, 9), ack(10, 1), ack(149, 2), ack(149, 1), ack(300, 1), ack(449, 1)]);
     let windows = &report.concurrent_flows_150us;
     assert_eq!((windows.count, windows.max, windows.min, windows.p50, windows.p99), (2, 2, 1, 1, 2));
@@ -154,7 +158,8 @@ fn windows_tumble_from_the_first_packet() {
 #[test]
 fn large_flows_are_counted_from_their_first_packet() {
     let big = |time, flow, n| tcp(time, flow, flags::ACK, 60_000 * n, 60_000);
-    // 167 packets of 60,054 bytes are more than 10 MB; 100 are not. One of each in every window.
+    // Flow 1 has 167 packets of 60,054 bytes, more than 10 MB; flow 2 has 100, which is less. Each has at
+    // most one packet per window.
     let raws: Vec<Raw> =
         (0..167).flat_map(|n| [big(150 * n, 1, n as u32), big(150 * n, 2, n as u32)]).collect();
     let raws: Vec<Raw> =
@@ -173,21 +178,22 @@ fn order_of(segments: &[(u32, usize)]) -> Report {
 
 #[test]
 fn order_after_rfc_4737() {
-    // 3 comes before 2: one reordered of four.
+    // The third segment arrives before the second: one reordered segment of four.
     let report = order_of(&[(100, 100), (300, 100), (200, 100), (400, 100)]);
     assert_eq!((report.tcp_reordering.segments, report.tcp_reordered_ratio), (4, 0.25));
     assert_eq!((report.tcp_reordering.retransmitted, report.tcp_reordering.delay_ns.max), (0, 1_000_000));
-    // Bytes that were already seen arrive again.
+    // Two segments whose bytes were already seen are retransmissions.
     let report = order_of(&[(100, 100), (200, 100), (100, 100), (150, 100)]);
     assert_eq!((report.tcp_reordering.reordered, report.tcp_reordering.retransmitted), (0, 2));
-    // A hole filled in two parts, then once more; a segment 5 ms after the hole appeared is late.
+    // A hole from 10 to 40 is filled by segments at 20 and 10. The segment at 10 arrives 5 ms after the
+    // hole appeared, so it is late. It arrives twice, and the second time is a retransmission.
     let report = order_of(&[(0, 10), (40, 10), (20, 20), (50, 10), (60, 10), (70, 10), (10, 10), (10, 10)]);
     let order = &report.tcp_reordering;
     assert_eq!((order.reordered, order.late, order.retransmitted), (2, 1, 1));
-    // Over the wrap of sequence numbers.
+    // The sequence numbers wrap around.
     let report = order_of(&[(u32::MAX - 9, 10), (10, 10), (0, 10), (20, 10)]);
     assert_eq!((report.tcp_reordering.reordered, report.tcp_reordering.retransmitted), (1, 0));
-    // The second segment before the first.
+    // The second segment arrives before the first, below the lowest number seen.
     assert_eq!(order_of(&[(200, 100), (100, 100), (300, 100)]).tcp_reordering.reordered, 1);
 }
 
@@ -198,13 +204,14 @@ fn only_segments_in_the_order_count() {
     let report =
         analyze(&[tcp(0, 1, flags::SYN, 1000, 0), ack(1, 1), tcp(2, 1, flags::ACK, 1001, 5), reset, again]);
     let order = &report.tcp_reordering;
-    // SYN, data, and the SYN of another connection; the plain ACK has an old number.
+    // The SYN, the data, and the SYN of another connection count. The plain ACK and the reset occupy no
+    // sequence numbers.
     assert_eq!((order.segments, order.reordered, order.retransmitted), (3, 0, 0));
 }
 
 #[test]
 fn slicing_from_500_bytes() {
-    // 14 + 20 + 8 + 458 = 500 bytes; a frame that is a byte shorter is not worth slicing.
+    // 14 + 20 + 8 + 458 = 500 bytes. A frame that is a byte shorter is not worth slicing.
     let sized = |payload| raw(0, &Builder::udp(ends(1).0, ends(1).1), payload);
     let report = analyze(&[sized(458), sized(457)]);
     assert_eq!((report.sliceable.packets, report.sliceable.bytes), (0.5, 458.0 / 999.0));
@@ -212,7 +219,7 @@ fn slicing_from_500_bytes() {
 
 #[test]
 fn busy_addresses() {
-    // Three flows to 10.0.1.1, of 1, 1 and 4 packets.
+    // Three flows to 10.0.1.1, with 1, 1 and 4 packets.
     let report = analyze(&[ack(0, 1), ack(1, 2), ack(2, 3), ack(2, 3), ack(3, 3), ack(9, 3)]);
     let top = &report.top_ips[0];
     assert_eq!((top.address.to_string().as_str(), top.tx.flows, top.rx.flows), ("10.0.1.1", 0, 3));
@@ -220,7 +227,7 @@ fn busy_addresses() {
         (top.rx.packets.min, top.rx.packets.mean, top.rx.packets.p50, top.rx.packets.max),
         (1, 2.0, 1, 4)
     );
-    // Windows of 2 us: 1, 1, {2, 2, 3}, {9}.
+    // With a window of 2 us, the batches have the packets {0}, {1}, {2, 2, 3} and {9}.
     assert_eq!((top.rx.batch[&2].batches, top.rx.batch[&2].mean, top.rx.batch[&2].max), (4, 1.5, 3));
     assert_eq!(report.top_ips.len(), 3);
 }
@@ -230,7 +237,7 @@ fn the_page_needs_no_script_and_follows_the_screen() {
     let page = trace::html::page(&analyze(&[]), "");
     assert!(!page.contains("<script") && !page.contains(" us<") && !page.contains("(us)"), "{page}");
     assert!(page.contains("@media screen and (prefers-color-scheme: dark)"));
-    // A single figure in the last row fills it.
+    // The style lets a single plot in the last row fill the row.
     assert!(page.contains(".plots > :last-child:nth-child(odd) { grid-column: 1 / -1;"));
     let plots = page.matches("<svg ").count();
     assert!(plots >= 8 && page.matches("role=\"img\"").count() == plots, "{plots}");

@@ -39,7 +39,8 @@ fn make(specification: Specification) -> Vec<Raw> {
     raws.collect()
 }
 
-/// Checks that all checksums are right, and nothing is malformed.
+/// Checks that a frame is not malformed and that its IP and transport checksums are right. Returns its
+/// headers.
 fn check(frame: &[u8]) -> Layers {
     let layers = Layers::locate(frame, LinkType::Ethernet);
     assert_eq!((layers.fault, layers.missing), (None, 0));
@@ -116,7 +117,7 @@ fn tcp_starts_with_a_syn_and_counts_its_bytes() {
             }
         }
     }
-    // Each flow has more than a SYN here.
+    // With this specification, each TCP flow has several packets, so each has a FIN.
     assert!(next.len() > 20 && finished.len() == next.len());
 }
 
@@ -138,7 +139,7 @@ fn answers_acknowledge_what_was_sent() {
         let other = (tuple.destination(), tuple.destination_port(), tuple.source(), tuple.source_port());
         let own = (tuple.source(), tuple.source_port(), tuple.destination(), tuple.destination_port());
         if let Some(sent) = sent.get_mut(&other) {
-            // One answer for each packet, in order, with the same SYN and FIN.
+            // Each packet gets one acknowledgment, in order, which has SYN or FIN if the packet has it.
             let sent: &mut std::collections::VecDeque<(u32, u8)> = sent;
             let (expected, kind) = sent.pop_front().unwrap();
             assert_eq!(
@@ -170,7 +171,7 @@ fn the_same_seed_gives_the_same_bytes() {
     let first = bytes(7);
     assert_eq!(first, bytes(7));
     assert_ne!(first, bytes(8));
-    // The value when this test was written; it is the same on any machine.
+    // A checksum over all bytes, recorded when this test was written. It must be the same on any machine.
     let sum = first.iter().flatten().fold(0u32, |sum, &byte| sum.rotate_left(5) ^ u32::from(byte));
     assert_eq!(sum, FINGERPRINT);
 }
@@ -183,10 +184,10 @@ fn skew_follows_zipf() {
         Specification { flows: 10, packets: 100_000, slf: 1.0, protocol: Protocols::Udp, ..specification() };
     let largest = |zipf| analyze(&make(Specification { zipf, ..spec.clone() })).flow_sizes.packets;
     assert_eq!((largest(0.0).min, largest(0.0).max), (largest(0.0).p50, 9_984 + 16));
-    // 1 / (1 + 1/2 + ... + 1/10) of the runs.
+    // The first flow has 1 / (1 + 1/2 + ... + 1/10) of the runs.
     let share = largest(1.0).max as f64 / 1e5;
     assert!((share - 0.3414).abs() < 0.001, "{share}");
-    // A flow cannot have more than half of the runs.
+    // With a larger exponent, the first flow would have more than half of the runs, which is the limit.
     assert_eq!(largest(3.0).max, 50_000);
 }
 
@@ -206,7 +207,7 @@ fn tshark_finds_nothing_wrong() {
     let mut tshark = Command::new("tshark");
     tshark.arg("-r").arg(&path).args(["-T", "fields", "-e", "frame.number", "-e", "_ws.expert.message"]);
     checks.iter().for_each(|check| _ = tshark.arg("-o").arg(format!("{check}:TRUE")));
-    // Faults, or signs of loss.
+    // The filter selects packets with wrong checksums, malformed headers, or signs of loss and reordering.
     let wrong = "ip.checksum.status == 0 || tcp.checksum.status == 0 || udp.checksum.status == 0 || _ws.malformed \
                  || tcp.analysis.retransmission || tcp.analysis.out_of_order || tcp.analysis.lost_segment";
     let Ok(output) = tshark.args(["-Y", wrong]).output() else {
@@ -253,8 +254,8 @@ proptest! {
         raws.iter().for_each(|raw| _ = check(&raw.frame));
         let report = analyze(&raws);
         prop_assert_eq!((report.packets, report.flows), (packets, u64::from(flows)));
-        // Within 1 %, apart from rounding to whole runs: one more or less, and one that could not be kept
-        // apart.
+        // The SLF is within 1 %, apart from rounding to whole runs: one run more or less, and one run that
+        // could not be kept apart from the previous run of its flow.
         let runs = packets as f64 / report.slf;
         prop_assert!((runs - packets as f64 / slf).abs() <= 1.6, "{} for {}", report.slf, slf);
         prop_assert_eq!(report.tcp_reordering.reordered + report.tcp_reordering.retransmitted, 0);

@@ -1,5 +1,5 @@
-//! Tests of the analyses against a second, straightforward implementation, on captures and on random
-//! packets; tests of generated traces.
+//! Integration tests of the crate: the analyses against a second, straightforward implementation, on
+//! captures and on random packets; generated traces; multiplied traces.
 
 mod agreement;
 mod by_hand;

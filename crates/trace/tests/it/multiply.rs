@@ -1,5 +1,5 @@
-//! Tests of windows of a capture at the same time: all packets are present, in order, and no two windows
-//! share a flow.
+//! Tests of [`trace::multiply()`], which plays windows of a capture at the same time: all packets are
+//! present, in order, and no two windows share a flow.
 
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
@@ -20,7 +20,8 @@ fn ethernet(packet: Builder, payload: &[u8]) -> Vec<u8> {
     packet.ethernet(source, destination).build(payload).unwrap()
 }
 
-/// Returns a host of one of a few networks, multicast groups among them.
+/// Returns the address of host `number`. There are only a few networks, and some of them are multicast
+/// groups.
 fn host(six: bool, number: u16) -> IpAddr {
     let [high, low] = number.to_be_bytes();
     match (six, number % 7) {
@@ -35,7 +36,9 @@ fn host(six: bool, number: u16) -> IpAddr {
     }
 }
 
-/// Makes a packet of a kind; a checksum of spoiled packets is wrong.
+/// Makes an Ethernet frame between the hosts `ends`; `kind` selects UDP, TCP with a VLAN tag, an ICMP
+/// error, a ping, a fragment or another protocol. With `spoiled`, the last byte is changed, so that a
+/// checksum over it is wrong.
 fn packet(kind: u8, six: bool, ends: (u16, u16), spoiled: bool) -> Vec<u8> {
     let (a, b) = (host(six, ends.0), host(six, ends.1));
     let (from, to) = (SocketAddr::new(a, ends.0), SocketAddr::new(b, ends.1));
@@ -43,7 +46,7 @@ fn packet(kind: u8, six: bool, ends: (u16, u16), spoiled: bool) -> Vec<u8> {
         0 => ethernet(Builder::udp(from, to), &[kind; 7]),
         1 => ethernet(Builder::tcp(from, to, 0x10).vlan(7), &[kind; 20]),
         2 => {
-            // An error about a packet in the opposite direction.
+            // The error quotes a packet in the opposite direction.
             let quote = Builder::udp(to, from).build(&[1, 2, 3]).unwrap();
             let (kind, code) = if six { (1, 4) } else { (3, 3) };
             ethernet(Builder::icmp(a, b, kind, code, [0, 0]), &quote)
@@ -59,7 +62,8 @@ fn packet(kind: u8, six: bool, ends: (u16, u16), spoiled: bool) -> Vec<u8> {
     frame
 }
 
-/// Returns true for each right checksum of a packet: of the IPv4 header, and of its transport header.
+/// Returns two values: true if the checksum of the IPv4 header is right, and true if the checksum of the
+/// transport header is right. Packets without such a checksum count as right.
 fn right(frame: &[u8]) -> (bool, bool) {
     let layers = Layers::locate(frame, LinkType::Ethernet);
     let ip = &frame[layers.l3.unwrap()..];
@@ -81,7 +85,8 @@ fn right(frame: &[u8]) -> (bool, bool) {
     (header, transport)
 }
 
-/// Returns the five-tuple of the packet quoted in an error.
+/// Returns the five-tuple of the packet that an ICMP error quotes; `None` if the frame is no error. Checks
+/// that the quoted IPv4 header has a right checksum.
 fn quote(frame: &[u8]) -> Option<FiveTuple> {
     let layers = Layers::locate(frame, LinkType::Ethernet);
     let is_error = matches!(frame.get(layers.l4?)?, 1 | 3)
@@ -110,7 +115,7 @@ fn run(packets: &Packets, windows: Windows) -> Result<(Multiplied, Packets), Err
     Ok((multiplied, written))
 }
 
-/// Returns the flows without regard to direction.
+/// Returns the set of flows as text; both directions of a connection are the same flow here.
 fn flows<'p>(packets: impl Iterator<Item = &'p Vec<u8>>) -> BTreeSet<String> {
     let name = |frame: &Vec<u8>| {
         let layers = Layers::locate(frame, LinkType::Ethernet);
@@ -150,7 +155,8 @@ proptest! {
         prop_assert!(written.is_sorted_by_key(|(time, _)| *time));
         prop_assert!(written.iter().all(|(time, _)| (first..first + length).contains(time)));
 
-        // The number of flows is the sum over all windows, except flows between multicast groups.
+        // The number of flows is the sum over all windows. Flows between two multicast groups count only in
+        // the first window, because they are left out of the others.
         let each = (0..count).map(|number| {
             let here = within.iter().filter(|(time, _)| window(*time) == number).map(|(_, frame)| frame);
             let is_kept = |frame: &&Vec<u8>| {
@@ -164,18 +170,19 @@ proptest! {
         });
         prop_assert_eq!(flows(written.iter().map(|(_, frame)| frame)).len(), each.map(|flows| flows.len()).sum::<usize>());
 
-        // The first window is unchanged.
+        // With a single window, the packets are unchanged.
         if count == 1 {
             prop_assert_eq!(&written.len(), &within.len());
             prop_assert!(written.iter().zip(&within).all(|(a, b)| a == *b));
         }
-        // Right checksums are still right.
+        // As many checksums are right as before, of each kind.
         let sums = |all: &mut dyn Iterator<Item = &Vec<u8>>| {
             let mut counts = [0; 4];
             all.for_each(|frame| {
                 let (header, transport) = right(frame);
                 counts[usize::from(header) * 2 + usize::from(transport)] += 1;
-                // An error quotes the packet that it answers.
+                // An error must quote a packet in the opposite direction, also after the addresses have
+                // changed.
                 if let Some(quote) = quote(frame) {
                     let layers = Layers::locate(frame, LinkType::Ethernet);
                     let tuple = layers.five_tuple(frame).unwrap();
@@ -190,7 +197,8 @@ proptest! {
         }
     }
 
-    /// Only addresses and checksums change, and no code panics, for any bytes.
+    /// Checks with random bytes after an Ethernet header that no code panics, and that each packet is
+    /// written, left out, or after the last window.
     #[test]
     fn any_bytes_pass(frames in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..120), 2..20), start in prop::collection::vec(any::<u8>(), 0..3)) {
         let start: Vec<u8> = [&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0][..], &start].concat();
@@ -213,7 +221,7 @@ fn arp_moves_with_its_hosts() {
     let second = &written[3].1;
     let udp = &written[1].1;
     assert_ne!(second[28..32], [10, 0, 0, 1]);
-    // The network is the same as that of the datagram from 10.0.0.0.
+    // The ARP message moves to the same network as the UDP packet of its window, whose source was 10.0.0.0.
     assert_eq!(
         (second[28..31].to_vec(), second[38..41].to_vec()),
         (udp[26..29].to_vec(), udp[26..29].to_vec())

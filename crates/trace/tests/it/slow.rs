@@ -1,6 +1,6 @@
-//! A second implementation of the definitions, as simple as possible: packets in a vector, flows in hash
-//! maps, windows as sets. It also dissects frames itself. It uses nothing of the crate except constants
-//! that are compared.
+//! A second implementation of the analyses, as simple as possible, to compare results with. Packets are in
+//! a vector, flows in hash maps, windows are sets. It also dissects frames itself and uses nothing of the
+//! crate.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
@@ -14,7 +14,7 @@ pub(crate) struct Raw {
     pub(crate) link: u16,
 }
 
-/// Addresses with ports, protocol and version, as bytes.
+/// The bytes that identify a flow: addresses, ports, protocol and IP version.
 pub(crate) type Tuple = Vec<u8>;
 
 #[derive(Clone, Debug)]
@@ -23,7 +23,7 @@ struct Seen {
     tuple: Tuple,
     tcp: bool,
     payload: u64,
-    /// Sequence number and flags.
+    /// The sequence number and the flags, if the flow is TCP and the header was captured.
     segment: Option<(u32, u8)>,
     wire_len: u64,
 }
@@ -32,7 +32,7 @@ fn number(bytes: &[u8], at: usize) -> Option<usize> {
     Some(usize::from(*bytes.get(at)?) << 8 | usize::from(*bytes.get(at + 1)?))
 }
 
-/// Returns the offset and the IP version of a frame's IP packet.
+/// Returns the offset of a frame's IP header and the IP version; `None` if the frame has none.
 fn network(raw: &Raw) -> Option<(usize, u8)> {
     let f = &raw.frame;
     let (mut kind, mut at) = match raw.link {
@@ -112,7 +112,8 @@ fn dissect(raw: &Raw) -> Option<Seen> {
             let size = match next {
                 0 | 43 | 60 | 135 | 139 | 140 => 8 + 8 * usize::from(*f.get(at + 1)?),
                 51 => 8 + 4 * usize::from(*f.get(at + 1)?),
-                // A fragment, unless it is the whole packet.
+                // A fragment has no flow, unless offset and more-fragments flag say that it is the whole
+                // packet.
                 44 if number(f, at + 2)? & 0xfff9 != 0 => return None,
                 44 => 8,
                 _ => break,
@@ -147,7 +148,7 @@ fn dissect(raw: &Raw) -> Option<Seen> {
     Some(Seen { time: raw.time, tuple, tcp: protocol == 6, payload: payload as u64, segment, wire_len })
 }
 
-/// A distribution: number, sum and sorted values.
+/// A distribution: all values, sorted.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Values(pub(crate) Vec<u64>);
 
@@ -166,7 +167,7 @@ impl Values {
     }
 }
 
-/// The results that are compared.
+/// The results that are compared with a [`trace::Report`], under the same names.
 #[derive(Debug, Default)]
 pub(crate) struct Slow {
     pub(crate) packets: u64,
@@ -177,7 +178,7 @@ pub(crate) struct Slow {
     pub(crate) slf: f64,
     pub(crate) flow_packets: Values,
     pub(crate) flow_bytes: Values,
-    /// A map from batch size to the number of switches: as is, and ordered by flow.
+    /// A map from batch size to the number of flow switches: in the original order, and ordered by flow.
     pub(crate) switches: BTreeMap<u32, (u64, u64)>,
     pub(crate) batch: BTreeMap<u32, Values>,
     pub(crate) batch_uncapped: BTreeMap<u32, Values>,
@@ -196,7 +197,8 @@ pub(crate) struct Slow {
 
 pub(crate) const WINDOWS: [u32; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
-/// Returns the sizes of batches of packets with these times.
+/// Returns the sizes of the batches that packets of one flow with these times form, at most `cap` packets
+/// each.
 fn batches(times: &[i64], window_us: u32, cap: usize) -> Vec<u64> {
     let mut sizes = Vec::new();
     let mut rest = times;
@@ -214,7 +216,8 @@ fn batches_of<'a>(flows: impl Iterator<Item = &'a Vec<i64>> + Clone, cap: usize)
     WINDOWS.into_iter().map(|window| (window, sizes(window))).collect()
 }
 
-/// Returns the number of flows per window of 150 us; time never goes back.
+/// Returns the number of flows in each window of 150 us with packets. The first window begins at `start`. A
+/// packet with an earlier time than the open window counts in the open window.
 fn concurrent(packets: &[&Seen], start: i64) -> Values {
     let mut windows: BTreeMap<i64, HashSet<&Tuple>> = BTreeMap::new();
     let mut latest = i64::MIN;
@@ -225,8 +228,9 @@ fn concurrent(packets: &[&Seen], start: i64) -> Values {
     Values::new(windows.values().map(|flows| flows.len() as u64).collect())
 }
 
-/// Counts reordered and retransmitted segments of one flow. The numbers are unfolded to 64 bits around the
-/// next expected number, and the seen bytes are a list of ranges.
+/// Returns the number of reordered and of retransmitted segments of one flow, from their sequence numbers,
+/// lengths and SYN flags. Sequence numbers are unfolded to 64 bits around the next expected number; the
+/// seen bytes are a list of ranges.
 fn order(segments: &[(u32, u64, bool)]) -> (u64, u64) {
     let (mut reordered, mut retransmitted) = (0, 0);
     let mut seen: Vec<(i64, i64)> = Vec::new();
@@ -237,7 +241,7 @@ fn order(segments: &[(u32, u64, bool)]) -> (u64, u64) {
         let known = seen.iter().any(|&(from, to)| from <= start && start < to);
         if seen.is_empty() || (syn && !known) {
             seen.clear();
-            // Far from zero, so that numbers before the first number stay positive.
+            // The base is far from zero, so that numbers below the first sequence number stay positive.
             let base = (1i64 << 40) + i64::from(sequence);
             seen.push((base, base + length as i64));
             next = base + length as i64;

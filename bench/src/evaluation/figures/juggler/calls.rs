@@ -1,5 +1,5 @@
-//! Calls: small calls alone, calls that lose packets, and large and small calls over links with load
-//! balancing.
+//! Juggler's figures of remote procedure calls: small calls alone, calls that lose packets, and large and
+//! small calls over two links with load balancing (Juggler, sections 5.1.2, 5.2.1 and 5.3.2).
 
 use std::time::Duration;
 
@@ -13,17 +13,19 @@ use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run};
 use crate::{median, quartiles};
 
-/// Returns the microseconds within which a fraction of the calls was answered.
+/// Returns the latency within which a fraction `part` of the calls was answered, in microseconds; NaN
+/// without calls.
 fn micros(answered: &Answered, part: f64) -> f64 {
     answered.percentile(part).map_or(f64::NAN, |time| time.as_secs_f64() * 1e6)
 }
 
-/// Returns the duration of the calls.
+/// Returns the time for which calls are sent: `seconds`, or less in a small run.
 fn time(run: &Run<'_>, seconds: u64) -> Duration {
     if run.is_small() { Duration::from_millis(400) } else { Duration::from_secs(seconds) }
 }
 
-/// Measures the cases in turns. Returns the results of all rounds for each network and each kind of calls.
+/// Measures all cases (name, network, kinds of calls) in turns, so that disturbances affect all of them. A
+/// case that fails is tried once more. Returns the results by case, kind of calls and round.
 fn in_turns(
     run: &Run<'_>,
     figure: &str,
@@ -46,13 +48,14 @@ fn in_turns(
     Ok(all)
 }
 
-/// Returns the median of the rounds, with quartiles, as a point at `x`.
+/// Returns a point at `x`: the median over the rounds of the latency of a fraction `part` of the calls,
+/// with quartiles.
 fn point(x: f64, all: &[Answered], part: f64) -> Point {
     let values: Vec<f64> = all.iter().map(|one| micros(one, part)).collect();
     Point { x, y: median(values.clone()), quartiles: Some(quartiles(values)) }
 }
 
-/// Measures small calls without other load.
+/// Measures section 5.1.2: the latency of small calls without other load, with and without Juggler.
 pub(in super::super) fn alone(run: &Run<'_>) -> Result<Outcome, String> {
     const WAYS: [(&str, &str); 2] = [("the kernel alone", "Null"), ("Juggler", "Juggler(LINE_RATE 1Gbps)")];
     let kinds = vec![Calls { bytes: 150, per_second: 1000.0, connections: 1 }];
@@ -86,8 +89,8 @@ pub(in super::super) fn alone(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table, panels: vec![panel], finding })
 }
 
-/// Measures calls of 10 KB, with a loss of one packet in 1000, over the time for which segments wait after
-/// a gap.
+/// Measures Figure 14: the latency of calls of 10 KB over the time for which segments wait after a gap
+/// (OFO_TIMEOUT). One packet in 1000 is lost.
 pub(in super::super) fn with_losses(run: &Run<'_>) -> Result<Outcome, String> {
     const TIMES: [u64; 6] = [0, 200, 400, 600, 1000, 2000];
     let kinds = [Calls { bytes: 10_000, per_second: 1500.0, connections: 8 }];
@@ -155,19 +158,20 @@ pub(in super::super) fn with_losses(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table, panels: panels(&Axis::linear("OFO_TIMEOUT, µs"), titles, series), finding })
 }
 
-/// Measures large calls that load two links, and small calls at the same time, with load balanced per flow,
-/// per block and per packet.
+/// Measures Figure 20: the latency of small calls while large calls load two links. Load is balanced per
+/// flow, per block or per packet.
 pub(in super::super) fn balanced(run: &Run<'_>) -> Result<Outcome, String> {
-    /// The bits per second of each link, and the bytes of calls.
+    /// The bits per second of each link; below, the bytes of large and of small calls.
     const LINK: f64 = 500e6;
     const LARGE: usize = 1 << 20;
     const SMALL: usize = 150;
-    /// The number of connections of each kind: each of four clients has eight connections to each of four
-    /// servers.
+    /// The number of connections for each size of calls: each of four clients has eight connections to each
+    /// of four servers.
     const CONNECTIONS: usize = 4 * 4 * 8;
-    /// The bytes on the wire per byte of data.
+    /// The bytes on the wire per byte of data in full segments.
     const OVERHEAD: f64 = 1514.0 / 1448.0;
-    /// A Juggler that waits for the largest difference of two queues: 1 MB at the rate of a link.
+    /// A Juggler that waits as long as one path can be slower than the other: the time of 1 MB, a full
+    /// queue, on a link.
     const JUGGLER: &str = "Juggler(FLOWS 512, LINE_RATE 1Gbps, OFO_TIMEOUT 16ms, QUEUE 8388608)";
     const WAYS: [(&str, &str, &str); 4] = [
         ("per flow", "FLOW", JUGGLER),

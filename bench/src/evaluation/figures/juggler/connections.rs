@@ -1,4 +1,5 @@
-//! The kernel's TCP over paths that differ: many connections, and the effect of both timeouts.
+//! Juggler's figures of the kernel's TCP over paths that differ: many connections, and the effect of both
+//! timeouts.
 
 use lab::Flows;
 
@@ -10,7 +11,7 @@ use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run};
 use crate::quartiles;
 
-/// A case with its series and its x.
+/// A case to be measured, with the series and the x of its point in plots.
 struct Case {
     series: String,
     x: f64,
@@ -19,7 +20,8 @@ struct Case {
     delay: u64,
 }
 
-/// Measures all cases in turns. Returns the results of all rounds for each case.
+/// Measures all cases in turns, so that disturbances affect all of them. Returns the results of all rounds
+/// for each case; an error if a case has none.
 fn in_turns(
     run: &Run<'_>,
     figure: &str,
@@ -32,7 +34,7 @@ fn in_turns(
         for (case, all) in cases.iter().zip(&mut all) {
             let Case { series, x, merges, elements, delay } = case;
             run.step(&format!("{series}, {x} ({round} of {})", run.settings.rounds))?;
-            // The hold time is the time for which the interfaces of the paper's testbed gather packets.
+            // The interfaces of the paper's testbed hold packets for 125 microseconds to merge them.
             let front = Front { merges: *merges, hold: if *merges { 125 } else { 0 }, elements };
             match reordering.measure(&front, flows, *delay) {
                 Ok(one) => all.push(one),
@@ -46,7 +48,8 @@ fn in_turns(
     Ok(all)
 }
 
-/// A measured quantity: the name of its column, its title, its axis, and its value.
+/// A measured quantity: the name of its column, the title of its panel, its axis, and a function that
+/// returns its value.
 type Told = (&'static str, &'static str, Axis, fn(&Receiving) -> f64);
 
 fn told() -> [Told; 6] {
@@ -80,7 +83,8 @@ fn told() -> [Told; 6] {
     ]
 }
 
-/// Returns a table of all quantities, panels of the quantities `shown`, and their series.
+/// Returns a table with all quantities, a panel for each quantity in `shown`, and the series of these
+/// panels. `x` is the column and the axis of the cases' x.
 fn outcome(
     x: (&str, Axis),
     shown: &[&str],
@@ -109,7 +113,7 @@ fn outcome(
     (table, panels(&x.1, titles, series.clone()), series)
 }
 
-/// Measures many connections, in order and reordered.
+/// Measures Figure 10: many connections, over paths without and with a difference of delays.
 pub(in super::super) fn many(run: &Run<'_>) -> Result<Outcome, String> {
     let count = if run.is_small() { 16 } else { 256 };
     let of = |series: &str, merges, elements: &dyn Fn(u64) -> String| {
@@ -156,7 +160,8 @@ pub(in super::super) fn many(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table, panels, finding })
 }
 
-/// Returns a case for each difference of paths and each time.
+/// Returns a case for each difference of delays in `DELAYS` and each time. `elements` returns the elements
+/// for both.
 fn over(run: &Run<'_>, times: &[u64], elements: &dyn Fn(u64, u64) -> String) -> Vec<Case> {
     let mut cases = Vec::new();
     for delay in DELAYS {
@@ -173,7 +178,8 @@ fn over(run: &Run<'_>, times: &[u64], elements: &dyn Fn(u64, u64) -> String) -> 
     cases
 }
 
-/// Measures the throughput of one connection over the time for which segments wait after a gap.
+/// Measures Figure 13: the throughput of one connection over the time for which segments wait after a gap
+/// (OFO_TIMEOUT).
 pub(in super::super) fn waiting(run: &Run<'_>) -> Result<Outcome, String> {
     let cases = over(run, &[0, 100, 200, 300, 500, 800, 1100], &|_, time| {
         format!("Juggler(LINE_RATE 1Gbps, OFO_TIMEOUT {time}us) ->")
@@ -199,8 +205,8 @@ pub(in super::super) fn waiting(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table, panels, finding })
 }
 
-/// Measures how many segments arrive merged, and the cost of receiving them, over the time for which
-/// segments in sequence wait.
+/// Measures Figure 12: the number of segments delivered to TCP, and the cost of receiving them, over the
+/// time for which segments in sequence wait to be merged (INSEQ_TIMEOUT).
 pub(in super::super) fn merging(run: &Run<'_>) -> Result<Outcome, String> {
     let cases = over(run, &[0, 50, 150, 300, 524, 1000], &|delay, time| {
         format!("Juggler(INSEQ_TIMEOUT {time}us, OFO_TIMEOUT {}us) ->", delay + 50)

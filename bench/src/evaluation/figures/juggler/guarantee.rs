@@ -1,4 +1,5 @@
-//! Figures 1 and 18: one connection has a bandwidth guarantee on a link that it shares with seven others.
+//! Juggler's Figures 1 and 18: a bandwidth guarantee for one connection on a link that it shares with seven
+//! others.
 
 use crate::devices::Guarantee;
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
@@ -6,12 +7,12 @@ use crate::evaluation::table::Table;
 use crate::evaluation::{Finding, Outcome, Run};
 use crate::{median, quartiles};
 
-/// The variants upstream of the receiver.
+/// The variants of the receiver: the name, and true if a Juggler restores the order upstream of it.
 const WAYS: [(&str, bool); 2] = [("the kernel alone", false), ("Juggler", true)];
-/// The number of intervals before the guarantee, and with it.
+/// The number of intervals that are measured before the guarantee begins, and after it has begun.
 const INTERVALS: [usize; 2] = [4, 20];
 
-/// Measures the throughput of one connection over its guaranteed bandwidth.
+/// Measures Figure 18: the throughput of one connection over its guaranteed bandwidth.
 pub(in super::super) fn guarantees(run: &Run<'_>) -> Result<Outcome, String> {
     const TARGETS: [u64; 3] = [250, 500, 750];
     let guarantee = Guarantee::new().map_err(|error| error.to_string())?;
@@ -23,7 +24,8 @@ pub(in super::super) fn guarantees(run: &Run<'_>) -> Result<Outcome, String> {
                 run.step(&format!("{target} Mb/s guaranteed, {name} ({number} of {runs})"))?;
                 match guarantee.measure(*target, *has_juggler, INTERVALS) {
                     Ok(rates) => {
-                        // The second half of the intervals, when the rate has settled.
+                        // Averages the second half of the intervals with the guarantee, when the rate has
+                        // settled.
                         let settled = &rates[rates.len() - INTERVALS[1] / 2..];
                         all.push(settled.iter().sum::<f64>() / settled.len() as f64);
                     }
@@ -78,7 +80,7 @@ pub(in super::super) fn guarantees(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table, panels: vec![panel], finding })
 }
 
-/// Measures how the rate of one connection rises to half of the link.
+/// Measures Figure 1: how the rate of one connection rises when half of the link is guaranteed to it.
 pub(in super::super) fn step(run: &Run<'_>) -> Result<Outcome, String> {
     const TARGET: u64 = 500;
     let guarantee = Guarantee::new().map_err(|error| error.to_string())?;
@@ -141,12 +143,12 @@ fn runs(run: &Run<'_>, usual: usize) -> usize {
     if run.is_small() { 1 } else { usual }
 }
 
-/// Returns an error if a measurement has no result at all.
+/// Returns an error if one of the measurements has no result.
 fn something<'a, T: 'a>(mut all: impl Iterator<Item = &'a Vec<T>>) -> Result<(), String> {
     if all.any(Vec::is_empty) { Err("nothing could be measured".into()) } else { Ok(()) }
 }
 
-/// Returns the mean and the standard deviation.
+/// Returns the mean and the standard deviation of a sample.
 fn moments(values: &[f64]) -> [f64; 2] {
     let mean = values.iter().sum::<f64>() / values.len() as f64;
     let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();

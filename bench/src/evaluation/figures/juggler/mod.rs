@@ -1,8 +1,8 @@
-//! Juggler: TCP over paths that reorder.
+//! Juggler's figures: TCP over paths that reorder.
 //!
-//! The effect on the kernel's TCP is measured between namespaces. The packets that Juggler holds, merges
-//! and forwards are counted in the time of a capture of full frames at 10 Gb/s, which two paths reorder
-//! (the switch of the paper's Figure 11).
+//! The effect on the kernel's TCP is measured between network namespaces. The segments that Juggler holds,
+//! merges and forwards are counted on the trace clock, for a capture of full frames at 10 Gb/s that two
+//! paths reorder (the switch of the paper's Figure 11).
 
 mod calls;
 mod connections;
@@ -19,10 +19,10 @@ use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run, trace_time};
 use crate::{Row, devices, juggling};
 
-/// The microseconds by which the second path is slower.
+/// The microseconds by which the second path is slower than the first.
 const DELAYS: [u64; 3] = [250, 500, 750];
 
-/// Measures one connection of the kernel's own TCP, with each kind of receiver.
+/// Measures Figure 9: one connection of the kernel's TCP, with each variant of the receiver.
 pub(super) fn one_connection(run: &Run<'_>) -> Result<Outcome, String> {
     run.step("TCP over paths that differ by up to 750 µs")?;
     let rows = devices::run_reordering(&run.settings)?;
@@ -118,7 +118,9 @@ pub(super) fn one_connection(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table, panels, finding })
 }
 
-/// Returns the values of handlers of a Juggler downstream of two paths.
+/// Runs a capture of `flows` flows through two paths and a Juggler with `arguments`, on the trace clock.
+/// The second path is slower by `delay` microseconds. Returns the values of Juggler's `handlers` at the
+/// end.
 fn behind_paths(
     run: &Run<'_>,
     flows: usize,
@@ -128,7 +130,7 @@ fn behind_paths(
 ) -> Result<Vec<String>, String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let capture = folder.path().join("segments.pcap");
-    // Each flow sends several times 64 KiB.
+    // The number of packets lets each flow send several times 64 KiB.
     let packets = if run.is_small() { 5_000 } else { 100_000 };
     juggling::write_capture(&capture, packets, flows).map_err(|error| error.to_string())?;
     let text = format!(
@@ -139,19 +141,20 @@ fn behind_paths(
     trace_time::read_after(text, &handlers)
 }
 
-/// Returns the smallest and the largest x of series with reordering.
+/// Returns the smallest and the largest positive x of the points: the range of delays with reordering.
 fn reordered(all: &[Series]) -> [f64; 2] {
     let places = || all.iter().flat_map(|series| &series.points).map(|point| point.x).filter(|x| *x > 0.0);
     [places().fold(f64::INFINITY, f64::min), places().fold(0.0, f64::max)]
 }
 
-/// Returns the segments after a gap, 400 per thousand, in the paper's network, whose paths do not differ by
-/// a fixed time.
+/// Returns the paper's number of segments after a gap, 400 per thousand, as a series over the range of
+/// delays with reordering. The paper's paths do not differ by a fixed time.
 fn behind_gap_of_paper(all: &[Series]) -> Series {
     Series::of_paper("Juggler paper, the kernel alone", reordered(all).map(|x| (x, 400.0)))
 }
 
-/// Returns throughput as a fraction of the throughput in order, with the paper's value.
+/// Returns a panel with the throughput of each series divided by its throughput in order, and the paper's
+/// value.
 fn throughput_of_paper(all: &[Series]) -> Panel {
     let mut series = relative(all, first);
     let of_paper = reordered(all).map(|x| (x, 0.65));
@@ -168,7 +171,8 @@ fn number(text: &str) -> f64 {
     text.trim().parse().unwrap_or(f64::NAN)
 }
 
-/// Measures segments per packet sent, over the time for which segments in sequence wait for more.
+/// Measures Figure 12 on the trace clock: the mean number of segments that Juggler merges into one packet,
+/// over the time for which segments in sequence wait for more (INSEQ_TIMEOUT).
 pub(super) fn batching(run: &Run<'_>) -> Result<Outcome, String> {
     const TIMES: [u64; 8] = [0, 5, 10, 20, 35, 52, 75, 100];
     let mut table = Table::new(&["delay_us", "inseq_timeout_us", "segments_per_packet"]);
@@ -217,7 +221,8 @@ pub(super) fn batching(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table, panels: vec![panel], finding })
 }
 
-/// Measures segments that still leave out of order, over the time for which they wait after a gap.
+/// Measures Figure 13 on the trace clock: the segments that leave Juggler out of order, over the time for
+/// which segments wait after a gap (OFO_TIMEOUT).
 pub(super) fn late(run: &Run<'_>) -> Result<Outcome, String> {
     const TIMES: [u64; 9] = [0, 100, 200, 300, 400, 500, 600, 800, 1000];
     let mut table =
@@ -262,8 +267,8 @@ pub(super) fn late(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table, panels: vec![panel], finding })
 }
 
-/// Measures the length of the list of active flows at the ends of batches: the bound that the length is
-/// below in 99 of 100 cases.
+/// Measures Figures 15 and 16: the length of Juggler's list of active flows at the ends of batches. The
+/// value is the bound below which the length is in 99 of 100 cases.
 pub(super) fn lists(run: &Run<'_>) -> Result<Outcome, String> {
     const FLOWS: [usize; 5] = [64, 128, 256, 512, 1024];
     let mut table = Table::new(&["delay_us", "flows", "active_p50_below", "active_p99_below"]);
@@ -296,8 +301,9 @@ pub(super) fn lists(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table, panels: vec![panel], finding })
 }
 
-/// Returns the bound of the list of active flows below which a fraction of the cases lies. Each line of
-/// `lengths` has a list, a bound and a count.
+/// Returns the bound below which the length of the list of active flows is in a fraction `part` of the
+/// cases; NaN if there are none. `lengths` is the text of the handler: each line has the name of a list, a
+/// bound and a count.
 fn below(lengths: &str, part: f64) -> f64 {
     let lines: Vec<(f64, f64)> = lengths
         .lines()

@@ -1,4 +1,4 @@
-//! Figure 18: packets of large flows are held, packets of small flows are not.
+//! Reframer's Figure 18: packets of large flows are held, packets of small flows are not.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use crate::evaluation::{Finding, Outcome, Run};
 use crate::graph::{Start, functions};
 use crate::median;
 
-/// Measures Figure 18: only packets of large flows are held.
+/// Measures the latency of small and of large flows if no packets are held, all packets, or only packets of
+/// large flows.
 pub(in super::super) fn differentiated(run: &Run<'_>) -> Result<Outcome, String> {
     const MICROS: u64 = 128;
     let workload = Workload::new(run)?;
@@ -43,7 +44,7 @@ pub(in super::super) fn differentiated(run: &Run<'_>) -> Result<Outcome, String>
     for windows in run.some(&[1, 4, 8, 16, 24]) {
         let load = workload.load(windows)?;
         let marked = workload.file("marked.pcap");
-        // A flow with at least a hundredth of the packets is large.
+        // A flow with at least a hundredth of a window's packets is large.
         let large = (load.packets / windows / 100).max(2) as u32;
         super::marked::mark_large(&load.capture, large, &marked)?;
         for (number, (name, front)) in ways.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! Figure 14: the highest rate of the chain and of Reframer alone, on one core and on two.
+//! Reframer's Figure 14: the highest rate of the chain and of Reframer alone, on one core and on two.
 
 use std::path::Path;
 
@@ -12,7 +12,8 @@ use crate::evaluation::{Finding, Outcome, Run};
 use crate::graph::{Silence, configured_spread, functions};
 use crate::median;
 
-/// Measures Figure 14: the chain and Reframer alone, on one worker and on two.
+/// Measures the highest rates on one worker and on two: of the chain in the original order and in
+/// Reframer's order, and of a Reframer without a chain.
 pub(in super::super) fn rate_per_core(run: &Run<'_>) -> Result<Outcome, String> {
     const MICROS: u64 = 128;
     let workload = Workload::new(run)?;
@@ -87,8 +88,9 @@ pub(in super::super) fn rate_per_core(run: &Run<'_>) -> Result<Outcome, String> 
     Ok(Outcome { table, panels: vec![panel], finding })
 }
 
-/// Returns the highest rate, in packets per second, at which at most one packet of a hundred is missed, and
-/// the rate without a limit. Starts above the rate without a limit and reduces the rate step by step.
+/// Returns the highest rate, in packets per second, at which at most one packet of a hundred is missed; and
+/// the rate at which packets are taken if they do not arrive at a rate. The search begins at 1.2 times the
+/// second rate and lowers the rate in steps.
 fn highest(run: &Run<'_>, capture: &Path, chain: &str, threads: usize) -> Result<[f64; 2], String> {
     let arriving = |rate: f64| {
         let nic = format!("InMemoryNic({}, LOOPS -1, RATE {rate:.0}, RING 4096)", capture.display());
@@ -107,16 +109,16 @@ fn highest(run: &Run<'_>, capture: &Path, chain: &str, threads: usize) -> Result
     Ok([0.3 * unlimited, unlimited])
 }
 
-/// The result of a run.
+/// The result of a run in which packets arrive at a rate.
 struct Settled {
     /// The packets per second that were taken.
     rate: f64,
-    /// The fraction of the arriving packets that was missed.
+    /// The fraction of the arriving packets that found the ring full.
     lost: f64,
 }
 
-/// Lets packets arrive for `seconds` seconds, after two warm-up rounds of all packets: at first no flow is
-/// known and memory is not touched.
+/// Lets packets arrive for `seconds` seconds and measures them. Before, the capture is replayed twice,
+/// because at first no flow is known and memory has not been touched.
 fn settled(text: &str, threads: usize, seconds: f64) -> Result<Settled, String> {
     let text = format!(
         "{text}; s :: Script(label round, wait 10ms, goto round $(lt $(nic.count) $(mul 2 $(nic.packets))),
@@ -124,7 +126,7 @@ fn settled(text: &str, threads: usize, seconds: f64) -> Result<Settled, String> 
              set missed $(sub $(nic.missed) $missed), set count $(sub $(nic.count) $count), set time $(sub $(now) $start), stop)"
     );
     let (plan, copies) = configured_spread(text, threads, None)?;
-    // A sleeping worker wakes up too late for a ring of this length.
+    // A worker that sleeps would wake up too late for a ring of this length.
     let options = Options { busy_poll: true, ..Options::default() };
     let mut workers = Workers::new(&plan, copies, Box::new(Silence), options)?;
     workers.initialize().map_err(|problem| problem.diagnostic.message)?;

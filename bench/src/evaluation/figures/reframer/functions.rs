@@ -1,4 +1,4 @@
-//! Figures 4 and 20: cost and latency of functions over the SLF.
+//! Reframer's Figures 4 and 20: cost and latency of network functions over the SLF.
 
 use std::time::Duration;
 
@@ -14,10 +14,10 @@ use crate::{Settings, classify, median};
 
 /// The number of rules of the firewall.
 const RULES: usize = 20_000;
-/// The load while latency is measured, as a fraction of the highest rate of each function at SLF 1.
+/// The load while latency is measured, as a fraction of the rate that each function reaches at SLF 1.
 const LOAD: f64 = 0.8;
 
-/// Returns the functions and their elements.
+/// Returns the measured functions: names and elements.
 fn all() -> [(&'static str, String); 4] {
     let rules = classify::mostly_permitting(&classify::made(RULES));
     [
@@ -68,7 +68,7 @@ pub(in super::super) fn functions(run: &Run<'_>) -> Result<Outcome, String> {
         said.push(format!("{} {one:.0} to {many:.0} ns ({a:.0} / SLF + {b:.0})", costs.name));
     }
     let floor = floor(rows.iter().map(|row| (value(row, "slf"), row)));
-    // The paper measured at its own load.
+    // The paper's values were measured at another load.
     means.push(Series::of_paper("Reframer paper, translator", [(1.0, 103.0), (32.0, 74.0)]));
     let cost = Panel {
         title: "Cost, and a / SLF + b that is closest to it".into(),
@@ -96,7 +96,7 @@ pub(in super::super) fn functions(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table, panels: vec![cost, latency], finding })
 }
 
-/// Returns the chain with a meter upstream of its last Discard.
+/// Returns the chain with an element `latency :: BenchmarkLatency` upstream of its last Discard.
 pub(super) fn metered_last(chain: &str) -> String {
     match chain.rsplit_once("Discard") {
         Some((front, back)) => format!("{front}latency :: BenchmarkLatency -> Discard{back}"),
@@ -104,7 +104,8 @@ pub(super) fn metered_last(chain: &str) -> String {
     }
 }
 
-/// Returns mean, median and 99th percentile in microseconds, each the median of several runs.
+/// Returns the mean, the median and the 99th percentile of the latency in microseconds, with packets that
+/// arrive at `rate` per second. Each is the median of several runs.
 fn latencies_of(run: &Run<'_>, frames: &str, chain: &str, rate: f64) -> Result<[f64; 3], String> {
     let time = Duration::from_millis(if run.is_small() { 5 } else { 200 });
     let mut open_loop = OpenLoop::new(frames, Start::Ethernet, 32, chain)?;
@@ -119,7 +120,7 @@ fn latencies_of(run: &Run<'_>, frames: &str, chain: &str, rate: f64) -> Result<[
     Ok(all.map(median))
 }
 
-/// Returns the a and b for which a / x + b is closest to these points, by least squares.
+/// Returns the a and b with which a / x + b is closest to the points, by least squares.
 fn fit(points: &[Point]) -> (f64, f64) {
     let n = points.len() as f64;
     let mean = |of: &dyn Fn(&Point) -> f64| points.iter().map(of).sum::<f64>() / n;

@@ -1,5 +1,5 @@
-//! Figures 12, 15 and 16: the chain of router, translator, firewall and statistics under increasing load,
-//! with packets held upstream of it or in it.
+//! Reframer's Figures 12, 15 and 16: the chain of router, translator, firewall and statistics under
+//! increasing load, with packets held upstream of it, or in it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,24 +14,25 @@ use crate::evaluation::{Finding, Outcome, Run, trace_time};
 use crate::graph::{Start, functions, measure_in_turns, worker_of};
 use crate::serde_params::Param;
 
-/// The microseconds for which packets are held in the paper's Figure 12.
+/// The hold times in the paper's Figure 12, in microseconds.
 const HELD: [u64; 3] = [16, 64, 128];
-/// The microseconds for which packets are held in Figures 15 and 16.
+/// The hold times in Figures 15 and 16, in microseconds.
 const SWEEP: [u64; 6] = [16, 32, 64, 128, 256, 512];
 
-/// Returns a Reframer with room for all flows of these traces.
+/// Returns a Reframer that holds for `micros` microseconds, has room for all flows of these traces, and has
+/// the further arguments `more`.
 pub(super) fn reframer(micros: u64, more: &str) -> String {
     format!("Reframer({micros}us, CAPACITY 2000000{more})")
 }
 
-/// Runs a configuration to the end of its capture, in the time of the capture, and returns the numbers of
-/// handlers.
+/// Runs a configuration on the trace clock to the end of its capture. Returns the values of handlers
+/// (element, handler), which must be numbers.
 pub(super) fn read_after(text: String, handlers: &[(&str, &str)]) -> Result<Vec<f64>, String> {
     let values = trace_time::read_after(text, handlers)?;
     values.iter().map(|value| value.trim().parse().map_err(|_| format!("{value} is no number"))).collect()
 }
 
-/// Returns the number of flows of a capture, and its SLF.
+/// Returns the number of flows and the SLF of a capture.
 pub(super) fn flows_and_slf(capture: &Path) -> Result<[f64; 2], String> {
     let text = format!(
         "FromDump({}, STOP true) -> MarkIPHeader(14) -> f :: AggregateIPFlows -> r :: {} -> Discard",
@@ -42,8 +43,8 @@ pub(super) fn flows_and_slf(capture: &Path) -> Result<[f64; 2], String> {
     Ok([values[0], values[1]])
 }
 
-/// Writes the capture in the order in which a Reframer on another machine would send it. Returns the file
-/// and its SLF.
+/// Writes the packets of a capture in the order in which a Reframer on another machine would send them, if
+/// it holds for `micros` microseconds. Returns the written file and its SLF.
 pub(super) fn held(capture: &Path, micros: u64, output: PathBuf) -> Result<(PathBuf, f64), String> {
     let text = format!(
         "FromDump({}, STOP true) -> r :: {} -> ToDump({}, SNAPLEN 0)",
@@ -59,23 +60,23 @@ pub(super) fn frames(capture: &Path) -> String {
     format!("FromDump({})", capture.display())
 }
 
-/// Returns the chain with a meter at its end.
+/// Returns the chain with a meter of latency upstream of its last Discard.
 fn metered() -> String {
     super::functions::metered_last(&functions())
 }
 
-/// The measurement of one way of holding packets at one load.
+/// The results with one hold time at one load.
 struct Measured {
     slf: f64,
-    /// The cost in nanoseconds per packet at full rate.
+    /// The cost in nanoseconds per packet at full rate, without waiting for packets.
     cost: crate::Row,
-    /// The throughput in Gb/s at the offered load.
+    /// The throughput in Gb/s when packets arrive at the rate of the load.
     taken: f64,
-    /// The latencies at the offered load.
+    /// The latencies when packets arrive at the rate of the load.
     latencies: Latencies,
 }
 
-/// The microseconds for which packets are held in the paper.
+/// The hold times of the paper's values in microseconds; 0 is the original order.
 const PAPER: [f64; 4] = [0.0, 16.0, 64.0, 128.0];
 
 /// Measures Figure 12: packets are held upstream of the chain, on another machine.
@@ -85,7 +86,7 @@ pub(in super::super) fn outside(run: &Run<'_>) -> Result<Outcome, String> {
         ["windows", "held_us", "offered_gbps", "slf", "taken_gbps", "mean_us", "median_us", "p99_us"];
     let mut table = Table::new(&columns);
     let mut rows = Vec::new();
-    // Rates and SLF at the highest load, over the time for which packets are held.
+    // `rates` and `runs`: throughput and SLF at the highest load, over the hold time.
     let (mut rates, mut runs) = (Vec::new(), Vec::new());
     let ways: Vec<u64> = [0].into_iter().chain(run.some(&HELD)).collect();
     let name =
@@ -98,7 +99,7 @@ pub(in super::super) fn outside(run: &Run<'_>) -> Result<Outcome, String> {
         let measured = at_load(run, &workload, &load, &ways)?;
         for (number, (&micros, measured)) in ways.iter().zip(measured).enumerate() {
             let Measured { slf, cost, taken, latencies } = measured;
-            // The longest time for which the Reframer holds a packet is added.
+            // The time in the Reframer on the other machine is added: the longest hold time.
             let mean = latencies.mean + micros as f64;
             let x = windows as f64;
             all[0][number].points.push(cost.point(x));
@@ -162,7 +163,7 @@ pub(in super::super) fn outside(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table: costs, panels, finding })
 }
 
-/// Measures each way of holding at one load.
+/// Measures the chain with each hold time at one load.
 fn at_load(run: &Run<'_>, workload: &Workload, load: &Load, ways: &[u64]) -> Result<Vec<Measured>, String> {
     let mut orders = Vec::new();
     for &micros in ways {
@@ -193,8 +194,8 @@ fn at_load(run: &Run<'_>, workload: &Workload, load: &Load, ways: &[u64]) -> Res
     Ok(all)
 }
 
-/// Returns the million packets per second that are taken of the arriving packets, and their latency. The
-/// result is the run with the median rate of several runs.
+/// Lets packets arrive at `rate` per second, in several runs. Returns the million packets per second that
+/// were taken and their latencies, of the run with the median throughput.
 fn offered(run: &Run<'_>, open_loop: &mut OpenLoop, rate: f64) -> Result<(f64, Latencies), String> {
     let time = Duration::from_millis(if run.is_small() { 5 } else { 200 });
     let mut all = Vec::new();
@@ -206,9 +207,9 @@ fn offered(run: &Run<'_>, open_loop: &mut OpenLoop, rate: f64) -> Result<(f64, L
     Ok(all[all.len() / 2])
 }
 
-/// Measures Figures 15 and 16: packets are held in the chain itself.
+/// Measures Figures 15 and 16: packets are held in the chain itself, per flow or in batches of mixed flows.
 pub(in super::super) fn in_chain(run: &Run<'_>) -> Result<Outcome, String> {
-    /// The number of windows at which the chain is fully loaded.
+    /// The number of windows that fully loads the chain.
     const FULL: usize = 24;
     let workload = Workload::new(run)?;
     run.step("traffic")?;
@@ -221,7 +222,7 @@ pub(in super::super) fn in_chain(run: &Run<'_>) -> Result<Outcome, String> {
     for micros in run.some(&SWEEP) {
         ways.push(("batches", micros, format!("Batcher({micros}us, 256) -> ")));
     }
-    // The rate that the chain itself sustains, measured with an offered rate far beyond it.
+    // The rate that the chain sustains without holding, measured with an offered rate far above it.
     let mut plain = OpenLoop::new(&frames(&load.capture), Start::Ethernet, 32, &chain)?;
     let (borne, _) = offered(run, &mut plain, 1e9)?;
     plain.finish()?;

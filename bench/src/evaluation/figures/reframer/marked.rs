@@ -1,4 +1,5 @@
-//! Packets of large flows get a code point, as an operator would mark them (section 5.3).
+//! Marking of the packets of large flows by a code point in the IP header, as an operator would mark them
+//! (Reframer, section 5.3).
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -6,11 +7,11 @@ use std::path::Path;
 use capture::{Reader, Writer, WriterOptions};
 use wire::checksum;
 
-/// The code point, at its position in the DS field byte.
+/// The code point 1, shifted to its position in the DS field.
 const CODE_POINT: u8 = 1 << 2;
 const IP: usize = 14;
 
-/// A flow over IPv4: protocol, addresses and ports.
+/// The bytes that identify a flow over IPv4: protocol, addresses and ports.
 type Flow = [u8; 13];
 
 fn flow(frame: &[u8]) -> Option<Flow> {
@@ -22,8 +23,8 @@ fn flow(frame: &[u8]) -> Option<Flow> {
     Some(flow)
 }
 
-/// Writes a copy of a capture in which packets of flows with at least `large` packets are marked; all
-/// others are unmarked.
+/// Writes a copy of a capture in which packets of flows with at least `large` packets are marked. The marks
+/// of all other IPv4 packets are removed. Reads the capture twice.
 pub(super) fn mark_large(capture: &Path, large: u32, output: &Path) -> Result<(), String> {
     let told = |error: &dyn std::fmt::Display| format!("{}: {error}", capture.display());
     let mut packets: HashMap<Flow, u32> = HashMap::new();
@@ -44,7 +45,7 @@ pub(super) fn mark_large(capture: &Path, large: u32, output: &Path) -> Result<()
         if let Some(flow) = flow(&frame) {
             let is_large = packets.get(&flow).is_some_and(|&packets| packets >= large);
             frame[IP + 1] = if is_large { CODE_POINT } else { 0 };
-            // The header is complete and 20 bytes long.
+            // The result is ignored, because the header is complete and has 20 bytes.
             let _ = checksum::fill_ipv4(&mut frame[IP..IP + 20]);
         }
         writer.write(record.time, record.wire_len, [&frame[..]]).map_err(|error| told(&error))?;
@@ -62,7 +63,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [from, to] = ["from", "to"].map(|name| folder.path().join(name));
         let mut writer = Writer::new(std::fs::File::create(&from).unwrap(), WriterOptions::default());
-        // One flow of 120 packets, and one flow of a single packet.
+        // One flow has 120 packets, another flow has one.
         for number in (0..120).map(|_| 1).chain([2]) {
             let frame = source::frame(number, 1 << 20, 100);
             writer.write(0, frame.len() as u32, [&frame[..]]).unwrap();

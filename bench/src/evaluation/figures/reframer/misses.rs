@@ -1,9 +1,9 @@
-//! Figure 5: misses of the caches per packet, simulated.
+//! Reframer's Figure 5: cache misses per packet, simulated.
 //!
-//! Virtual machines have no counters of caches, so the caches are callgrind's model: first-level caches and
-//! one last level with the sizes of this machine, without prefetching. The fixed cost of the program
-//! (reading, building, the first round) is the same in a short and in a long run, so that their difference
-//! is the cost of packets.
+//! Virtual machines have no counters of cache misses. So the caches are callgrind's model: first-level
+//! caches and a last level with the sizes of this machine, without prefetching. The start of the program
+//! (reading, building, the first round of packets) costs the same in a short and in a long run. So their
+//! difference is the cost of packets.
 
 use std::path::Path;
 use std::process::Command;
@@ -16,10 +16,12 @@ use crate::evaluation::{Finding, Outcome, Run};
 use crate::graph::NAT;
 use crate::{classify, source};
 
-/// The number of rules of the firewall: fewer than elsewhere, because the model is slow.
+/// The number of rules of the firewall. It is smaller than in other figures, because the simulation is
+/// slow.
 const RULES: usize = 5_000;
 
-/// The counts of callgrind, by its names for events.
+/// The sums of callgrind's counts of events: instructions, and data misses of the first and of the last
+/// level.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     instructions: f64,
@@ -89,11 +91,12 @@ fn write(path: &Path, packets: usize, flows: usize, slf: usize) -> std::io::Resu
     writer.flush()
 }
 
-/// Counts the events of this program with a number of rounds of a capture.
+/// Runs this program under callgrind, with `loops` rounds of a capture through a chain, and returns the
+/// counts.
 fn count(folder: &Path, capture: &Path, loops: usize, chain: &str) -> Result<Counts, String> {
     let output = folder.join("callgrind.out");
     let config = format!("InMemoryNic({}, LOOPS {loops}) -> MarkIPHeader(14) -> {chain}", capture.display());
-    // The configuration is in a file, because thousands of rules are too long for an argument.
+    // The configuration is in a file, because one with thousands of rules is too long for an argument.
     let file = folder.join("chain.click");
     std::fs::write(&file, config).map_err(|error| format!("{}: {error}", file.display()))?;
     let program = std::env::current_exe().map_err(|error| error.to_string())?;
@@ -112,7 +115,8 @@ fn count(folder: &Path, capture: &Path, loops: usize, chain: &str) -> Result<Cou
     totals(&text).ok_or_else(|| "callgrind gives no totals".to_string())
 }
 
-/// Returns the totals of a callgrind profile: one line has the names of events, and one line their numbers.
+/// Returns the totals of a callgrind profile, in which one line has the names of events and another line
+/// the numbers. None if a line is missing or wrong.
 fn totals(text: &str) -> Option<Counts> {
     let names = text.lines().find_map(|line| line.strip_prefix("events: "))?;
     let numbers = text

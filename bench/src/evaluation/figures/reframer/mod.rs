@@ -1,5 +1,5 @@
-//! Reframer: the benefit of order for functions, and the benefit and cost of holding packets for
-//! microseconds.
+//! Reframer's figures: the benefit of packets in the order of flows for network functions, and the benefit
+//! and the cost of holding packets for microseconds to restore this order.
 
 mod classes;
 mod cores;
@@ -24,14 +24,15 @@ pub(super) use switch::switch;
 pub(super) use web::web;
 pub(super) use workload::{Workload, characteristics};
 
-/// The values of the SLF.
+/// The values of the SLF at which functions are measured.
 const SLF: [usize; 6] = [1, 2, 4, 8, 16, 32];
 /// The size of a frame in bytes.
 const FRAME: usize = 1024;
-/// The number of flows.
+/// The number of flows, in a run that is not small.
 const FLOWS: usize = 10_000;
 
-/// Returns the number of packets in memory and of their flows. All flows are present for every SLF.
+/// Returns the number of packets in memory and the number of their flows. There are enough packets for all
+/// flows to occur at every SLF.
 fn amount(run: &super::super::Run<'_>) -> (usize, usize) {
     let most = SLF[SLF.len() - 1];
     let packets = if run.is_small() { run.settings.packets } else { FLOWS * most };

@@ -1,4 +1,4 @@
-//! Figure 13: many receive queues as an alternative way to locality.
+//! Reframer's Figure 13: many receive queues as an alternative to holding packets.
 
 use std::path::Path;
 
@@ -10,7 +10,8 @@ use crate::evaluation::{Finding, Outcome, Run};
 use crate::graph::functions;
 use crate::{median, workers};
 
-/// Measures Figure 13: many receive queues in place of holding.
+/// Measures throughput and SLF over the number of receive queues, and with a single queue in Reframer's
+/// order.
 pub(in super::super) fn queues(run: &Run<'_>) -> Result<Outcome, String> {
     const QUEUES: [usize; 5] = [1, 8, 32, 128, 500];
     const MICROS: u64 = 128;

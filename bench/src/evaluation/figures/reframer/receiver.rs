@@ -1,4 +1,5 @@
-//! Figures 1 and 2: the kernel's TCP, whose packets arrive in runs of increasing length.
+//! Reframer's Figures 1 and 2: the cost of the kernel's TCP over the length of the runs in which packets
+//! arrive.
 
 use std::time::Duration;
 

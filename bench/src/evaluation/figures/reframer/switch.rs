@@ -1,4 +1,4 @@
-//! Figure 3: Open vSwitch, whose packets arrive in runs of increasing length.
+//! Reframer's Figure 3: the latency of Open vSwitch over the length of the runs in which packets arrive.
 
 use std::fmt::Write;
 use std::fs::File;
@@ -12,14 +12,14 @@ use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run};
 use crate::{median, source};
 
-/// The numbers of rules in the switch.
+/// The numbers of rules in the flow table of the switch.
 const RULES: [usize; 2] = [1_000, 10_000];
-/// The bytes of a frame, and the packets per second.
+/// The size of a frame in bytes, and the number of packets sent per second.
 const FRAME: usize = 1500;
 const RATE: u64 = 60_000;
 
-/// Returns `count` rules that match Ethernet and IP addresses. The last rule matches all packets that are
-/// sent.
+/// Returns a flow table of `count` rules that match Ethernet and IP addresses. Only the last rule matches
+/// the packets that are sent, and it matches all of them.
 fn rules(count: usize) -> String {
     let mut text = String::new();
     for number in 1..count {
@@ -56,7 +56,7 @@ pub(in super::super) fn switch(run: &Run<'_>) -> Result<Outcome, String> {
     for round in 1..=run.settings.rounds {
         for (count, passed) in RULES.iter().zip(&mut passed) {
             let switch = switching.set_up(&file(format!("{count}.flows")), None).map_err(failed)?;
-            // The first packets go to the slow path.
+            // The first packets are not counted, because they are classified on the slow path.
             let first = file(format!("{}.pcap", lengths[0]));
             switch.drive(&first, Some(RATE), time / 4).map_err(failed)?;
             for (slf, passed) in lengths.iter().zip(passed) {

@@ -1,4 +1,4 @@
-//! Figure 19: a web server downstream of a Reframer.
+//! Reframer's Figure 19: a web server, with a Reframer upstream of it and of its clients.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run};
 use crate::{median, quartiles};
 
-/// The elements between server and clients, each with its arrow.
+/// The variants: the name, and the elements under test, each followed by an arrow.
 const WAYS: [(&str, &str); 3] = [
     ("nothing", ""),
     ("Reframer", "Reframer(128us, CAPACITY 100000, REORDER true) ->"),
@@ -19,7 +19,7 @@ const WAYS: [(&str, &str); 3] = [
 pub(in super::super) fn web(run: &Run<'_>) -> Result<Outcome, String> {
     let web = Web::new().map_err(|error| error.to_string())?;
     let connections = if run.is_small() { vec![16] } else { vec![64, 256, 1024, 4096] };
-    // The time allows one file over each connection at the speed of such machines, and all cases in about
+    // In this time, each connection can fetch a file on machines such as these, and all cases take about
     // ten minutes.
     let time = |connections: usize| {
         Duration::from_secs(if run.is_small() { 2 } else { (connections as u64 / 40).max(8) })
@@ -77,7 +77,8 @@ pub(in super::super) fn web(run: &Run<'_>) -> Result<Outcome, String> {
             all[2][way].points.push(point(figures[4], None));
         }
     }
-    // Reports throughput, time of a file and SLF of each way, at one number of connections.
+    // Returns throughput, fetch time and SLF of all variants at the number of connections with an index, as
+    // text.
     let told = |number: usize| {
         let of =
             |panel: usize, way: usize| all[panel][way].points.get(number).map_or(f64::NAN, |point| point.y);
@@ -105,7 +106,7 @@ pub(in super::super) fn web(run: &Run<'_>) -> Result<Outcome, String> {
         bound: "server, clients, network and Reframer share two cores, where the paper has 16 cores for the server and six for Reframer alone."
             .into(),
     };
-    // The number of clients in the paper.
+    // The number of clients in the paper's measurement.
     const CLIENTS: f64 = 2048.0;
     for (way, seconds, slf) in [("nothing", 3.4, 1.25), ("Reframer", 3.1, 14.0)] {
         let of_paper = |y: f64| Series::of_paper(format!("Reframer paper, {way}"), [(CLIENTS, y)]);

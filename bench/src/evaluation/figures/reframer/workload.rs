@@ -1,10 +1,10 @@
-//! The traffic of section 5: a trace cut into windows, of which 1 to 32 are replayed at the same time
-//! (Figure 11).
+//! The traffic of section 5 of the Reframer paper, and its Figure 11: a trace is cut into windows, of which
+//! 1 to 32 are played at the same time.
 //!
-//! The paper's trace of a campus is not public. Either a capture is given, or a trace is generated from the
-//! paper's description: 2.2 Gb/s of packets of 1 KB on average, flows whose sizes follow a power law, SLF
-//! 1.2, and packets of one flow so close to each other that holding them for 128 µs makes their runs about
-//! three times as long.
+//! The paper's trace of a campus is not public. Either the user gives a capture, or a trace is generated
+//! from the paper's description: 2.2 Gb/s of packets of 1 KB on average, flow sizes that follow a power
+//! law, and SLF 1.2. The packets of a flow are so close to each other that holding them for 128 µs makes
+//! runs about three times as long.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -18,28 +18,28 @@ use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run};
 
-/// The number of windows.
+/// The number of windows into which a trace is cut.
 pub(super) const WINDOWS: usize = 32;
-/// The length of a window in nanoseconds for a generated trace, limited by memory.
+/// The length in nanoseconds of a window of a generated trace. Memory does not allow longer windows.
 const LENGTH: i64 = 40_000_000;
-/// The packets per second of one window.
+/// The packets per second of one window of a generated trace.
 const RATE: f64 = 275_000.0;
 
-/// A trace, and the length of its windows.
+/// A trace and the length of its windows in nanoseconds, with a folder for derived captures.
 pub(in super::super) struct Workload {
     folder: tempfile::TempDir,
     trace: PathBuf,
     length: i64,
 }
 
-/// A number of windows at the same time.
+/// A number of windows of a trace, merged into one capture.
 pub(in super::super) struct Load {
     pub(in super::super) windows: usize,
     pub(in super::super) capture: PathBuf,
-    /// The packets and bytes of all frames on the wire.
+    /// The number of packets, and their bytes on the wire.
     pub(in super::super) packets: usize,
     pub(in super::super) bytes: u64,
-    /// The packets per second.
+    /// The mean number of packets per second.
     pub(in super::super) rate: f64,
 }
 
@@ -58,7 +58,7 @@ impl Workload {
     pub(in super::super) fn new(run: &Run<'_>) -> Result<Workload, String> {
         let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
         if let Some(trace) = &run.trace {
-            // The whole trace, in windows of equal length.
+            // The whole capture is used, in windows of equal length.
             let (first, last) = ends(trace)?;
             let length = ((last - first) / WINDOWS as i64).max(1);
             return Ok(Workload { folder, trace: trace.clone(), length });
@@ -86,7 +86,7 @@ impl Workload {
         Ok(Workload { folder, trace, length })
     }
 
-    /// Merges `windows` windows into one capture.
+    /// Merges the first `windows` windows into one capture, as if they were recorded at the same time.
     pub(in super::super) fn load(&self, windows: usize) -> Result<Load, String> {
         let capture = self.folder.path().join(format!("{windows}.pcap"));
         let mut reader = Reader::open(&self.trace).map_err(|error| error.to_string())?;
@@ -99,22 +99,24 @@ impl Workload {
         Ok(Load { windows, capture, packets, bytes, rate })
     }
 
-    /// Returns a file in the folder of the captures.
+    /// Returns the path of a file in the folder of derived captures.
     pub(super) fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 }
 
-/// Returns packets in the order in which a network delivers them. Packets of a run are as close as on a
-/// link of 100 Gb/s. Of the other packets, three of four follow soon after the previous packet of their
-/// flow, as in a TCP window, with packets of other flows between them.
+/// Changes the times of generated packets to times as in a network, and returns the packets in the order of
+/// their new times. Packets of a run follow each other as closely as on a link of 100 Gb/s. Of the packets
+/// that begin a run, three of four follow soon after the previous packet of their flow, as in a TCP window,
+/// with packets of other flows between them.
 fn in_flights(packets: impl Iterator<Item = (i64, Vec<u8>)>) -> Vec<(i64, Vec<u8>)> {
-    /// The nanoseconds from one packet of a run to the next.
+    /// The nanoseconds from one packet of a run to the next packet.
     const NEXT: i64 = 80;
-    /// The mean nanoseconds from one run of a flight to the next.
+    /// The mean time in nanoseconds from one run of a flow to the next run, if it follows soon. Below, the
+    /// probability of that.
     const LATER: f64 = 20_000.0;
     const SOON: f64 = 0.75;
-    /// The bytes of IPv4 addresses and ports in a frame.
+    /// The offsets of the bytes that identify a flow in a frame: IPv4 addresses and ports.
     const FLOW: std::ops::Range<usize> = 26..38;
     let mut random = fastrand::Rng::with_seed(1);
     let mut last: HashMap<Vec<u8>, i64> = HashMap::new();
@@ -125,7 +127,7 @@ fn in_flights(packets: impl Iterator<Item = (i64, Vec<u8>)>) -> Vec<(i64, Vec<u8
             let time = match last.get(&flow) {
                 Some(last) if before == flow => last + NEXT,
                 Some(last) if random.f64() < SOON => last + (-LATER * random.f64().max(1e-9).ln()) as i64,
-                // A packet never precedes an earlier packet of its flow.
+                // A packet never overtakes the previous packet of its flow.
                 Some(last) => time.max(last + NEXT),
                 None => time,
             };
@@ -147,7 +149,7 @@ fn write(path: &Path, packets: impl Iterator<Item = (i64, Vec<u8>)>) -> std::io:
     writer.flush()
 }
 
-/// Returns the times of a capture's first and last packet.
+/// Returns the earliest and the latest time of a capture's packets in nanoseconds; an error if it has none.
 fn ends(path: &Path) -> Result<(i64, i64), String> {
     let mut reader = Reader::open(path).map_err(|error| error.to_string())?;
     let mut ends: Option<(i64, i64)> = None;
@@ -160,7 +162,7 @@ fn ends(path: &Path) -> Result<(i64, i64), String> {
     ends.ok_or_else(|| format!("{}: no packets", path.display()))
 }
 
-/// Returns the number of packets and bytes of a capture.
+/// Returns the number of packets of a capture, and their bytes on the wire.
 fn total(path: &Path) -> Result<(usize, u64), String> {
     let mut reader = Reader::open(path).map_err(|error| error.to_string())?;
     let (mut packets, mut bytes) = (0, 0);
@@ -171,7 +173,8 @@ fn total(path: &Path) -> Result<(usize, u64), String> {
     Ok((packets, bytes))
 }
 
-/// Measures throughput, flows and SLF over the number of windows.
+/// Measures Figure 11: load, number of flows and SLF over the number of windows that are played at the same
+/// time.
 pub(in super::super) fn characteristics(run: &Run<'_>) -> Result<Outcome, String> {
     let workload = Workload::new(run)?;
     let mut table = Table::new(&["windows", "packets", "gbps", "flows", "slf"]);

@@ -1,4 +1,4 @@
-//! SNF: chains as they are and synthesized.
+//! SNF's figures: chains as they are (the original) and synthesized.
 
 mod offload;
 
@@ -19,14 +19,16 @@ use crate::{Row, Settings};
 const FORMS: [&str; 2] = ["original", "synthesized"];
 const KINDS: [Kind; 2] = [Kind::Routers, Kind::Translators];
 
-/// Measures rows of both forms of a case, with additional parameters.
+/// Measures both forms of a case in turns and returns a row for each. `more` are additional parameters of
+/// the rows.
 fn measure(settings: &Settings, case: &Case, more: &[(&'static str, Param)]) -> Result<Vec<Row>, String> {
     let mut contenders = case.contenders(settings.packets)?;
     contenders.iter_mut().for_each(|(params, _)| params.extend(more.iter().cloned()));
     measure_in_turns("snf", settings, case.frame, contenders)
 }
 
-/// Returns the cost of one row in comparison to the cost of an earlier row, in words.
+/// Returns the cost of `after` in comparison to `before`, in words. If their quartiles overlap, it is
+/// called the same.
 fn compared(before: &Row, after: &Row) -> String {
     let overlap =
         |[low, high]: [f64; 2], [other_low, other_high]: [f64; 2]| low <= other_high && other_low <= high;
@@ -38,7 +40,7 @@ fn compared(before: &Row, after: &Row) -> String {
     }
 }
 
-/// Measures the translator, firewall and balancer.
+/// Measures Figures 5 and 6: the motivating chain of translator, firewall and balancer.
 pub(super) fn motivating(run: &Run<'_>) -> Result<Outcome, String> {
     run.step("as it is and synthesized")?;
     let case = Case::motivating();
@@ -97,7 +99,7 @@ pub(super) fn motivating(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table: Table::of_costs(&rows), panels: vec![cost, share, operations], finding })
 }
 
-/// Measures one to ten functions in a row, in both burst sizes.
+/// Measures Figure 7: one to ten functions in a row, with both burst sizes.
 pub(super) fn in_a_row(run: &Run<'_>) -> Result<Outcome, String> {
     const BURSTS: [usize; 2] = [32, 128];
     let mut rows = Vec::new();
@@ -157,7 +159,7 @@ pub(super) fn in_a_row(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table: Table::of_costs(&rows), panels: panels.into(), finding })
 }
 
-/// Measures ten functions over sizes of frames.
+/// Measures Figure 8: ten functions in a row over the size of frames.
 pub(super) fn sizes(run: &Run<'_>) -> Result<Outcome, String> {
     let mut rows = Vec::new();
     for kind in KINDS {
@@ -201,9 +203,10 @@ pub(super) fn sizes(run: &Run<'_>) -> Result<Outcome, String> {
     Ok(Outcome { table: Table::of_costs(&rows), panels: vec![rates], finding })
 }
 
-/// Measures the provider's chains: cost and latency.
+/// Measures Figure 10: cost and latency of the provider's chain over the number of rules and the size of
+/// frames.
 pub(super) fn provider(run: &Run<'_>) -> Result<Outcome, String> {
-    /// The load, as a fraction of the original's highest rate.
+    /// The load for latency, as a fraction of the highest rate of the original.
     const LOAD: f64 = 0.7;
     let mut rows = Vec::new();
     let columns =
@@ -291,13 +294,13 @@ pub(super) fn provider(run: &Run<'_>) -> Result<Outcome, String> {
             .into(),
     };
     let mut costs = Table::of_costs(&rows);
-    // One file holds both tables; cells without a value stay empty.
+    // One file holds costs and latencies; cells without a value stay empty.
     costs.join(table, &["rules", "frame", "form"]);
     Ok(Outcome { table: costs, panels, finding })
 }
 
-/// Returns the throughput of synthesized chains as a multiple of the original's, for each number of rules
-/// over sizes of frames.
+/// Returns the throughput of synthesized chains divided by the throughput of the original: a series for
+/// each number of rules over the size of frames, and the paper's values.
 fn gains(rows: &[Row]) -> Vec<Series> {
     let synthesized: Vec<Row> = rows.iter().filter(|row| word(row, "form") == FORMS[1]).cloned().collect();
     let mut all = series(&synthesized, |row| {
@@ -314,7 +317,8 @@ fn gains(rows: &[Row]) -> Vec<Series> {
     all
 }
 
-/// Measures latencies of both forms at a rate, in turns; each result is the run with the median latency.
+/// Measures the latencies of both forms in turns, with packets that arrive at `rate` per second. Each
+/// result is the run with the median latency.
 fn latencies(run: &Run<'_>, case: &Case, rate: f64) -> Result<[Latencies; 2], String> {
     let time = if run.is_small() { Duration::from_millis(5) } else { Duration::from_millis(300) };
     let rounds = run.settings.repeats.min(5);

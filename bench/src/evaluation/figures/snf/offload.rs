@@ -1,4 +1,5 @@
-//! Figure 11: Open vSwitch classifies packets, and the software downstream of it continues from the class.
+//! SNF's Figure 11: Open vSwitch finds the class of each packet, and the software after it continues from
+//! the class.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,28 +12,28 @@ use crate::evaluation::{Finding, Outcome, Run};
 use crate::synthesis::Case;
 use crate::{classify, median};
 
-/// The numbers of rules of the chains.
+/// The numbers of rules in the firewall of the measured chains.
 const RULES: [usize; 3] = [251, 713, 8550];
-/// The four rules of the switch without offload.
+/// The flow table of a switch that does not classify for the software.
 const FOUR: &str = "priority=4,tcp,in_port=1,actions=output:2\n\
                     priority=3,udp,in_port=1,actions=output:2\n\
                     priority=2,icmp,in_port=1,actions=output:2\n\
                     priority=1,in_port=1,actions=output:2\n";
 /// The packets per second at which latency is measured.
 const RATE: u64 = 20_000;
-/// The number of packets in memory.
+/// The number of packets in each capture.
 const PACKETS: usize = 40_000;
 
-/// A switch with flows, and the software downstream of it.
+/// A configuration to be measured: a switch with a flow table, and the software after it.
 struct Setting {
     name: String,
     flows: PathBuf,
     software: PathBuf,
-    /// The number of rules that the traffic matches.
+    /// The number of rules for which the traffic is generated.
     rules: usize,
 }
 
-/// The files of switches, chains and traffic.
+/// The folder for the files of switches, chains and traffic.
 struct Files {
     folder: tempfile::TempDir,
 }
@@ -48,7 +49,8 @@ impl Files {
         Ok(path)
     }
 
-    /// Writes a provider's chain between two interfaces, with a number of rules that all permit.
+    /// Writes a configuration that runs the provider's chain between two interfaces, with a number of rules
+    /// that all permit. Returns its path.
     fn chain(&self, receive: &str, rules: usize) -> Result<PathBuf, String> {
         let patterns = classify::made(rules);
         let permissions: Vec<String> = patterns.iter().map(|pattern| format!("allow {pattern}")).collect();
@@ -62,7 +64,9 @@ impl Files {
     }
 }
 
-/// Returns all settings of the figure: each switch with software that only forwards, and with the chain.
+/// Returns all configurations of the figure: for each flow table, with software that only forwards and with
+/// the rest of the chain; and a switch with four rules, with forwarding software and with a whole
+/// synthesized chain.
 fn settings(run: &Run<'_>, switching: &Switching, files: &Files) -> Result<Vec<Setting>, String> {
     let failed = |error: std::io::Error| error.to_string();
     let receive = switching.receive("nf0");
@@ -98,7 +102,7 @@ fn settings(run: &Run<'_>, switching: &Switching, files: &Files) -> Result<Vec<S
     Ok(all)
 }
 
-/// Measures throughput at full load, and latency at a low load.
+/// Measures throughput at full load and latency at a low load, for each size of frames.
 fn measure(
     switching: &Switching,
     files: &Files,
@@ -109,7 +113,8 @@ fn measure(
     let switch = switching.set_up(&setting.flows, Some(&setting.software))?;
     let of = |frame: &usize| {
         let capture = files.capture(setting.rules, *frame);
-        // The first packet of each flow goes to the slow path.
+        // The first packet of each flow is classified on the slow path, so all packets are sent once before
+        // the measurement.
         switch.drive(&capture, Some(RATE), time)?;
         Ok([switch.drive(&capture, None, time)?, switch.drive(&capture, Some(RATE), time)?])
     };
