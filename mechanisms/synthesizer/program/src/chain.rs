@@ -20,7 +20,7 @@ pub type Port = (usize, usize);
 /// A configuration as a graph of declarations.
 #[derive(Clone)]
 pub struct Chain {
-    /// The elements: those of the configuration in their order, then the stages of its programs.
+    /// The elements of the configuration, in their order, and after them the stages of its programs.
     pub nodes: Vec<Node>,
     order: Order,
     /// Class and arguments of the elements that may write handlers, sorted. They are elements without

@@ -211,8 +211,8 @@ pub enum Value {
     /// A big-endian number of the input plus a constant: the location of the number, its length of 1 to 8
     /// bytes, and the constant. The sum wraps around.
     Plus(Location, u8, i64),
-    /// One byte of the input with some bits changed: its location, the mask of the bits that are kept, and
-    /// the bits that are set.
+    /// The byte of the input at a location, with some bits changed: the location, the mask of the bits that
+    /// are kept, and the bits that are set.
     Masked(Location, u8, u8),
 }
 
@@ -245,7 +245,7 @@ pub struct TransportChecksum {
     pub words: Vec<i32>,
 }
 
-/// What becomes of the packets of a class: forwarded or dropped.
+/// The output by which packets of a class leave a program, or the reason for which the program drops them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Exit {
     /// The packets leave by this output of the program.

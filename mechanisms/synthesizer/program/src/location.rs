@@ -48,7 +48,7 @@ pub enum Byte {
         /// The bits that are set.
         or: u8,
     },
-    /// One byte of a sum: a big-endian number of the input plus a constant.
+    /// A byte of a sum: a big-endian number of the input plus a constant.
     Plus {
         /// The location of the number's first byte.
         place: Location,

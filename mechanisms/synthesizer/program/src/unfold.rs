@@ -28,7 +28,7 @@ use crate::location::{Byte, IPV4, IPV4_SUM, Location};
 
 /// A program as elements.
 pub struct Unfolded {
-    /// The elements that stand for the program. Packets enter at the first element.
+    /// The elements that replace the program. Packets enter at the first element.
     pub stages: Vec<Stage>,
     /// The points at which packets of the program pass stateful elements of the chain.
     pub passages: Vec<Passage>,
@@ -51,7 +51,7 @@ pub struct Passage {
     pub forward: Vec<Forward>,
 }
 
-/// Where an output leads.
+/// The destination of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forward {
     /// A stage: an index in [`Unfolded::stages`].
@@ -62,7 +62,7 @@ pub enum Forward {
     Passage(usize),
 }
 
-/// What the unfolding needs to know of the stateful element of a step.
+/// The facts about the stateful element of a step that the unfolding needs.
 pub struct Passed {
     /// The case of the element's declaration that applies to packets of known flows.
     pub case: Case,
