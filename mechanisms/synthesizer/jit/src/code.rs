@@ -1,4 +1,4 @@
-//! One function of machine code, and the builder of its instructions over Cranelift.
+//! A function of machine code, and the builder of its instructions, over Cranelift.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
