@@ -51,7 +51,7 @@ pub static CLASS: Class = Class {
 
 struct Cable {
     count: u64,
-    /// True if any element downstream reads annotations, so that they have to be cleared.
+    /// True if any element of the graph reads annotations, so that they have to be cleared.
     annotations: bool,
 }
 

@@ -349,7 +349,8 @@ impl Walk<'_> {
     }
 
     /// Makes a list of the undecided rules of an element: a single question, whose answer is the outcome.
-    /// Returns `None` if the rules cannot be expressed, or if the element's case does not allow it.
+    /// Returns `None` if the rules cannot be expressed over the headers of the input packet, or if the
+    /// first case is not a rule that the user wrote ([`Case::written`]).
     fn list(&mut self, port: Port, way: &Path, known: &Known, open: &Open) -> Result<Option<Next>, Full> {
         let chain = self.chain;
         let cases = &chain.nodes[port.0].effects.cases;
