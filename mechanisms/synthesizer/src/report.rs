@@ -37,7 +37,7 @@ pub struct RegionReport {
     pub questions: usize,
     /// The number of rules in all lists of the program.
     pub rules: usize,
-    /// The classes.
+    /// The classes of the program.
     pub classes: Vec<ClassReport>,
     /// The elements of the region that process some packets themselves, with the reasons.
     pub handed: Vec<Left>,

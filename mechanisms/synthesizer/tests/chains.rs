@@ -1,7 +1,7 @@
 //! Tests the linker with the chains of the SNF paper, described by `.prop` files of our own, and with the
 //! chain of an Internet provider. Packets have to leave a linked chain as they leave its functions run one
-//! after the other, also if the chain is synthesized. The SNF chains are captures of others: without them,
-//! their tests are skipped.
+//! after the other, also if the chain is synthesized. The configurations of the SNF chains are not part of
+//! the repository; without them, these tests check nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -288,7 +288,8 @@ fn chains_of_the_snf_paper_are_composed() {
         let translators = graph.elements.iter().filter(|element| element.class == "IPRewriter").count();
         let regions = synthesis.regions.len();
         assert!((1..=translators + 1).contains(&regions), "{name}: {regions} regions");
-        // The longest path of a region must contain as many functions as there are between two translators.
+        // Some path of a region must contain all functions. In chains of translators, two are enough,
+        // because a region may end at each translator.
         let function = |element: &str| element.split('/').next().unwrap().to_string();
         let longest = synthesis.regions.iter().map(|region| {
             let program = &region.program;

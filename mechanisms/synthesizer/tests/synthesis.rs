@@ -150,7 +150,7 @@ fn programs_are_written_and_read_as_they_are() {
     }
 }
 
-/// A firewall with so many rules that they stay together as a list.
+/// A firewall with more than 16 rules, so that they stay together as a list.
 const LISTED: &str = "FromDump(in.pcap) -> Strip(14) -> CheckIPHeader -> rules :: IPFilter(
     deny src net 10.1.0.0/16 && udp, allow src net 10.0.0.0/8, deny tcp && dst port 23, allow tcp && dst port 22,
     allow tcp && dst port 80, allow tcp && dst port 443, allow udp && dst port 53, deny udp && src port 53,
@@ -246,8 +246,8 @@ fn a_lost_exception_is_caught() {
         caught(ROUTER, &question.to_string(), |program| {
             let mut spoiled = false;
             for node in program.nodes.iter_mut().filter(|node| node.question == question) {
-                // The usual successor is that of the last range of answers, or of the header length without
-                // options.
+                // By default, the usual successor is the successor of the last range of answers. For the
+                // header length, it is the successor of a header without options.
                 let usual = node.parts[node.parts.len() - 1].1;
                 let usual = match question {
                     Question::Bytes { offset: 14, .. } => node.next(0x45),

@@ -75,8 +75,8 @@ pub struct Lane {
     /// True if the values are gathered (computed from each packet before the writes); false if they are in
     /// the row of the flow.
     pub is_gathered: bool,
-    /// For the checksum of the IPv4 header and of the transport header: the bits that the checksum accounts
-    /// for. Their change is added to the checksum's.
+    /// For the checksum of the IPv4 header and of the transport header: the bits that the checksum covers.
+    /// If the lane changes these bits, the checksum is updated for the change.
     pub covers: [u64; 2],
 }
 

@@ -14,8 +14,8 @@ pub struct Writes {
 }
 
 /// The change of a checksum under construction: a sum of 16-bit words in one's complement arithmetic. The
-/// sum is wider than 16 bits and only folded at the end; `most` is the largest value that it can have,
-/// which tells how often it has to be folded.
+/// sum is wider than 16 bits and only folded at the end. `most` is the largest value that it can have,
+/// which determines the number of foldings.
 #[derive(Clone, Copy, Default)]
 struct Change {
     sum: Option<Value>,

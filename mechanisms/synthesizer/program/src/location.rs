@@ -1,10 +1,10 @@
 //! Locations of bytes of a program's input (packet bytes, annotations, leased values), and values of bytes
 //! as expressions over the input.
 //!
-//! Offsets are counted from the first byte of the input packet; an offset may be negative, for a header
-//! that was added in front.
+//! Offsets are counted from the first byte of the input packet. They are negative for bytes that a program
+//! prepends.
 
-/// The location of one byte of the input, or of a byte that is written.
+/// The location of one byte that a program reads from its input, or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Location {
     /// A byte of the packet, at an offset from the start of the input packet.

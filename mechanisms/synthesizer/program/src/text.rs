@@ -19,7 +19,10 @@
 //!   or `-`; the operation on the packet until it arrives at the element
 //! - `c0 at 14; end 14+1*16/2; mark - 14 -; type 0; from 0; frame; stamp; put 0 0001..; add 22 22/1 -1;
 //!   copy 5/2 7; mask 15 0f 10; copy 26 step0.0/4; sum 14 22 26; tcp 34 26 28 36; out 0; via 0.0.1@14`: a
-//!   class
+//!   class, with the fields of [`Class`] that are set: start, end, header marks, packet type, input port,
+//!   Ethernet frame, new time stamp; four kinds of writes; the updates of the IPv4 checksum (header, words)
+//!   and of a TCP or UDP checksum; the output (or `drop` and the reason); and the bypassed elements
+//!   (element, input, case, start)
 
 use std::fmt::Write as _;
 

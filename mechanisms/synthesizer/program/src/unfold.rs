@@ -26,15 +26,15 @@ use super::question::{Leased, Question, Sum};
 use super::{Checksum, Class, Exit, List, Next, Program, Step, TransportChecksum, Value, Write};
 use crate::location::{Byte, IPV4, IPV4_SUM, Location};
 
-/// A program as elements.
+/// A program as a graph of elements, in the form that [`Chain`](crate::chain::Chain) takes.
 pub struct Unfolded {
-    /// The elements that replace the program. Packets enter at the first element.
+    /// The elements of the program, one per question or operation. Packets enter at the first.
     pub stages: Vec<Stage>,
     /// The points at which packets of the program pass stateful elements of the chain.
     pub passages: Vec<Passage>,
 }
 
-/// An element for a question or an operation of a program.
+/// An element that does one part of a program: it answers a question, or applies an operation.
 pub struct Stage {
     /// The declaration of the element.
     pub effects: Effects,
@@ -62,7 +62,7 @@ pub enum Forward {
     Passage(usize),
 }
 
-/// The facts about the stateful element of a step that the unfolding needs.
+/// The declaration of a step's stateful element, as far as the unfolding needs it.
 pub struct Passed {
     /// The case of the element's declaration that applies to packets of known flows.
     pub case: Case,
@@ -137,8 +137,9 @@ struct Unfolding<'p> {
 }
 
 impl Unfolding<'_> {
-    /// Adds the first two stages: the test for the program's layout, and, if the program refers to an IPv4
-    /// header, the mark of the transport header at the end of that header.
+    /// Adds the first two stages. The first tests for the program's layout. If the program refers to an
+    /// IPv4 header, the first stage marks this header, and the second marks the transport header at its
+    /// end.
     fn begin(&mut self) {
         let program = self.program;
         self.stages.extend((0..1 + usize::from(self.header.is_some())).map(|_| None));

@@ -23,7 +23,8 @@ use program::{Exit, Next, Node, Program};
 /// are not made.
 const MOST_NODES: usize = 1 << 20;
 
-/// A program that is ready to run.
+/// A compiled program, ready to run. It finds the classes of packets, and holds the operations of the
+/// classes.
 pub struct Interpreter {
     layout: [Option<isize>; 3],
     needs_link: bool,
@@ -232,8 +233,9 @@ impl Interpreter {
     }
 
     /// Writes the class of each packet to `scratch.classes`, and the rules of lists that matched to
-    /// `scratch.held`. `flows` has the residual programs of the packets' flows, which must have been looked
-    /// up for this batch ([`FlowCache::find`]); `None` if the flows do not matter.
+    /// `scratch.held`. With `flows`, packets of known flows take their residual programs; the flows must
+    /// have been looked up for this batch ([`FlowCache::find`]). With `None`, all packets take the whole
+    /// program.
     pub fn classify(&self, packets: &[Packet], flows: Option<&FlowCache>, scratch: &mut Scratch) {
         let Scratch { classes, waiting, answers, trails, held, .. } = scratch;
         classes.clear();

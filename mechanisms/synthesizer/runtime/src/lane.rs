@@ -28,7 +28,7 @@ const LONGEST_SUM: usize = 4;
 /// The values of a packet that are gathered before the writes, eight bytes for each lane that needs them.
 pub(super) type Gathered = [u8; 8 * MOST_GATHERED];
 
-/// A part of a value, and its place among the gathered values.
+/// Consecutive bytes of a value that a lane needs, and their place among the gathered values.
 #[derive(Clone, Debug)]
 struct Part {
     value: Value,

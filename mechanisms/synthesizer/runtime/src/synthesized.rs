@@ -150,7 +150,8 @@ struct Count {
 }
 
 impl Count {
-    /// Adds packets of one batch: their number, their bytes on arrival, and their ends (`cut`).
+    /// Adds the packets of one batch: their number, the sum of their lengths on arrival, and the sum of the
+    /// offsets of their ends ([`cut`](Count::cut)).
     #[inline]
     fn add(&mut self, packets: u64, bytes: u64, cut: u64, now: Timestamp) {
         if packets == 0 {
@@ -215,8 +216,8 @@ struct Synthesized {
     /// The replaced elements, by their index in the program; `None` for an element that is not in the
     /// graph.
     elements: Vec<Option<ElementId>>,
-    /// True if all replaced elements are in the graph. Then they are notified of their packets, also of
-    /// packets that the program drops in their place.
+    /// True if all replaced elements are in the graph. Then a drop by the program is counted at the element
+    /// that would have dropped the packet.
     tells: bool,
     /// By class: the packets of which the elements have not been notified. `rules` has the same by list and
     /// rule.
@@ -239,8 +240,8 @@ struct Ways {
 }
 
 impl Ways {
-    /// Adds the exit of some packets of the batch. If elements are notified (`tells`), a dropped packet
-    /// ends here, and is counted by the element that it bypassed.
+    /// Adds the exit of some packets of the batch. With `tells`, a packet that the program drops leaves the
+    /// batch here, because the element that it bypassed counts the drop.
     fn add(&mut self, exit: Exit, tells: bool) {
         if tells && matches!(exit, Exit::Drop(_)) {
             self.has_ended = true;

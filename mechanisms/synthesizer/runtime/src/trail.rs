@@ -19,11 +19,12 @@ use jit::{Check, Conditions, Exactly, Later};
 use program::Next;
 use program::machine_code::MachineCode;
 
-/// The maximum number of starts that have trails: the start of the program, for packets of unknown flows,
-/// and the starts of the residual programs that were made first.
+/// The maximum number of starts that have trails. A start is a node at which packets begin: the start of
+/// the program, for packets of unknown flows, or the start of a residual program. Of the residual programs,
+/// those that were made first have trails.
 const MOST_STARTS: usize = 64;
 
-/// The maximum number of trails from one start.
+/// The maximum number of trails that begin at one start.
 const MOST_TRAILS: usize = 4;
 
 /// The number of packets at a start after which its trails are reviewed ([`Start::review`]).

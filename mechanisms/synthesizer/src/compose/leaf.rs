@@ -31,8 +31,8 @@ pub struct Passed {
 /// The destination of packets that leave a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum To {
-    /// An input of an element downstream, or of an element in the region that the packets are handed over
-    /// to.
+    /// The packets go to this input of an element. The element is downstream of the region, or it is in the
+    /// region and the packets are handed over to it.
     Port(Port),
     /// The packets are dropped for this reason, at the last element of the path.
     Drop(DropReason),
@@ -134,7 +134,7 @@ pub fn writes(packet: &Packet, incoming: &Packet) -> Vec<Write> {
     writes
 }
 
-/// Returns the operation on the IPv4 checksum; `None` if it stays.
+/// Returns the operation on the IPv4 checksum; `None` if the program does not update it.
 pub fn checksum(packet: &Packet) -> Option<Checksum> {
     match &packet.summed {
         Summed::Not => None,
@@ -151,7 +151,8 @@ pub fn checksum(packet: &Packet) -> Option<Checksum> {
     }
 }
 
-/// Returns the operation on the checksum of the TCP or UDP header; `None` if it stays.
+/// Returns the operation on the checksum of the TCP or UDP header; `None` if the program does not update
+/// it.
 pub fn transport_checksum(packet: &Packet) -> Option<TransportChecksum> {
     let summed = packet.transport_summed.as_ref()?;
     let written = summed.places.iter().filter(|place| packet.bytes.contains_key(place));

@@ -57,7 +57,7 @@ pub struct Region {
     pub passed: BTreeSet<usize>,
 }
 
-/// The result of the synthesis of a chain.
+/// The result of the synthesis of a chain: the regions with their programs, and what stays as it is.
 #[derive(Clone, Debug, Default)]
 pub struct Synthesis {
     /// The regions that programs replace, in the order in which packets pass them.
@@ -458,8 +458,8 @@ fn class_of(
     };
     let headers = std::array::from_fn(|base| {
         let is_other = packet.headers[base] != incoming.headers[base];
-        // Unless the layout is certain, the mark of the link header on arrival may be another, so it is set
-        // even if it is the same.
+        // If packets with other marks may arrive, the link header has to be marked even if its offset is
+        // the same as in the layout.
         let is_new = is_other || base == 0 && packet.link_marked && !is_certain;
         (!is_dropped && is_new).then_some(packet.headers[base])
     });

@@ -35,7 +35,7 @@ pub enum Value {
 /// The state of the checksum of an IPv4 header without options: which writes it accounts for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Summed {
-    /// No element has updated or computed the checksum, so it is that of the input.
+    /// No element has updated or computed the checksum.
     #[default]
     Not,
     /// Elements have updated the checksum for writes. The first number is the offset of the header; the set
@@ -102,8 +102,8 @@ impl Hash for LinkAsked {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
-/// The symbolic packet at one point of a path. Packets are equal if all later elements would treat them
-/// alike.
+/// The symbolic packet at one point of a path. Packets are equal if their contents are; `link_asked` does
+/// not count.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Packet {
     /// The offset at which the packet starts, from the start of the input packet.
@@ -125,9 +125,9 @@ pub struct Packet {
     /// The offsets of annotations that a stateful element has written, even if another element has
     /// overwritten them.
     pub rewritten: BTreeSet<u8>,
-    /// The packet type that elements have set; `None` if it is that of the input.
+    /// The packet type that elements have set; `None` if none has set it.
     pub kind: Option<u8>,
-    /// The input port that elements have recorded in the packet; `None` if it is that of the input.
+    /// The input port that elements have recorded in the packet; `None` if none has recorded any.
     pub port: Option<u8>,
     /// True if an element has made an Ethernet frame of the packet, so that its link type, which captures
     /// record, is set.

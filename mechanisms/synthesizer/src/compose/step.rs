@@ -29,8 +29,9 @@ pub fn carry_out(before: &Packet, case: &Case, known: &Known, step: Option<u16>)
     for action in &case.actions {
         act(before, &mut packet, action, known, &mut chosen, &mut written)?;
     }
-    // Bytes before the input packet are unknown unless they have been written, and a sum of which a part is
-    // overwritten cannot be expressed.
+    // Refuses a packet that includes unwritten bytes before the input packet, because these bytes are
+    // unknown. Also refuses a packet with a sum of which a part was overwritten, because it cannot be
+    // expressed.
     if (packet.start.min(0)..0).any(|place| !packet.bytes.contains_key(&place)) || !packet.is_whole() {
         return Err(Stop::Alone);
     }

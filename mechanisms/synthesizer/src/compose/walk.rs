@@ -31,9 +31,9 @@ pub struct Limits {
     pub classes: usize,
     /// The elements that packets must not bypass, by index in the chain.
     pub alone: BTreeSet<usize>,
-    /// The minimum number of elements on the longest path of a region that becomes a program, regardless of
-    /// cost. Such programs process all packets and flows. `None` if only programs that cost less than their
-    /// elements are wanted.
+    /// The minimum length of a region that becomes a program regardless of cost: the number of elements on
+    /// its longest path, plus its lists of rules. Such programs process all packets and flows. `None` if
+    /// only programs that cost less than their elements are wanted.
     pub least: Option<usize>,
     /// True if flows may be leased from stateful elements, so that paths continue through these elements.
     pub leases: bool,

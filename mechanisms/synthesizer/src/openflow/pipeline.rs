@@ -342,8 +342,8 @@ impl Build<'_> {
                 };
                 ways.push((prefixes(&set, field.bits()).len(), field, set, left));
             }
-            // The set that needs the most flows gets one with a lower priority, which matches whatever the
-            // others leave.
+            // The set of answers that needs the most flows gets a flow of lower priority instead, which
+            // matches all packets that the other sets leave.
             ways.sort_by_key(|way| way.0);
             let most = ways.pop();
             let protocols = match most.as_ref().is_some_and(|way| way.1.is_port()) {
@@ -389,8 +389,8 @@ impl Build<'_> {
             .copied()
             .filter(|state| self.diagram.questions(*state).contains(&question))
             .collect();
-        // Each rule has two priorities: one for flows of packets for which it certainly holds, and a lower
-        // one for packets for which it may hold.
+        // Each rule has two priorities. The higher is for packets for which the rule certainly holds, the
+        // lower for packets for which it may hold.
         if asking.is_empty() || rules.len() > usize::from(u16::MAX) / 2 - 1 {
             return Ok(false);
         }
@@ -401,8 +401,8 @@ impl Build<'_> {
             for cube in &rule.cubes {
                 let matched = matches(cube, Metadata::default(), &self.ranges);
                 let is_certain = cube.is_certain && matched.is_some();
-                // If the rule needs too many flows, it may hold for any packet, and the software has to
-                // decide.
+                // If the rule needs too many flows, it gets one flow for all IPv4 packets, for which the
+                // software has to decide.
                 let matched = matched.unwrap_or_else(|| vec!["ip".into()]);
                 let outcome = if is_certain { rule.outcome.into() } else { UNKNOWN };
                 outcomes.insert(outcome);

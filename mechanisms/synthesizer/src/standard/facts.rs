@@ -30,8 +30,8 @@ impl Known {
         self.answers(question).intervals().last().map_or(0, |interval| interval.1)
     }
 
-    /// True if a sum is zero or more for all possible answers. The value of a masked answer counts as
-    /// unknown, between zero and all ones.
+    /// True if a sum is zero or more for all possible answers. A masked answer may be any number that the
+    /// mask permits.
     pub(super) fn is_at_least_zero(&self, sum: &Sum) -> bool {
         let term = |(factor, question, mask): &(i64, Question, u128)| {
             let bound = match (*factor < 0, *mask == u128::MAX) {
@@ -87,7 +87,7 @@ pub(super) struct Facts {
 
 impl Facts {
     /// Analyzes a program. If its layout has the transport header 20 bytes after the network header,
-    /// packets have an IPv4 header without options at the start.
+    /// packets enter with an IPv4 header without options.
     pub(super) fn new(program: &Program) -> Facts {
         let mut facts =
             Facts { nodes: vec![None; program.nodes.len()], classes: vec![None; program.classes.len()] };

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use lang::{Connection, Graph, Span};
 
-/// The class of an element that emits no packets and takes none.
+/// The class of the source that is connected to inputs without packets: it emits nothing.
 const NOTHING: &str = "Idle";
 
 /// Returns the configuration without the elements that no packet reaches. Elements whose names occur in

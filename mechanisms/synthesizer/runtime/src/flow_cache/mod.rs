@@ -101,7 +101,8 @@ pub struct Residual {
 /// the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct End {
-    /// The output or drop reason, as the index of the first class that has the same.
+    /// The output or drop reason of the class, as the index of the first class with the same output or drop
+    /// reason.
     exit: u32,
     /// The number of stateful elements that packets of the class bypass on a lease.
     steps: u32,
@@ -158,7 +159,8 @@ impl RowHead {
 }
 
 /// The end of a class as a number, for quick comparison. The lowest bit is set if packets of the class wait
-/// for a lease of their flow. The other bits are the index of the first class with an equal end.
+/// for a lease of their flow. The other bits are the index, in the list of ends by class, of the first
+/// equal end.
 type Fate = u32;
 
 /// The fates of a class for which a packet with one residual program needs no other work than a record that

@@ -1,5 +1,5 @@
-//! The residual programs of flows. In a residual program, the questions to which all packets of a flow have
-//! the same answer are answered, and only the others are left.
+//! The residual programs of flows. For all packets of a flow, some questions have the same answer, such as
+//! questions about addresses. The residual program is what is left of the program if these are answered.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,8 @@ use program::question::{Leased, Question};
 /// The maximum number of questions that are evaluated to make a residual program. A flow that needs more is
 /// not inserted.
 const MOST_LEFT: usize = 4096;
-/// The maximum number of residual programs that are found again by their sequence of answers.
+/// The maximum number of sequences of answers that are stored with their residual programs, so that flows
+/// with the same answers find them.
 const MOST_KNOWN: usize = 1024;
 /// The entry in a sequence of answers for a question that stays in the residual program. No node has this
 /// index.
