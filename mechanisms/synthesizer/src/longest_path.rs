@@ -149,8 +149,8 @@ pub(crate) fn name_of_question(question: &Question, network: i32) -> Option<Stri
     }
 }
 
-/// Returns, for a question about a lease, the name of the element that leases the flow, and the name of the
-/// field that gets the value asked for (`None` for a question about the output). Returns `None` for other
+/// Returns, for a question about a lease, the name of the element that leases the flow, and the field that
+/// gets the value asked for. The field is `None` for a question about the output. Returns `None` for other
 /// questions.
 pub(crate) fn leased<'a>(
     question: &Question,

@@ -309,9 +309,9 @@ impl Value {
 }
 
 impl Class {
-    /// Returns the lowest offset that must be part of the packet during the writes: the minimum of the
-    /// start of the input packet, the start of the output packet, the starts on the path, and all offsets
-    /// that are written, including bytes that are stripped afterwards.
+    /// Returns the lowest offset that must be part of the packet during the writes. This is the minimum of
+    /// the start of the input packet, the start of the output packet, the starts on the path, and all
+    /// written offsets. Written bytes that are stripped afterwards count, too.
     pub fn front(&self) -> i32 {
         let written = self.writes.iter().map(|write| match write.place {
             Location::Byte(place) => place,

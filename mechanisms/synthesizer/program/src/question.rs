@@ -182,8 +182,8 @@ pub fn preimage(mask: u128, set: &IntervalSet, bits: u32) -> Option<IntervalSet>
     let mut pieces: Vec<(u128, u128)> = Vec::new();
     let upper = mask & !contiguous;
     let mut add = |fixed: u128, set: &IntervalSet| {
-        // Adds the intervals of all numbers whose bits in the contiguous part of the mask lie in the set,
-        // if the bits of the mask above that part are as in `fixed`.
+        // Adds the intervals of the numbers whose bits above the contiguous part of the mask are as in
+        // `fixed`, and whose masked value lies in the set.
         for &(first, last) in set.intervals() {
             let (bottom, top) = (fixed, fixed | contiguous & mask);
             let (first, last) = (first.max(bottom), last.min(top));

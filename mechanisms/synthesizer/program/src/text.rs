@@ -590,9 +590,9 @@ fn read_part(class: &mut Class, words: &mut Words<'_>) -> Option<()> {
     Some(())
 }
 
-/// Checks that all nodes, classes, outputs, lists, steps and elements that a program refers to exist, that
-/// nodes only lead to nodes with a higher index, and that each list has rules. The error names the line of
-/// the text.
+/// Checks that all nodes, classes, outputs, lists, steps and elements exist that a program refers to. Also
+/// checks that nodes only lead to nodes with a higher index, and that each list has rules. The error names
+/// the line of the text.
 fn sound(program: &Program) -> Result<(), String> {
     let (nodes, classes) = (program.nodes.len(), program.classes.len());
     let leads = |from: Option<usize>, next: Next| match next {

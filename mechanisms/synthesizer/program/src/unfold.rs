@@ -129,8 +129,8 @@ struct Unfolding<'p> {
     header: Option<i32>,
     plain: Option<BTreeSet<Next>>,
     stages: Vec<Option<Stage>>,
-    /// The index of the stage that was made for a node or class of the program, for packets that have last
-    /// passed the stateful element of this step (`None` for no such element).
+    /// The index of the stage that was made for a node or class of the program. The second part of the key
+    /// is the step whose stateful element packets have last passed; `None` if they have passed none.
     numbers: HashMap<(Next, Option<u16>), usize>,
     work: Vec<(usize, Next, Option<u16>)>,
     passages: Vec<Passage>,

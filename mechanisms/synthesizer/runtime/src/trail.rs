@@ -213,7 +213,7 @@ impl Found<'_> {
     }
 
     /// Takes a packet to the end of a trail if it is on the trail (`leaves` is false). Returns `leaves`, so
-    /// that packets which are not on the trail are kept for the next one.
+    /// that the caller keeps packets that are not on the trail for the next trail.
     #[inline(always)]
     fn arrive_unless(&mut self, leaves: bool, runner: &Interpreter, trail: &Trail, place: u8) -> bool {
         if leaves {

@@ -133,9 +133,9 @@ impl Walk<'_> {
         Ok(self.diagram.switch(&question, nexts))
     }
 
-    /// True if the flow's key at the element follows from the input packet and earlier leases, and a first
-    /// step finds it at the same locations as the first steps of all other paths. Only then, one look-up
-    /// per packet suffices.
+    /// True if one look-up per packet suffices to find the flow's key at the element. The key has to follow
+    /// from the input packet and earlier leases. A first step has to find it at the same locations as the
+    /// first steps of all other paths.
     fn is_looked_up_alike(&self, way: &Path) -> bool {
         let Some(here) = key(&way.packet) else { return false };
         let known = |byte: &Byte| {

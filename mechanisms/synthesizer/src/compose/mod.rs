@@ -351,8 +351,8 @@ fn region(
     used.sort_unstable();
     used.dedup();
     let mut elements = Names { chain, numbers: BTreeMap::new(), names: Vec::new() };
-    // The output for most of the bypassed elements comes first, because the engine's path for output 0 is
-    // the shortest.
+    // The output that most of the bypassed elements lead to comes first, because the engine's path for
+    // output 0 is the shortest.
     let mut outputs: Vec<Port> = Vec::new();
     let mut often: BTreeMap<Port, usize> = BTreeMap::new();
     for class in &used {

@@ -2,8 +2,8 @@
 //! (SNF paper, "Hardware-accelerated SNF"). In this module, a *flow* is a flow entry of a switch.
 //!
 //! A switch matches addresses, ports, protocol and DSCP. It does not know lengths, times to live or
-//! checksums. So it evaluates those questions of a program that it can answer ([`pipeline`]), and forwards
-//! each packet with a number in a VLAN tag, its *switch class*, or by the class's own port. The number
+//! checksums. So it evaluates those questions of a program that it can answer ([`pipeline`]). It forwards
+//! each packet with a number, its *switch class*: in a VLAN tag, or by the class's own port. The number
 //! selects the residual program, which the software runs ([`behind`]). The rules of a list become flows,
 //! the first rule with the highest priority ([`cube`], [`flow`]). Ranges of ports become prefixes or bits
 //! of metadata ([`ranges`]).

@@ -290,7 +290,7 @@ pub struct FlowCache {
     lasting: [u16; 2],
 }
 
-/// A lease of a flow, as this cache holds it.
+/// A flow on lease: its entry in the table, and its leases at the stateful elements.
 struct LeasedFlow {
     id: FlowId,
     /// The steps that packets of the flow pass, each with the handle by which its element knows the lease.
