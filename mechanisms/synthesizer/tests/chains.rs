@@ -410,7 +410,7 @@ fn all_that_is_missing_for_the_file_of_the_snf_paper_is_said_at_once() {
             && errors.iter().zip(expected).all(|(said, text)| said.contains(text.as_str()))
     };
     assert!(are_said(&errors, &places.collect::<Vec<_>>()), "{errors:#?}");
-    // With files of our own in place of the missing files, the interfaces have other names.
+    // With other files of the same folder in place of the missing files, the interfaces have other names.
     let beside = |name: &str| {
         let file = match name.rsplit('/').next() {
             Some("nf1.click") => "real_acl_251.nf1.click",

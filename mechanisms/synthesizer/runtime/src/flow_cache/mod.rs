@@ -437,7 +437,8 @@ impl FlowCache {
     }
 
     /// Returns the number of instructions that the program saves for a packet up to the first element that
-    /// leases flows, if it is used without the flow cache. Returns `None` if it saves none.
+    /// leases flows, if it is used without the flow cache. Returns `None` if it saves none, or if it has
+    /// rule lists, whose answers only the flow cache saves.
     pub fn saved_without(&self) -> Option<i64> {
         if !self.program.lists.is_empty() {
             return None;
