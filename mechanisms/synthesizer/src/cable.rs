@@ -51,11 +51,12 @@ pub static CLASS: Class = Class {
 
 struct Cable {
     count: u64,
-    /// True if any element reads annotations.
+    /// True if any element of the graph reads annotations, so that they have to be cleared.
     annotations: bool,
 }
 
-/// Returns the case that makes a packet of this type look like a packet that has just been received.
+/// Returns the case that makes a packet look as if it had just been received from a device, with the packet
+/// type `kind`. `when` is the condition of the case.
 fn received(when: Filter, kind: PacketKind) -> Case {
     let set = |field, bytes: &[u8]| Action::Set(field, Value::Constant(bytes.to_vec()));
     Case::new(when, Target::Output(0))
@@ -70,7 +71,7 @@ fn received(when: Filter, kind: PacketKind) -> Case {
 
 impl Element for Cable {
     fn effects(&self) -> Effects {
-        /// The bit of an Ethernet address that marks a group address.
+        /// The bit of a 48-bit Ethernet address that is set in group addresses (multicast and broadcast).
         const GROUP: u128 = 1 << 40;
         let destination = || Field::Bytes { base: Base::Data, offset: 0, length: 6 };
         let to_all = Filter::equals(destination(), (1 << 48) - 1);

@@ -1,4 +1,4 @@
-//! Insertion of programs into a configuration.
+//! Insertion of programs into a configuration, for runs with Tidegate.
 
 use lang::{Connection, Graph};
 
@@ -6,9 +6,9 @@ use crate::compose::{Region, Synthesis};
 use program::chain::Chain;
 use program::text;
 
-/// Returns the configuration with a `Synthesized` at the entry of each region. All elements stay, and so do
-/// their handlers; packets that do not bypass them go through them. `chain` is the synthesized chain: all
-/// of the graph, or the part that packets pass.
+/// Returns the configuration with an element `Synthesized` at the entry of each region. The replaced
+/// elements stay in the graph with their handlers, and process the packets that do not bypass them. `chain`
+/// is the chain that was synthesized: all of the graph, or the part that packets pass.
 pub fn insert(graph: &Graph, chain: &Chain, synthesis: &Synthesis) -> Graph {
     let mut graph = graph.clone();
     for region in &synthesis.regions {

@@ -1,16 +1,17 @@
 //! The compiler from chains of elements to programs.
 //!
-//! A chain and a program are the data of [`program`]. Regions of a chain become programs by means that are
-//! independent of the verifier's model (`tidegate-verify`); `tidegate-runtime` executes programs.
+//! Chains and programs are data types of [`program`]. The compiler shares no algorithm with the verifier
+//! (`tidegate-verify`), which proves its results; `tidegate-runtime` executes programs.
 //!
-//! - [`compose`]: the front end: path exploration over intervals, exit states, one decision graph
+//! - [`topology`]: the linker: several configurations as one chain; [`cable`]: the element that carries
+//!   packets from one configuration to the next
+//! - [`compose`]: the front end: regions of a chain become programs, by exploring all paths of packets
 //! - [`insert`]: puts programs into a configuration
-//! - [`standard`]: the back end that emits elements of Click and FastClick
+//! - [`standard`]: the back end that replaces regions by elements that Click and FastClick have
 //! - [`openflow`]: the back end that emits the part of a program that a switch can execute, as OpenFlow
 //!   rules
-//! - [`topology`]: the linker: a chain of several configurations as one graph; [`cable`] carries packets
-//!   from one configuration to the next
-//! - [`report`]: the cost of a region before and after; [`picture`] draws it
+//! - [`report`]: the questions and writes of a region before and after; [`picture`]: a drawing of them;
+//!   both show the [`longest_path`]
 
 pub mod cable;
 pub mod compose;
@@ -24,5 +25,5 @@ pub mod topology;
 
 use element::Class;
 
-/// The classes of this crate.
+/// The element classes of this crate, for the registry.
 pub static CLASSES: &[&Class] = &[&cable::CLASS];

@@ -1,5 +1,5 @@
-//! The longest path through a region: the fields that its elements read and write, and the program's
-//! questions and writes.
+//! The longest path through a region, for reports: the fields that its elements read and write, and the
+//! questions and writes of the program that replaces them.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,49 +13,51 @@ use program::location::{IPV4, Location};
 use program::question::{Leased, Question};
 use program::{Class, Exit, Next, Node, Program};
 
-/// The name for checksums of headers.
+/// The name of a header checksum in the report.
 const CHECKSUM: &str = "IP checksum";
 
-/// The path of the class that passes the most elements.
+/// The path of the class whose packets bypass the most elements.
 pub(crate) struct Way<'a> {
     /// The class.
     pub(crate) class: &'a Class,
-    /// The elements of the path, in order.
+    /// The elements of the path, in the order in which packets would pass them.
     pub(crate) steps: Vec<Step>,
     /// The offset of the network header from the start of the input packet.
     pub(crate) network: i32,
 }
 
-/// An element on the path.
+/// An element on the path, with the fields that it reads and writes.
 pub(crate) struct Step {
-    /// The number of the element in the chain.
+    /// The index of the element in the chain.
     pub(crate) node: usize,
-    /// The fields that the element reads.
+    /// The names of the fields that the element reads to decide about these packets.
     pub(crate) reads: BTreeSet<String>,
-    /// The fields that the element writes, with repetitions.
+    /// The names of the fields that the element writes; a field that it writes twice occurs twice.
     pub(crate) writes: Vec<String>,
 }
 
-/// A question on the path.
+/// A question that the program asks about packets on the path.
 pub(crate) struct Asked<'a> {
-    /// The question, with the successors of its answers.
+    /// The node with the question; its ranges have the successors of all answers.
     pub(crate) node: &'a Node,
-    /// The successor on the path.
+    /// The successor for packets on the path.
     pub(crate) next: Next,
 }
 
-/// Returns the length of a program's longest path: the number of elements of the chain that it was made of,
-/// and the number of questions that the program asks in their place. `None` if there are no classes.
+/// Returns two lengths of the longest path of a program: the number of elements that packets bypass, and
+/// the number of questions that the program asks in their place. `chain` is the chain that the program was
+/// made of. Returns `None` if the program has no classes.
 pub fn lengths(chain: &Chain, program: &Program) -> Option<[usize; 2]> {
     let way = Way::new(chain, program)?;
     Some([way.steps.len(), way.questions(program).len()])
 }
 
 impl<'a> Way<'a> {
-    /// Returns the longest path of a program that was made of a chain; among several, a path with few
-    /// writes. `None` if there are no classes.
+    /// Returns the longest path of a program that was made of `chain`. Of several paths with as many
+    /// elements, returns the path with the fewest writes. Returns `None` if the program has no classes.
     pub(crate) fn new(chain: &Chain, program: &'a Program) -> Option<Way<'a>> {
-        // The maximum is the last of several in this order, which is the first class.
+        // `max_by_key` returns the last maximum, and the classes are reversed, so the first class wins a
+        // tie.
         let longest = |class: &&Class| (class.path.len(), Reverse(class.writes.len()));
         let class = program.classes.iter().rev().max_by_key(longest)?;
         let numbers: BTreeMap<&str, usize> =
@@ -68,7 +70,7 @@ impl<'a> Way<'a> {
                 passed.push((node, on.start, cases));
             }
         }
-        // Later marks belong to headers that were prepended.
+        // The first mark counts: later marks belong to headers that elements prepend.
         let mut marks = passed.iter().filter_map(|&(_, start, cases)| mark(cases.last()?, start));
         let network = program.layout[1].or_else(|| marks.next()).unwrap_or_default();
         let step = |&(node, start, cases): &(usize, i32, &[Case])| {
@@ -87,10 +89,12 @@ impl<'a> Way<'a> {
         Some(Way { class, steps: passed.iter().map(step).collect(), network })
     }
 
-    /// Returns the questions that lead to the class: as few as possible, then along the largest sets of
+    /// Returns the questions that lead to the class of the path. Of several ways through the decision
+    /// graph, returns one with the fewest questions; at equal numbers, it follows the larger set of
     /// answers.
     pub(crate) fn questions(&self, program: &'a Program) -> Vec<Asked<'a>> {
-        // The number of remaining questions, by question; questions lead to later questions only.
+        // By node: the lowest number of questions from there to the class. Nodes only lead to nodes with a
+        // higher index, so the nodes are visited backwards.
         let mut left: Vec<Option<usize>> = vec![None; program.nodes.len()];
         let to_come = |left: &[Option<usize>], next: Next| match next {
             Next::Node(node) => left.get(node as usize).copied().flatten(),
@@ -120,7 +124,7 @@ impl<'a> Way<'a> {
         asked
     }
 
-    /// Returns the fields that the program writes, without duplicates.
+    /// Returns the names of the fields that the program writes for this class.
     pub(crate) fn writes(&self) -> BTreeSet<String> {
         let bytes = self.class.writes.iter().flat_map(|write| {
             (0..write.value.length() as i32)
@@ -130,7 +134,8 @@ impl<'a> Way<'a> {
     }
 }
 
-/// Returns the readable name of a question's field; `None` if the question is about more than one field.
+/// Returns the readable name of the field that a question reads; `None` if it reads no single field.
+/// `network` is the offset of the network header.
 pub(crate) fn name_of_question(question: &Question, network: i32) -> Option<String> {
     match question {
         Question::Length => Some("length".into()),
@@ -144,8 +149,9 @@ pub(crate) fn name_of_question(question: &Question, network: i32) -> Option<Stri
     }
 }
 
-/// Returns the element that leases a flow, for a question about a lease, and the field that gets the values
-/// asked for, if any.
+/// Returns, for a question about a lease, the name of the element that leases the flow, and the field that
+/// gets the value asked for. The field is `None` for a question about the output. Returns `None` for other
+/// questions.
 pub(crate) fn leased<'a>(
     question: &Question,
     chain: &Chain,
@@ -165,7 +171,8 @@ pub(crate) fn leased<'a>(
             Field::Annotation { length, .. } => usize::from(*length),
             _ => 0,
         };
-        // The values that a flow gets are consecutive, including values of annotations.
+        // The values that an element chooses for a flow are numbered in the order of its actions, including
+        // values of annotations.
         let before = end;
         end += if matches!(value, Value::Choose { .. }) { length } else { 0 };
         if (before..end).contains(&usize::from(offset)) {
@@ -175,7 +182,7 @@ pub(crate) fn leased<'a>(
     Some((element, name))
 }
 
-/// Returns the readable form of a question.
+/// Returns a question as text for people. `network` is the offset of the network header.
 pub(crate) fn said(question: &Question, chain: &Chain, program: &Program, network: i32) -> String {
     match question {
         Question::List(list) => {
@@ -192,7 +199,8 @@ pub(crate) fn said(question: &Question, chain: &Chain, program: &Program, networ
     }
 }
 
-/// Returns the drop reason of a class as an error, or the name of the element that its packets go to.
+/// Returns the name of the element that packets of a class go to, or the drop reason as an error. `outputs`
+/// has the destination of each output of the program.
 pub(crate) fn fate<'a>(
     class: &Class,
     outputs: &'a [(usize, usize)],
@@ -204,7 +212,8 @@ pub(crate) fn fate<'a>(
     }
 }
 
-/// Calls the closure for each field that a case sets, with the start of the packet at that time.
+/// Calls `told` for each field that a case sets, with the offset at which the packet starts at that time.
+/// `start` is the offset before the case.
 fn each_set(case: &Case, mut start: i32, mut told: impl FnMut(&Field, &Value, i32)) {
     for action in &case.actions {
         match action {
@@ -215,7 +224,8 @@ fn each_set(case: &Case, mut start: i32, mut told: impl FnMut(&Field, &Value, i3
     }
 }
 
-/// Returns the offset of the network header that a case marks, from the start of the input packet.
+/// Returns the offset of the network header that a case marks, from the start of the input packet; `None`
+/// if it marks none. `start` is the offset at which the packet starts before the case.
 fn mark(case: &Case, start: i32) -> Option<i32> {
     let mut mark = None;
     each_set(case, start, |field, value, start| {
@@ -228,8 +238,8 @@ fn mark(case: &Case, start: i32) -> Option<i32> {
     mark
 }
 
-/// Returns the readable name of a field. `start` is the offset of the packet's start from its network
-/// header.
+/// Returns the readable name of a field; `None` for fields without a name. `start` is the offset of the
+/// packet's start from its network header.
 fn name_of(field: &Field, start: i32) -> Option<String> {
     Some(match *field {
         Field::Bytes { base, offset, .. } => {
@@ -248,7 +258,8 @@ fn name_of(field: &Field, start: i32) -> Option<String> {
     })
 }
 
-/// Returns the readable name of a part of a packet.
+/// Returns the readable name of the field that contains a location; `None` for the checksum field.
+/// `network` is the offset of the network header.
 fn name_of_place(place: Location, network: i32) -> Option<String> {
     let place = match place {
         Location::Annotation(_) => return Some("annotations".into()),

@@ -1,6 +1,6 @@
-//! The picture of a synthesis (SVG). It shows the longest path of each region: on the left the elements
-//! with the fields that they read and write, on the right the questions that the program asks in their
-//! place, and its single operation.
+//! The picture of a synthesis, as SVG. It shows the longest path of each region. On the left are the
+//! elements with the fields that they read and write. On the right are the questions that the program asks
+//! in their place, and its single operation.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -11,20 +11,21 @@ use program::chain::Chain;
 use program::question::{Leased, Question};
 use program::{Next, Node, Program};
 
-/// The width of the page in pixels, the unit of all lengths.
+/// The width of the page in pixels. All lengths in this file are in pixels.
 const WIDTH: usize = 1000;
 const MARGIN: usize = 14;
-/// The layout of the elements: columns, with a new column for each function.
+/// The width of a column of elements, including the gap. A new column begins with each network function,
+/// and after [`MOST_IN_COLUMN`] elements.
 const COLUMN: usize = 212;
 const COLUMNS: usize = 3;
 const BOX: usize = 188;
 const MOST_IN_COLUMN: usize = 14;
-/// The horizontal position of the questions, to the right of the elements.
+/// The horizontal position of the questions, to the right of all columns of elements.
 const QUESTIONS: usize = MARGIN + COLUMNS * COLUMN + 14;
 const QUESTION: usize = WIDTH - QUESTIONS - MARGIN;
 const LINE: usize = 13;
 const GAP: usize = 12;
-/// The assumed width of a letter, for line breaks.
+/// The assumed width of a letter, by which lines are broken: SVG has no line breaks of its own.
 const LETTER: usize = 6;
 
 const READ: &str = "#00714f";
@@ -32,10 +33,10 @@ const WRITTEN: &str = "#b54a00";
 const QUIET: &str = "#666666";
 const BLACK: &str = "#000000";
 
-/// The lines of a box, with their colours.
+/// The lines of text in a box, each with its colour.
 type Lines = Vec<(String, &'static str)>;
 
-/// Returns the picture of all regions, arranged vertically.
+/// Returns the picture of all regions, one below the other.
 pub fn svg(chain: &Chain, synthesis: &Synthesis) -> String {
     let mut sheet = Sheet { body: String::new(), bottom: MARGIN };
     for region in &synthesis.regions {
@@ -56,7 +57,7 @@ pub fn svg(chain: &Chain, synthesis: &Synthesis) -> String {
 
 struct Sheet {
     body: String,
-    /// The vertical position of the next region.
+    /// The vertical position at which the next region begins.
     bottom: usize,
 }
 
@@ -78,7 +79,8 @@ impl Sheet {
         self.bottom = left.max(right) + 2 * GAP;
     }
 
-    /// Draws the elements of a path; returns the vertical position of their end.
+    /// Draws the elements of a path, the first at the vertical position `top`. Returns the vertical
+    /// position of the lowest edge.
     fn elements(&mut self, chain: &Chain, way: &Way<'_>, top: usize) -> usize {
         let (mut column, mut row, mut top, mut bottom) = (0, 0, top, top);
         let mut y = top;
@@ -100,7 +102,7 @@ impl Sheet {
                 y += LINE + GAP - 4;
             }
             scope_before = Some(scope);
-            // A generated name contains the class.
+            // A generated name (`Class@number`) contains the class, so only the class is shown.
             let title = match name.split_once('@') {
                 Some((class, _)) => class.to_string(),
                 None => format!("{name} :: {}", node.class),
@@ -126,7 +128,8 @@ impl Sheet {
         bottom
     }
 
-    /// Draws the questions on a path and the operation; returns the vertical position of their end.
+    /// Draws the questions on a path and the operation below each other, from the vertical position `top`
+    /// on. Returns the vertical position of the lowest edge.
     fn questions(
         &mut self,
         chain: &Chain,
@@ -173,12 +176,12 @@ impl Sheet {
     }
 
     fn text(&mut self, x: usize, y: usize, text: &str, colour: &str, more: &str) {
-        // Writing to a string cannot fail.
         let _ =
             writeln!(self.body, "<text x=\"{x}\" y=\"{y}\" fill=\"{colour}\"{more}>{}</text>", escaped(text));
     }
 
-    /// Draws a box around lines; returns the vertical position of its end.
+    /// Draws a box around lines of text, with its upper left corner at a position and with corners of
+    /// radius `round`. Returns the vertical position of its lower edge.
     fn boxed(
         &mut self,
         (x, y): (usize, usize),
@@ -198,7 +201,8 @@ impl Sheet {
         y + height
     }
 
-    /// Draws an arrow down, or to the top of another column.
+    /// Draws an arrow from the lower edge of a box to the upper edge of the next: straight down, or around
+    /// to the top of another column.
     fn arrow(&mut self, (from, bottom): (usize, usize), (to, top): (usize, usize)) {
         let path = if top > bottom && from == to {
             format!("M{from} {bottom}V{top}")
@@ -213,10 +217,10 @@ impl Sheet {
     }
 }
 
-/// Returns the text of the answers that lead on, and the successors of the others. `field` is the name of
-/// the question's field, or empty.
+/// Returns the text of the answers to a question that lead to the successor `on`, and all other successors.
+/// `field` is the name of the question's field, or empty.
 fn answers(node: &Node, on: Next, field: &str) -> (String, Vec<Next>) {
-    /// The maximum number of ranges that are written out.
+    /// The maximum number of ranges of answers in the text.
     const MOST: usize = 2;
     let (mut ranges, mut others, mut low) = (Vec::new(), Vec::new(), 0);
     for &(last, next) in &node.parts {
@@ -240,7 +244,7 @@ fn answers(node: &Node, on: Next, field: &str) -> (String, Vec<Next>) {
     (ranges.join(", "), others)
 }
 
-/// Returns the usual notation of an answer.
+/// Returns an answer in the usual notation of its field, such as an address with dots.
 fn answer(question: &Question, number: u128, field: &str) -> String {
     let length = match *question {
         Question::Bytes { length, .. } | Question::Leased { what: Leased::Bytes { length, .. }, .. } => {
@@ -265,7 +269,8 @@ fn answer(question: &Question, number: u128, field: &str) -> String {
     }
 }
 
-/// Returns the destinations of packets, without duplicates.
+/// Returns where packets may go from some nodes and classes: elements or drop reasons as text, without
+/// duplicates.
 fn fates(chain: &Chain, region: &Region, nexts: &[Next]) -> Vec<String> {
     let program: &Program = &region.program;
     let (mut open, mut seen, mut classes) = (nexts.to_vec(), BTreeSet::new(), BTreeSet::new());
@@ -292,7 +297,7 @@ fn fates(chain: &Chain, region: &Region, nexts: &[Next]) -> Vec<String> {
     fates
 }
 
-/// Breaks a text into lines that fit into a box.
+/// Breaks a text into lines of one colour that fit into a box of a width. A longer word is not broken.
 fn wrapped(text: &str, colour: &'static str, width: usize) -> Lines {
     let most = (width - 12) / LETTER;
     let mut lines: Vec<String> = Vec::new();
@@ -337,7 +342,7 @@ mod tests {
         let shown = |node: &Node| answers(node, Next::Class(1), &name(node));
         let (on, others) = shown(&node(question(30, 4), &[0x0a00_0000, 0x0a00_00ff, u128::from(u32::MAX)]));
         assert_eq!((on.as_str(), others.len()), ("10.0.0.1 - 10.0.0.255", 2));
-        // The first three bytes of an address.
+        // A question about the first three bytes of an address.
         assert_eq!(shown(&node(question(26, 3), &[0x0a_0000, 0x0a_0001, 0xff_ffff])).0, "10.0.1");
         assert_eq!(shown(&node(Question::Length, &[19, u128::from(u32::MAX)])).0, "20 - any");
         assert_eq!(shown(&node(question(22, 1), &[0, 1, 2, 3, 4, 255])).0, "1, 3, ...");

@@ -1,4 +1,5 @@
-//! The report of a synthesis: questions and writes before and after, and the work that is left to elements.
+//! The report of a synthesis, as data and as text: the questions and writes of each region before and
+//! after, and the work that is left to elements.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -10,93 +11,93 @@ use crate::longest_path::{Way, fate, name_of_question, said};
 use program::chain::{Chain, Port};
 use program::{self, Class, Next, Program, text};
 
-/// A report.
+/// The report of a synthesis; also the JSON output.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The regions.
+    /// The regions that programs replace.
     pub regions: Vec<RegionReport>,
-    /// Elements to which all packets are handed over, and the reasons.
+    /// The elements that process all of their packets themselves, with the reasons.
     pub alone: Vec<Left>,
-    /// Regions that stay because a program would cost more than the elements.
+    /// The regions that are not replaced, because a program would cost more than their elements.
     pub unprofitable: Vec<Unprofitable>,
-    /// Elements that stay because they would multiply the classes beyond the limit.
+    /// The elements at which a region ends, because their forks would lead to more classes than the limit.
     pub multiplied: Vec<Multiplied>,
 }
 
-/// A region.
+/// A region that a program replaces.
 #[derive(Clone, Debug, Serialize)]
 pub struct RegionReport {
-    /// The element at whose output the region begins.
+    /// The name of the element at whose output the region begins.
     pub from: String,
     /// The output of that element.
     pub output: usize,
-    /// The elements that packets bypass.
+    /// The names of the elements that packets bypass.
     pub elements: Vec<String>,
-    /// The number of different questions.
+    /// The number of different questions that the program asks.
     pub questions: usize,
-    /// The number of rules in lists.
+    /// The number of rules in all lists of the program.
     pub rules: usize,
-    /// The classes.
+    /// The classes of the program.
     pub classes: Vec<ClassReport>,
-    /// The elements in the middle of the region to which packets are handed over, and the reasons.
+    /// The elements of the region that process some packets themselves, with the reasons.
     pub handed: Vec<Left>,
-    /// The reads and writes of each field along the longest path, by elements and by the program.
+    /// For each field on the longest path, how often elements and the program read and write it.
     pub fields: Vec<FieldReport>,
 }
 
-/// A class.
+/// A class of the program.
 #[derive(Clone, Debug, Serialize)]
 pub struct ClassReport {
-    /// The operation.
+    /// The operation of the class, in the text form of programs.
     pub operation: String,
-    /// The elements that packets bypass.
+    /// The names of the elements that packets of the class bypass, in order.
     pub passes: Vec<String>,
-    /// The destination: an element, or the drop reason.
+    /// The name of the element that the packets go to, or the reason for which they are dropped.
     pub to: String,
 }
 
-/// An element that processes packets itself.
+/// An element that processes packets itself, and the reason.
 #[derive(Clone, Debug, Serialize)]
 pub struct Left {
     /// The name of the element.
     pub element: String,
-    /// The reason.
+    /// The reason why packets cannot bypass the element.
     pub why: String,
 }
 
-/// A region whose elements cost less than a program.
+/// A region that is not replaced, because its elements cost less than a program.
 #[derive(Clone, Debug, Serialize)]
 pub struct Unprofitable {
-    /// The element at whose output the region begins.
+    /// The name of the element at whose output the region begins.
     pub from: String,
     /// The output of that element.
     pub output: usize,
-    /// The maximum number of elements that a packet passes.
+    /// The number of elements on the longest path through the region.
     pub elements: usize,
 }
 
-/// An element with many forks.
+/// An element at which a region ends, because it forks paths too often.
 #[derive(Clone, Debug, Serialize)]
 pub struct Multiplied {
     /// The name of the element.
     pub element: String,
-    /// The number of forks.
+    /// The number of additional paths that the element caused until the limit of classes was reached.
     pub parts: usize,
 }
 
-/// A field along the longest path.
+/// A field on the longest path: how often it is read and written.
 #[derive(Clone, Debug, Serialize)]
 pub struct FieldReport {
     /// The name of the field.
     pub field: String,
-    /// The number of elements that read the field, and the number of times that the program does.
+    /// The number of elements that read the field; 1 if the program reads it, else 0.
     pub reads: [usize; 2],
-    /// The number of elements that write the field, and the number of times that the program does.
+    /// The number of writes to the field by elements; 1 if the program writes it, else 0.
     pub writes: [usize; 2],
 }
 
 impl Report {
-    /// Makes the report of a synthesis.
+    /// Makes the report of a synthesis of `chain`.
     pub fn new(chain: &Chain, synthesis: &Synthesis) -> Report {
         let name = |node: usize| chain.nodes[node].name.clone();
         Report {
@@ -119,10 +120,9 @@ impl Report {
         }
     }
 
-    /// Returns the report as text.
+    /// Returns the report as text for the terminal.
     pub fn describe(&self) -> String {
         let mut text = String::new();
-        // Writing to a string cannot fail.
         for region in &self.regions {
             let _ = write!(text, "{}", region.describe());
         }
@@ -153,7 +153,7 @@ impl Report {
     }
 }
 
-/// The width of the first column: field names, or right-aligned numbers.
+/// The width in columns of the first column of the table, which has the names of fields.
 const FIRST_COLUMN: usize = 24;
 
 impl RegionReport {
@@ -220,7 +220,8 @@ fn of_region(chain: &Chain, region: &Region) -> RegionReport {
     }
 }
 
-/// Returns the reads and writes along the longest path.
+/// Returns, for each field on the longest path of a program, how often elements and the program read and
+/// write it.
 fn fields(chain: &Chain, program: &Program) -> Vec<FieldReport> {
     let Some(way) = Way::new(chain, program) else { return Vec::new() };
     let mut counts: BTreeMap<String, [usize; 4]> = BTreeMap::new();
@@ -242,8 +243,8 @@ fn fields(chain: &Chain, program: &Program) -> Vec<FieldReport> {
     counts.into_iter().map(report).collect()
 }
 
-/// Returns the programs of all regions as a drawing for Graphviz (dot(1)): questions, and classes with
-/// their operations.
+/// Returns the programs of all regions as a drawing for Graphviz (dot(1)): questions as ellipses, and
+/// classes with their operations as boxes.
 pub fn dot(chain: &Chain, synthesis: &Synthesis, title: &str) -> String {
     let mut out = format!(
         "digraph \"{}\" {{\n  rankdir=LR;\n  node [shape=box, fontname=\"sans-serif\", fontsize=10];\n  edge \
@@ -281,10 +282,10 @@ pub fn dot(chain: &Chain, synthesis: &Synthesis, title: &str) -> String {
     out
 }
 
-/// The maximum number of ranges in the label of an arrow.
+/// The maximum number of ranges of answers in the label of an arrow.
 const MOST_RANGES: usize = 4;
 
-/// Returns the successors of a question, each with the first few ranges of its answers.
+/// Returns the successors of a question, each with the first [`MOST_RANGES`] ranges of its answers as text.
 fn ranges(node: &program::Node) -> Vec<(Next, String)> {
     let mut nexts: Vec<(Next, Vec<String>)> = Vec::new();
     let mut low = 0;
@@ -305,7 +306,7 @@ fn ranges(node: &program::Node) -> Vec<(Next, String)> {
     nexts.into_iter().map(|(next, ranges)| (next, text(ranges))).collect()
 }
 
-/// Escapes a text for a quoted string.
+/// Escapes a text for a string in double quotes; each line break becomes `\l`, which Graphviz left-aligns.
 fn quoted(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\l").replace('\r', "")
 }

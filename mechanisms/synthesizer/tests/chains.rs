@@ -1,5 +1,7 @@
-//! Tests linking with the chains of the SNF paper, from our own `.prop` files, and the chain of an Internet
-//! provider. Packets leave a linked chain as they leave its functions run one after the other.
+//! Tests the linker with the chains of the SNF paper, described by `.prop` files of our own, and with the
+//! chain of an Internet provider. Packets have to leave a linked chain as they leave its functions run one
+//! after the other, also if the chain is synthesized. The configurations of the SNF chains are not part of
+//! the repository; without them, these tests check nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -20,7 +22,8 @@ use verify::equivalence::Verdict;
 use wire::build::Builder;
 use wire::ethernet::MacAddr;
 
-/// Reads a chain. `place` returns the path of a configuration.
+/// Reads a chain. `place` returns the path of a configuration by its name in the `.prop` file. Returns the
+/// graph and the error messages.
 fn chain(prop: &Path, place: impl Fn(&str) -> PathBuf) -> (Graph, Vec<String>) {
     let files = |name: &str, _: &str| {
         let text = std::fs::read_to_string(place(name)).map_err(|error| format!("{name}: {error}"))?;
@@ -35,7 +38,7 @@ fn chain(prop: &Path, place: impl Fn(&str) -> PathBuf) -> (Graph, Vec<String>) {
     (graph, errors.map(|one| one.render(&sources)).collect())
 }
 
-/// Reads a single configuration.
+/// Reads the configuration of a single function.
 fn alone(file: &Path) -> Graph {
     let mut sources = Sources::new();
     let id = sources.add("alone", std::fs::read_to_string(file).unwrap());
@@ -55,7 +58,7 @@ fn ends(graph: &Graph, class: &str) -> Vec<(String, String)> {
     elements.map(|element| (element.name.clone(), interface(&element.config).to_string())).collect()
 }
 
-/// Packets by the interface at which they enter or leave.
+/// Packets by the name of the interface at which they enter or leave, in order.
 type Packets = BTreeMap<String, Vec<Vec<u8>>>;
 
 fn run(graph: &Graph, packets: &Packets) -> Packets {
@@ -66,7 +69,8 @@ fn run_with(how: Run, graph: &Graph, packets: &Packets) -> Packets {
     run_and_count(how, graph, packets).0
 }
 
-/// Runs a graph, and also returns the number of packet arrivals at elements.
+/// Runs a graph on packets. Returns the packets that left, and the total number of packet arrivals at
+/// elements.
 fn run_and_count(how: Run, graph: &Graph, packets: &Packets) -> (Packets, u64) {
     let mut graph = graph.clone();
     let (entries, exits) = (ends(&graph, "FromDevice"), ends(&graph, "ToDevice"));
@@ -78,7 +82,7 @@ fn run_and_count(how: Run, graph: &Graph, packets: &Packets) -> (Packets, u64) {
     };
     let of = |interface: &String| packets.get(interface).into_iter().flatten().map(input).collect();
     let number = offer(entries.iter().map(|(_, interface)| of(interface)).collect());
-    // Scripts would stop the run.
+    // The scripts of the chains would stop the run, so they are removed.
     let scripts: Vec<bool> = graph.elements.iter().map(|element| element.class == "DriverManager").collect();
     for (ends, class) in [(&entries, "TestSource"), (&exits, "TestPullSink")] {
         for (place, (name, _)) in ends.iter().enumerate() {
@@ -110,8 +114,8 @@ fn tcp(from: &str, to: &str) -> Vec<u8> {
     Builder::tcp(from, to, 2).ethernet(CLIENT, GATEWAY).build(&[]).unwrap()
 }
 
-/// Returns a packet as a line: MAC addresses, time to live, addresses and ports. Its checksums must be
-/// correct.
+/// Returns a line of text for a packet: MAC addresses, time to live, addresses and ports. Panics if a
+/// checksum is wrong.
 fn line(frame: &[u8]) -> String {
     let ip = &frame[14..];
     let right = checker::check(ip).unwrap();
@@ -131,8 +135,8 @@ fn line(frame: &[u8]) -> String {
     )
 }
 
-/// A chain: its name, its number of functions, a UDP packet that it forwards (from, to), and both ends as
-/// the packet leaves.
+/// A chain: its name, its number of functions, a UDP packet that it forwards (source and destination), and
+/// both as the packet leaves.
 type Chain = (&'static str, usize, [&'static str; 2], &'static str);
 
 const CHAINS: [Chain; 15] = [
@@ -153,7 +157,8 @@ const CHAINS: [Chain; 15] = [
     ("router_10", 10, ["10.0.0.9:5000", "50.0.0.1:99"], "10.0.0.9:5000 > 50.0.0.1:99"),
 ];
 
-/// Returns every chain as a graph, with the folder of the configurations.
+/// Returns every chain of the SNF paper as a linked graph, with the folder of its configurations; `None` if
+/// they are not on this machine.
 fn all() -> Option<Vec<(Chain, Graph, PathBuf)>> {
     let folder = found::path("rules/snf")?;
     let props = found::files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/chains"));
@@ -181,8 +186,8 @@ fn chains_of_the_snf_paper_are_joined() {
             ends.iter().map(|(_, interface)| interface.clone()).collect()
         };
         assert_eq!(interfaces(&entries), [interface(1, 0)], "{name}");
-        // The napt and router chains answer to both sides. Answers leave the chain, since no link leads
-        // back.
+        // The functions of the napt and router chains also send answers back. No link leads back, so these
+        // leave the chain at the function.
         let answers = if name.starts_with("napt") || name.starts_with("router") { functions } else { 0 };
         let mut expected: Vec<String> = (1..=answers).map(|number| interface(number, 0)).collect();
         expected.push(interface(functions, 1));
@@ -199,7 +204,8 @@ fn chains_of_the_snf_paper_are_joined() {
 #[test]
 fn packets_leave_chains_of_the_snf_paper_as_all_their_functions_have_changed_them() {
     for ((name, functions, [from, to], ends), graph, _) in all().unwrap_or_default() {
-        // A packet with just enough time to live, a packet with too little, and a packet that is not IP.
+        // A packet with just enough time to live for all functions, a packet with too little, and a packet
+        // that is not IP.
         let enough = functions as u8 + 1;
         let packets =
             vec![udp(from, to, 64), udp(from, to, enough), udp(from, to, enough - 1), vec![0xff; 60]];
@@ -214,13 +220,13 @@ fn packets_leave_chains_of_the_snf_paper_as_all_their_functions_have_changed_the
     }
 }
 
-/// Returns the interface at which packets enter.
+/// Returns the interface at which packets enter a chain with a single entry.
 fn entry(graph: &Graph) -> String {
     ends(graph, "FromDevice")[0].1.clone()
 }
 
-/// Returns packets of all kinds, flows that all take one path, and other packets that are accepted or
-/// denied.
+/// Returns packets for a chain that forwards UDP packets between two addresses: frames of many kinds, flows
+/// of which all packets take one path, and packets that are accepted or denied.
 fn traffic([from, to]: [&str; 2]) -> Vec<Vec<u8>> {
     let mut packets = testkit::corpus::frames();
     for number in 0..40u16 {
@@ -229,13 +235,13 @@ fn traffic([from, to]: [&str; 2]) -> Vec<Vec<u8>> {
         packets.push(tcp(&with(from, 6000 + number), to));
         packets.push(udp(&format!("10.{number}.0.1:7000"), &with(to, 1 + number), 64));
     }
-    // A packet to the network that it comes from.
+    // A packet to the network that it comes from, so that routers send it back.
     packets.push(udp("10.0.0.9:1", "10.0.0.5:2", 64));
     packets
 }
 
-/// Packets leave a chain as they leave its functions run one after the other, each with the output of the
-/// previous function.
+/// Runs the functions of each chain one after the other, each with the output of the previous one. The
+/// linked chain must send the same packets at every interface.
 #[test]
 fn chains_of_the_snf_paper_do_what_their_functions_do_alone() {
     for ((name, functions, [from, to], _), graph, folder) in all().unwrap_or_default() {
@@ -259,14 +265,14 @@ fn chains_of_the_snf_paper_do_what_their_functions_do_alone() {
         let onward = ends(&graph, "ToDevice").pop().unwrap().1;
         let left = out.remove(&onward).unwrap_or_default();
         assert!(left == passing && left.len() > 50, "{name}: {} and {} packets", left.len(), passing.len());
-        // Packets that any function sends back leave there.
+        // Packets that a function sends back leave the chain there.
         let back: Packets = back.into_iter().flatten().collect();
         assert!(out == back, "{name}: {out:?}");
     }
 }
 
-/// A chain in one direction has no loop: packets bypass all functions at once, except for translators,
-/// which stay.
+/// Synthesizes each chain. A chain in one direction has no loop, so the regions must contain several
+/// functions, ending only at translators. The synthesized chain must send the same packets.
 #[test]
 fn chains_of_the_snf_paper_are_composed() {
     for ((name, functions, addresses, _), graph, _) in all().unwrap_or_default() {
@@ -282,7 +288,8 @@ fn chains_of_the_snf_paper_are_composed() {
         let translators = graph.elements.iter().filter(|element| element.class == "IPRewriter").count();
         let regions = synthesis.regions.len();
         assert!((1..=translators + 1).contains(&regions), "{name}: {regions} regions");
-        // The longest path contains as many functions as there are upstream of a translator, or downstream.
+        // Some path of a region must contain all functions. In chains of translators, two are enough,
+        // because a region may end at each translator.
         let function = |element: &str| element.split('/').next().unwrap().to_string();
         let longest = synthesis.regions.iter().map(|region| {
             let program = &region.program;
@@ -297,9 +304,8 @@ fn chains_of_the_snf_paper_are_composed() {
             _ => functions.min(2),
         };
         assert!(longest.max().unwrap_or_default() >= at_least, "{name}");
-        // The composed chain has the same output. Packets are sent one by one: in a batch, packets on
-        // different paths could overtake each other, which would change the order of new flows in
-        // translators.
+        // Packets are sent one by one. In a batch, packets on different paths could overtake each other,
+        // which would change the order of new flows in translators.
         let composed = insert(&read.graph, chain, &synthesis);
         let packets = Packets::from([(entry(&graph), traffic(addresses))]);
         let [plain, composed] = [&graph, &composed]
@@ -309,7 +315,8 @@ fn chains_of_the_snf_paper_are_composed() {
     }
 }
 
-/// Compiles a chain to elements of Click and FastClick. Its output must stay the same.
+/// Compiles a chain to elements of Click and FastClick, and expects that it sends the same packets. Returns
+/// the configuration, and the number of packet arrivals at elements before and after.
 fn in_standard_elements(name: &str, graph: &Graph, packets: &Packets, only_gains: bool) -> (Graph, [u64; 2]) {
     let read = testkit::chains::read(&flatten(graph));
     let is_pushed = |(node, output): (usize, usize)| read.pushed[node][output];
@@ -329,7 +336,7 @@ fn in_standard_elements(name: &str, graph: &Graph, packets: &Packets, only_gains
     (written, [before, after])
 }
 
-/// Chains whose equivalence in standard elements is not proven in a short time.
+/// The chains for which it takes too long to prove that they do the same in standard elements.
 const NOT_PROVEN: [&str; 8] =
     ["acl_8550", "napt_3", "napt_4", "napt_5", "napt_6", "napt_7", "napt_8", "napt_dpdk_8"];
 
@@ -350,13 +357,14 @@ fn chains_of_the_snf_paper_do_the_same_in_standard_elements() {
     }
 }
 
-/// Packets pass fewer elements than before if standard elements are inserted.
+/// Inserts standard elements only where packets then pass fewer elements. The number of packet arrivals at
+/// elements must fall.
 #[test]
 fn chains_of_the_snf_paper_get_shorter_in_standard_elements() {
     for ((name, _, addresses, _), graph, _) in all().unwrap_or_default() {
         let packets = Packets::from([(entry(&graph), traffic(addresses))]);
         let (_, [before, after]) = in_standard_elements(name, &graph, &packets, true);
-        // Much of the work of ten routers is done once; translators stay.
+        // Much of the work of ten routers is done once; translators stay as they are.
         let at_most = match name {
             "router_10" => before / 3,
             _ if name.starts_with("acl") => before * 9 / 10,
@@ -386,7 +394,8 @@ fn example_chains_do_the_same_in_standard_elements() {
     assert!(matches!(outcome.verdict, Verdict::Equivalent), "{:?}", outcome.verdict);
 }
 
-/// The file that came with the chains refers to missing files.
+/// Reads the `.prop` file that came with the SNF chains, which refers to missing files. All of them must be
+/// reported in one pass; so must all missing interfaces, if other files are used in their place.
 #[test]
 fn all_that_is_missing_for_the_file_of_the_snf_paper_is_said_at_once() {
     let Some(folder) = found::path("rules/snf/real-acl") else { return };
@@ -401,7 +410,7 @@ fn all_that_is_missing_for_the_file_of_the_snf_paper_is_said_at_once() {
             && errors.iter().zip(expected).all(|(said, text)| said.contains(text.as_str()))
     };
     assert!(are_said(&errors, &places.collect::<Vec<_>>()), "{errors:#?}");
-    // With the files that it refers to, the interfaces are different.
+    // With other files of the same folder in place of the missing files, the interfaces have other names.
     let beside = |name: &str| {
         let file = match name.rsplit('/').next() {
             Some("nf1.click") => "real_acl_251.nf1.click",
@@ -429,20 +438,21 @@ fn all_that_is_missing_for_the_file_of_the_snf_paper_is_said_at_once() {
     assert!(are_said(&errors, &expected), "{errors:#?}");
 }
 
-/// Returns the path of a file of the provider's chain.
+/// Returns the path of a file of the provider's chain in `configs/isp`.
 fn isp(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/isp").join(name)
 }
 
-/// Returns packets of all three kinds of traffic, and packets that are denied, by the interface at which
-/// they enter.
+/// Returns packets between customers, domain and Internet, and packets that are denied, by the interface at
+/// which they enter.
 fn isp_traffic() -> Packets {
     let customers = vec![
-        // To the Internet and within the domain.
+        // Packets to the Internet, and to the domain.
         tcp("204.152.184.9:5000", "192.0.2.7:443"),
         udp("204.152.184.53:5353", "192.0.2.7:53", 64),
         udp("204.152.185.9:6000", "204.152.3.4:2000", 64),
-        // From others, to the local network, forbidden, and with an expiring time to live.
+        // Packets with a foreign source, to the local network, to forbidden ports, and with a time to live
+        // that ends.
         udp("204.152.3.4:6000", "192.0.2.7:2000", 64),
         udp("204.152.184.9:6000", "10.0.0.1:2000", 64),
         tcp("204.152.184.9:6001", "192.0.2.7:25"),
@@ -454,16 +464,16 @@ fn isp_traffic() -> Packets {
         udp("204.152.3.4:2000", "204.152.185.9:6000", 64),
         udp("204.152.3.4:2001", "192.0.2.8:5000", 64),
         tcp("204.152.3.4:2002", "204.152.184.80:80"),
-        // Between hosts of the domain, and a connection to a customer without servers.
+        // A packet between hosts of the domain, and a connection to a customer without servers.
         udp("204.152.3.4:2000", "204.152.3.5:2000", 64),
         tcp("204.152.3.4:2003", "204.152.184.7:9000"),
     ];
     let internet = vec![
-        // Answers, and a request to the only reachable server.
+        // Answers from the Internet, and a request to the only server that can be reached.
         udp("192.0.2.7:53", "198.51.100.1:5353", 64),
         udp("192.0.2.8:5000", "198.51.100.1:2001", 64),
         tcp("192.0.2.9:4000", "198.51.100.1:80"),
-        // Unsolicited packets, and packets to unknown hosts.
+        // Packets that nothing has asked for, and packets to unknown hosts.
         udp("192.0.2.7:53", "198.51.100.1:5354", 64),
         udp("192.0.2.7:53", "204.152.184.53:5353", 64),
     ];
@@ -478,7 +488,7 @@ fn the_providers_chain_serves_three_kinds_of_traffic() {
     assert_eq!(interfaces("FromDevice"), ["customers", "domain", "internet"]);
     assert_eq!(interfaces("ToDevice"), ["customers", "domain", "internet"]);
     let out = run(&graph, &isp_traffic());
-    // Packets of one batch may separate and leave in another order.
+    // Packets of one batch may take different paths and leave in another order, so lines are sorted.
     let lines = |interface: &str| {
         let mut lines: Vec<String> = out[interface].iter().map(|packet| line(packet)).collect();
         lines.sort();
@@ -525,7 +535,8 @@ fn the_providers_chain_does_what_its_functions_do_alone() {
     let step = |graph: &Graph, inputs: Vec<(&str, Vec<Vec<u8>>)>| {
         run(graph, &inputs.into_iter().map(|(interface, packets)| (interface.to_string(), packets)).collect())
     };
-    // Firewall and router are stateless, so packets in the other direction can be sent to them later.
+    // Firewall and router keep no state, so packets of the other direction can be sent to them in a later
+    // run.
     let mut out = step(&firewall, vec![("customers", traffic["customers"].clone())]);
     let inward = out.remove("up").unwrap();
     let mut there = step(&router, vec![("down", inward), ("domain", traffic["domain"].clone())]);

@@ -1,5 +1,6 @@
-//! Tests checksums of programs for chains that write bytes with or without an update, or overwrite
-//! checksums: each chain is run plain and synthesized, packet by packet, and the program is proven.
+//! Tests the checksums of programs. Each chain writes bytes with or without an update of a checksum, or
+//! overwrites checksums. It is run as it is and synthesized, one packet per run, and must send the same
+//! packets; the program must be proven.
 
 use std::net::SocketAddr;
 
@@ -15,8 +16,8 @@ use verify::equivalence::Verdict;
 use wire::build::Builder;
 use wire::ethernet::MacAddr;
 
-/// Returns frames of UDP, TCP, ICMP, and of IPv4 in IPv4, with several times to live; routers may mark
-/// congestion in them.
+/// Returns Ethernet frames of UDP, TCP, ICMP, and IPv4 in IPv4, with several times to live. Their ECN bits
+/// permit routers to mark congestion.
 fn frames() -> Vec<Vec<u8>> {
     let (a, b) = (MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2]));
     let [from, to]: [SocketAddr; 2] = ["10.0.0.1:1234", "192.0.2.7:80"].map(|end| end.parse().unwrap());
@@ -30,8 +31,8 @@ fn frames() -> Vec<Vec<u8>> {
             (Builder::ip(from.ip(), to.ip(), 4), &inner),
         ] {
             let frame = builder.ttl(ttl).tos(2).ethernet(a, b).build(payload).unwrap();
-            // Variants with the two zeros of one's complement as checksums, in the IPv4 and in the TCP
-            // header.
+            // Adds variants with both zeros of one's complement (0000 and ffff) as checksum, in the IPv4
+            // header and in the TCP header.
             for (sum, zero) in [(24, [0xff; 2]), (24, [0; 2]), (50, [0xff; 2]), (50, [0; 2])] {
                 let mut other = frame.clone();
                 other[sum..sum + 2].copy_from_slice(&zero);
@@ -43,7 +44,8 @@ fn frames() -> Vec<Vec<u8>> {
     frames
 }
 
-/// Returns the frames that leave by each exit; each frame has a run of its own.
+/// Returns, for each frame, the packets that leave with the index of their exit. Each frame has a run of
+/// its own.
 fn run(graph: &Graph) -> Vec<Vec<(usize, Vec<u8>)>> {
     let runs = frames().into_iter().map(|bytes| {
         let input = Input {
@@ -67,7 +69,8 @@ fn run(graph: &Graph) -> Vec<Vec<(usize, Vec<u8>)>> {
     runs.collect()
 }
 
-/// Composes regions of any length, runs and proves them.
+/// Synthesizes a chain, regions of any length included. Expects the same packets as from the elements, and
+/// a proof.
 #[track_caller]
 fn is_the_same(elements: &str) {
     let text = format!("FromDump(in.pcap, STOP true) -> {elements} -> Counter -> ToDump(out.pcap);");
@@ -85,7 +88,8 @@ fn is_the_same(elements: &str) {
 
 const LEAVE: &str = "EtherRewrite(1:1:1:1:1:1, 2:2:2:2:2:2) -> Null";
 
-/// An update without changes turns ffff into 0000, and so do updates that cancel out.
+/// An update for no change, or for changes that cancel out, turns the checksum ffff into 0000. The program
+/// has to do the same as the elements.
 #[test]
 fn updates_by_nothing_leave_one_zero() {
     for elements in [
@@ -102,8 +106,8 @@ fn updates_by_nothing_leave_one_zero() {
     }
 }
 
-/// MoveData copies a byte of an address over the TTL without an update; DecIPTTL accounts for its own
-/// change only.
+/// MoveData copies a byte of an address over the TTL without an update of the checksum. The following
+/// DecIPTTL must account for its own change only.
 #[test]
 fn an_update_accounts_for_its_own_change_alone() {
     is_the_same(&format!("CheckIPHeader(14) -> MoveData(22, 33, 1) -> DecIPTTL -> {LEAVE}"));
@@ -129,8 +133,8 @@ fn bytes_are_written_without_their_checksum_and_then_with_it() {
     }
 }
 
-/// The checksum of UDP and TCP, which covers addresses, ports and payload, accounts for its own changes
-/// only.
+/// The checksum of UDP and TCP covers addresses, ports and payload. Each update must account for its own
+/// changes only.
 #[test]
 fn transport_checksums_account_for_their_own_changes_alone() {
     for elements in [
@@ -158,7 +162,8 @@ fn a_new_header_over_an_old_checksum_stays() {
     ));
 }
 
-/// A header marked before the start of the packet can be read, but programs cannot access it.
+/// Elements may read a header that is marked before the start of the packet. A program cannot, so these
+/// packets must be left to the elements.
 #[test]
 fn headers_in_front_of_packets_are_left_to_elements() {
     is_the_same(
@@ -170,7 +175,8 @@ fn headers_in_front_of_packets_are_left_to_elements() {
     is_the_same("CheckIPHeader(14) -> Strip(30) -> Print(x, ACTIVE false) -> StoreIPAddress(5.6.7.8, src)");
 }
 
-/// No packet is this long, but elements can be configured to strip that much.
+/// Elements may be configured to strip more than any packet has. Synthesis must give a configuration that
+/// runs.
 #[test]
 fn what_no_program_can_say_is_left_to_elements() {
     for elements in [
@@ -181,7 +187,6 @@ fn what_no_program_can_say_is_left_to_elements() {
         let chain = read(&format!("FromDump(in.pcap, STOP true) -> {elements} -> ToDump(out.pcap);"));
         let limits = Limits { least: Some(1), ..Limits::default() };
         let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
-        // The result can be run.
         run(&insert(&chain.graph, &chain.chain, &synthesis));
     }
 }

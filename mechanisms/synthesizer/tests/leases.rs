@@ -1,5 +1,6 @@
-//! Tests translators in a row: one mapping, one look-up. Packets, the ends of mappings and the values of
-//! handlers are as if all packets had gone through the translators.
+//! Tests programs that lease flows from translators in a row: one mapping, found by one look-up. Packets,
+//! the ends of mappings and the values of handlers must be as if all packets had gone through the
+//! translators.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -21,10 +22,11 @@ use verify::equivalence::Verdict;
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, FIN, RST, SYN};
 
-/// The maximum number of diagram nodes of a proof.
+/// The maximum number of diagram nodes of a proof, so that a failing proof ends.
 const NODES: usize = 1 << 22;
 
-/// Returns translators with a filter between them; `more` has further arguments of the translators.
+/// Returns a configuration with two translators in a row and a filter between them. `more` has further
+/// arguments of both translators.
 fn chain(input: &str, output: &str, more: &str) -> String {
     format!(
         "FromDump({input}, STOP true) -> before :: Counter -> Strip(14) -> CheckIPHeader
@@ -46,7 +48,7 @@ fn composed(chain: &Read, synthesis: &Synthesis) -> String {
     lang::flatten(&insert(&chain.graph, &chain.chain, synthesis))
 }
 
-/// Returns the class of packets that pass all translators.
+/// Returns the class of TCP packets that pass all translators and leave.
 fn usual(program: &mut Program) -> &mut Class {
     let leads = |class: &&mut Class| {
         let is_tcp = class.transport_checksum.as_ref().is_some_and(|sum| sum.protocol == Header::Tcp);
@@ -65,7 +67,8 @@ fn translators_in_a_row_are_one_mapping() {
     let nested: Vec<u16> = program.steps.iter().filter_map(|step| step.after).collect();
     assert!(!nested.is_empty(), "{:?}", program.steps);
     let class = usual(program).clone();
-    // Addresses and port are written once, from the second translator; one update accounts for all changes.
+    // Addresses and port must be written once, with values of the second translator; one update accounts
+    // for all changes.
     let written = class.writes.iter().filter_map(|write| match write.value {
         Value::Copy(Location::Leased(step, _), length) => Some((step, length)),
         _ => None,
@@ -79,7 +82,7 @@ fn translators_in_a_row_are_one_mapping() {
     assert_eq!((sum.protocol, sum.header, sum.words), (Header::Tcp, 34, vec![26, 28, 30, 32, 34, 36]));
 }
 
-/// Changes a program in one way, and expects that it is no longer proven equivalent.
+/// Changes a program in one way (`spoil`), and expects that it is no longer proven equivalent.
 fn caught(what: &str, spoil: impl Fn(&mut Program) -> bool) {
     let chain = read(&chain("in.pcap", "out.pcap", ""));
     let mut synthesis = compose(&chain);
@@ -156,7 +159,7 @@ fn spoiled_mappings_are_caught() {
     });
 }
 
-/// Returns a translator followed by an element.
+/// Returns a configuration with a translator, followed by an element.
 fn and_then(element: &str, input: &str, output: &str) -> String {
     format!(
         "FromDump({input}, STOP true) -> CheckIPHeader(14) -> IPRewriter(pattern 192.0.2.1 1024-2047 - - 0 0)
@@ -164,7 +167,8 @@ fn and_then(element: &str, input: &str, output: &str) -> String {
     )
 }
 
-/// A write to a translated port without its checksum is not part of the update.
+/// An element writes to a translated port and does not update the checksum. The program must do the same; a
+/// program whose update includes this write must not be proven.
 #[test]
 fn ports_are_written_over_without_their_checksum() {
     let folder = tempfile::tempdir().unwrap();
@@ -181,7 +185,7 @@ fn ports_are_written_over_without_their_checksum() {
         let [plain, left] = [&text, &leased].map(|text| run(text, &output, 1, &[]).packets);
         assert!(plain == left, "{element}");
     }
-    // A program whose update includes the write is not proven.
+    // Makes a program whose update includes the write.
     let [with, without] =
         ["StoreData(36, \\<e1>)", "Null"].map(|element| read(&and_then(element, "in", "out")));
     let mut synthesis = compose(&without);
@@ -197,8 +201,8 @@ fn ports_are_written_over_without_their_checksum() {
     assert!(!matches!(verdict, Verdict::Equivalent));
 }
 
-/// A program whose update accounts for a write upstream of the translator that did not update the checksum
-/// is not proven.
+/// An element upstream of a translator writes without an update of the checksum. A program whose update
+/// accounts for this write must not be proven.
 #[test]
 fn writes_in_front_of_translators_have_updates_of_their_own() {
     let chains = ["StoreData(15, \\<28>)", "SetIPDSCP(10)"].map(|element| {
@@ -215,7 +219,7 @@ fn writes_in_front_of_translators_have_updates_of_their_own() {
         for there in class.writes.iter_mut().filter(|write| write.place == Location::Byte(15)) {
             *there = byte.clone();
         }
-        // The element has other cases.
+        // The element has other cases in the other chain, so it is removed from the paths.
         class.path.retain(|passed| Some(passed.element as usize) != changed);
     };
     for step in &mut program.steps {
@@ -224,7 +228,8 @@ fn writes_in_front_of_translators_have_updates_of_their_own() {
     }
     for class in &mut program.classes {
         write(class);
-        // If nothing else is written, packets go to the translator itself: their checksum is correct.
+        // In these classes, nothing else is written: the packets go to the translator itself, and their
+        // checksum stays.
         if matches!(&class.checksum, Some(Checksum::Updated { words, .. }) if words[..] == [14]) {
             class.checksum = None;
         }
@@ -239,19 +244,19 @@ fn writes_in_front_of_translators_have_updates_of_their_own() {
     assert!(!matches!(verdict, Verdict::Equivalent));
 }
 
-/// Returns packets of flows that begin, continue, pause for longer or shorter than mappings last, and end
-/// in each way. Packets come in batches, unless they are `apart`.
+/// Returns packets with their times in nanoseconds. Their flows begin, continue, pause for longer or
+/// shorter than mappings last, and end in each way. Packets come in batches (equal times), unless they are
+/// `apart`.
 fn traffic(seed: u64, apart: bool) -> Vec<(i64, Vec<u8>)> {
     let mut random = Rng::with_seed(seed);
     let mut time = 0i64;
     let mut packets = Vec::new();
     for _ in 0..6000 {
-        // Occasionally there is a pause.
         time += match random.u16(..) {
             0..300 => random.i64(0..3_000_000_000),
             300..20_000 => random.i64(0..6_000_000),
             _ if apart => random.i64(1..2_000_000),
-            // The packet is in one batch with the previous packet.
+            // An equal time: the packet is in one batch with the previous packet.
             _ => 0,
         };
         let flow = random.u16(..40);
@@ -273,7 +278,7 @@ fn traffic(seed: u64, apart: bool) -> Vec<(i64, Vec<u8>)> {
             Builder::tcp(from, to, flags)
         };
         let mut bytes = frame(packet, &payload);
-        // Some packets have a short time to live.
+        // Some packets have a time to live that ends in the chain.
         if random.u8(..20) == 0 {
             let (ttl, old) = (1 + random.u8(..3), bytes[22]);
             let sum = u16::from_be_bytes([bytes[24], bytes[25]]);
@@ -289,7 +294,7 @@ fn traffic(seed: u64, apart: bool) -> Vec<(i64, Vec<u8>)> {
     packets
 }
 
-/// The results of a run: the packets that it has written, and the values of handlers.
+/// The results of a run: the packets that it has written to a file, and the values of handlers.
 struct Left {
     packets: Vec<Vec<u8>>,
     values: Vec<String>,
@@ -319,7 +324,7 @@ fn run(text: &str, output: &Path, burst: usize, handlers: &[&str]) -> Left {
     Left { packets, values: values.collect() }
 }
 
-/// Groups packets by addresses, protocol and ports.
+/// Groups packets by addresses, ports and protocol, each group in order.
 fn by_flow(packets: &[Vec<u8>]) -> BTreeMap<Vec<u8>, Vec<&Vec<u8>>> {
     let mut flows: BTreeMap<Vec<u8>, Vec<&Vec<u8>>> = BTreeMap::new();
     for packet in packets {
@@ -330,7 +335,7 @@ fn by_flow(packets: &[Vec<u8>]) -> BTreeMap<Vec<u8>, Vec<&Vec<u8>>> {
     flows
 }
 
-/// Arguments for long and short time-outs, and for small tables.
+/// Arguments of translators for long and short time-outs, and for small tables.
 const SETTINGS: [&str; 5] = [
     "",
     ", TCP_TIMEOUT 1, TCP_NODATA_TIMEOUT 1, TCP_DONE_TIMEOUT 1, UDP_TIMEOUT 1, UDP_STREAMING_TIMEOUT 1, TCP_GUARANTEE 0,
@@ -345,8 +350,8 @@ fn mappings_live_as_long_as_without_leases() {
     let folder = tempfile::tempdir().unwrap();
     let (input, output) = (folder.path().join("in.pcap"), folder.path().join("out.pcap"));
     for (seed, more) in (1..).zip(SETTINGS) {
-        // In a full table, the evicted mapping depends on the flow of a batch that reaches the translator
-        // first.
+        // If a table is full, the mapping that is evicted depends on which flow of a batch reaches the
+        // translator first, so these packets come one by one.
         write_capture(&input, &traffic(seed, more.contains("MAPPING_CAPACITY")));
         let text = chain(input.to_str().unwrap(), output.to_str().unwrap(), more);
         let chain = read(&text);
@@ -359,7 +364,7 @@ fn mappings_live_as_long_as_without_leases() {
             let plain = run(&text, &output, burst, &HANDLERS);
             let handlers = [&["synthesized.classes"], &HANDLERS[..]].concat();
             let left = run(&leased, &output, burst, &handlers);
-            // Ensures that enough packets use leases.
+            // Enough packets must have used leases; otherwise the test would show nothing.
             let counts = left.values[0].lines().filter_map(|line| line.split_once(' '));
             let counts: Vec<u64> = counts.map(|(_, count)| count.parse().unwrap()).collect();
             let passing: u64 =
@@ -375,8 +380,8 @@ fn mappings_live_as_long_as_without_leases() {
     }
 }
 
-/// More flows than the program initially has room for, downstream of rules that are evaluated once per
-/// flow, mixed with packets that have to go to the elements.
+/// Runs 9,000 flows downstream of rules that are evaluated once per flow, mixed with packets that have to
+/// go to the elements. Packets must be the same, in the same order; more than 4,096 flows must be on lease.
 #[test]
 fn many_flows_come_and_stay_in_order() {
     let folder = tempfile::tempdir().unwrap();
@@ -389,7 +394,7 @@ fn many_flows_come_and_stay_in_order() {
         let to = SocketAddr::from(([203, 0, 113, 1], 80));
         let mut bytes = frame(Builder::udp(from, to), &number.to_be_bytes());
         if random.u8(..50) == 0 {
-            // A first fragment, which goes to the elements.
+            // A first fragment has to go to the elements.
             let more = wire::checksum::Delta::u16(0, 0x2000);
             let sum = u16::from_be_bytes([bytes[24], bytes[25]]);
             bytes[20] |= 0x20;
@@ -400,7 +405,8 @@ fn many_flows_come_and_stay_in_order() {
     }
     write_capture(&input, &packets);
     let rules: Vec<String> = (0..38).map(|rule| format!("allow udp && src port {}", 1000 + rule)).collect();
-    // The `#` allocates ports in sequence. Random ports would depend on the translator that draws first.
+    // With `#`, a translator allocates ports in sequence. Random ports would depend on the translator that
+    // draws first.
     let text = chain(input.to_str().unwrap(), output.to_str().unwrap(), "")
         .replace("1024-2047", "1024-65535#")
         .replace("4096-5119", "4096-65535#")
@@ -418,7 +424,8 @@ fn many_flows_come_and_stay_in_order() {
     }
 }
 
-/// Packets of flows of all kinds, most of them denied; at the end only a single flow is left.
+/// Runs packets of many flows, most of them denied, and then packets of a single flow for a long time. The
+/// answers of rule sets for the idle flows must expire; without the pause, they must still be cached.
 #[test]
 fn flows_that_are_not_on_lease_are_remembered_for_a_while() {
     let folder = tempfile::tempdir().unwrap();
@@ -434,7 +441,7 @@ fn flows_that_are_not_on_lease_are_remembered_for_a_while() {
             1 => Builder::tcp(from, to, ACK),
             _ => Builder::icmp(from.ip(), to.ip(), 8, 0, [flow, 0]),
         };
-        // Some are first fragments.
+        // Some packets are first fragments.
         let packet = if random.u8(..30) == 0 { packet.fragment(0x2000) } else { packet };
         let bytes = frame(packet, &[flow as u8; 8]);
         let pause = if number < 6_000 { 0 } else { 20_000_000_000 };
@@ -462,11 +469,11 @@ fn flows_that_are_not_on_lease_are_remembered_for_a_while() {
             let left = run(&composed, &output, burst, &[&more[..], &handlers[..]].concat());
             assert_eq!(plain.values, left.values[2..]);
             assert!(plain.packets == left.packets, "bursts of {burst}: other packets, or in another order");
-            // All flows but the last have been idle for too long.
+            // All flows but the last have been idle for too long, so they have expired.
             assert!(["0", "1"].contains(&&*left.values[0]), "{} are remembered", left.values[0]);
             assert_eq!(left.values[1] != "0", is_leased);
         }
-        // Without the pause, the flows stay cached.
+        // The run ends before the pause, so the flows are still cached.
         let (early, _) = packets.split_at(6_000);
         write_capture(&input, early);
         let left = run(&composed, &output, 32, &more);
@@ -476,7 +483,8 @@ fn flows_that_are_not_on_lease_are_remembered_for_a_while() {
     }
 }
 
-/// A cached flow is leased at the first of several packets of a batch.
+/// A flow is cached, and leased at the first of several of its packets in a batch. The later packets must
+/// not make the lease expire like a cached flow.
 #[test]
 fn a_flow_that_others_of_the_batch_are_of_stays_on_lease() {
     let folder = tempfile::tempdir().unwrap();
@@ -485,7 +493,7 @@ fn a_flow_that_others_of_the_batch_are_of_stays_on_lease() {
     let packet = |time, port, payload: &[u8]| {
         (time, frame(Builder::tcp(SocketAddr::from(([10, 0, 0, 1], port)), to, ACK), payload))
     };
-    // Eight packets at a time, which form a batch.
+    // Eight packets at a time have equal times, so they form a batch.
     let packets_of = |start: i64, port, payload: &'static [u8]| {
         (0..512).map(move |number| packet(start + number / 8, port, payload))
     };
@@ -507,13 +515,13 @@ fn a_flow_that_others_of_the_batch_are_of_stays_on_lease() {
     }
 }
 
-/// More different answers of rule sets than the cache holds: when all are evicted, the trails based on them
-/// are removed.
+/// Runs packets with more different answers of rule sets than there can be residual programs. Then all are
+/// removed, and the trails that begin at them must be removed, too.
 #[test]
 fn answers_that_are_forgotten_lead_nowhere_any_more() {
     let folder = tempfile::tempdir().unwrap();
     let input = folder.path().join("in.pcap");
-    // Each address is unique, and each pair of ports matches another pair of rules.
+    // Each flow has a pair of ports of its own, which matches another pair of rules.
     let frame_of = |flow: u32, net: u8| {
         let from = SocketAddr::from(([10, 0, 0, 1], 1000 + (flow % 256) as u16));
         let to = SocketAddr::from(([10, net, 0, 1], 1000 + (flow / 256) as u16));
@@ -547,13 +555,13 @@ fn answers_that_are_forgotten_lead_nowhere_any_more() {
     };
     let left = values(&composed, &[&handlers[..], &["synthesized.remembered"]].concat());
     assert_eq!(left[..4], values(&text, &handlers));
-    // All entries were evicted once.
+    // All entries were removed once, so only the last flows are cached.
     let remembered: usize = left[4].parse().unwrap();
     assert!((1..100).contains(&remembered), "{remembered} are remembered");
 }
 
-/// A packet that has to go to the translator itself does not overtake earlier packets of its flow, even if
-/// the usual exit is the first output of the program.
+/// A connection is closed by a packet that has to go to the translator itself. It must not overtake earlier
+/// packets of the connection in its batch, whichever output of the program these leave by.
 #[test]
 fn who_closes_a_connection_stays_behind_its_data() {
     let folder = tempfile::tempdir().unwrap();
@@ -592,8 +600,8 @@ fn who_closes_a_connection_stays_behind_its_data() {
     }
 }
 
-/// A program that compares costs: packets of short flows go to the elements except for samples, and flows
-/// that last are leased. Packets are the same.
+/// Runs a program that compares costs. Packets of short flows must go to the elements, except for samples,
+/// and flows that last must be leased. Packets must be the same.
 #[test]
 fn only_flows_that_last_are_taken_where_costs_count() {
     let folder = tempfile::tempdir().unwrap();
@@ -606,7 +614,7 @@ fn only_flows_that_last_are_taken_where_costs_count() {
     let short = (0..12_000).map(|number| packet(number, number / 4));
     let lasting = (12_000..60_000).map(|number| packet(number, 5_000 + number % 40));
     let packets: Vec<_> = short.chain(lasting).collect();
-    // The chain is long enough for a program to cost less.
+    // The chain is so long that a program costs less for leased flows.
     let text = chain(input.to_str().unwrap(), output.to_str().unwrap(), "")
         .replace("1024-2047", "1024-65535#")
         .replace("4096-5119", "4096-65535#")

@@ -1,5 +1,6 @@
-//! Tests programs divided between a switch and software: a simple model of a switch reads the flows, and
-//! the software after it does to each packet what the whole program does.
+//! Tests programs that are divided between a switch and software. A simple model of a switch reads the flow
+//! entries, and the residual program runs on its packets. Together they must do to each packet what the
+//! whole program does.
 
 mod frames;
 
@@ -14,7 +15,7 @@ use synthesizer::compose::walk::Limits;
 use synthesizer::openflow::{Division, Options, REST, RangeForm, Refusal};
 use testkit::chains::read;
 
-/// Returns the programs at the sources of a configuration.
+/// Returns the programs at the sources of a configuration, where the layout of packets is certain.
 fn programs(text: &str) -> Vec<Program> {
     let chain = read(text);
     let limits = Limits { least: Some(0), ..Limits::default() };
@@ -28,8 +29,8 @@ fn program(text: &str) -> Program {
     programs(text).remove(0)
 }
 
-/// Returns the fields of a frame by name, as a switch like Open vSwitch parses them (ovs-fields(7)):
-/// missing fields are zero.
+/// Returns the fields of a frame by name, as a switch like Open vSwitch parses them (ovs-fields(7)). Fields
+/// that the frame does not have are missing, and count as zero.
 fn fields(frame: &[u8]) -> BTreeMap<&'static str, u64> {
     let number = |start: usize, length: usize| {
         let bytes = frame.get(start..start + length).unwrap_or_default();
@@ -72,7 +73,7 @@ fn fields(frame: &[u8]) -> BTreeMap<&'static str, u64> {
         132 => 12,
         _ => return fields,
     };
-    // The data offset of a TCP header is its length.
+    // The upper four bits of this byte (data offset) are the length of a TCP header in words of 32 bits.
     let length = if protocol == 6 { number(place + header + 12, 1) as usize >> 4 << 2 } else { least };
     if fragment & 0x3fff == 0 && length >= least && total - header >= length {
         fields.extend([("tp_src", number(place + header, 2)), ("tp_dst", number(place + header + 2, 2))]);
@@ -80,14 +81,14 @@ fn fields(frame: &[u8]) -> BTreeMap<&'static str, u64> {
     fields
 }
 
-/// A flow: priority, fields with value and mask, actions.
+/// A flow entry of a switch: priority, fields with value and mask, and actions.
 struct Flow {
     priority: u16,
     fields: Vec<(String, u64, u64)>,
     actions: String,
 }
 
-/// A switch with the flows of a text.
+/// A model of a switch: its flow entries, by table.
 struct Switch(BTreeMap<u8, Vec<Flow>>);
 
 impl Switch {
@@ -118,12 +119,12 @@ impl Switch {
             }
             tables.entry(table).or_default().push(flow);
         }
-        // After sorting, the first matching flow applies.
+        // The entries are in the order of descending priority, so the first match applies.
         tables.values_mut().for_each(|flows| flows.sort_by_key(|flow| std::cmp::Reverse(flow.priority)));
         Switch(tables)
     }
 
-    /// Returns the class number that a frame leaves with; `None` if it is dropped.
+    /// Returns the number of the class with which a frame leaves the switch; `None` if it is dropped.
     fn class(&self, frame: &[u8]) -> Option<u16> {
         let mut fields = fields(frame);
         fields.insert("metadata", 0);
@@ -173,7 +174,8 @@ fn masked(name: &str, value: &str) -> (String, u64, u64) {
     }
 }
 
-/// Returns frames for a program: some for each rule, some random, and as many damaged frames.
+/// Returns frames for a program: random frames, frames at the borders of its ranges, up to `each` frames
+/// for each rule, and a damaged variant of every frame.
 fn frames_for(program: &Program, each: usize, random: &mut fastrand::Rng) -> Vec<Vec<u8>> {
     let mut frames: Vec<Vec<u8>> = (0..500).map(|_| random_frame(random)).collect();
     frames.extend((0..10_000).map(|_| at_borders(program, random)));
@@ -189,8 +191,8 @@ fn frames_for(program: &Program, each: usize, random: &mut fastrand::Rng) -> Vec
     frames
 }
 
-/// Returns the number of frames of each class. The error is the first frame whose result differs between
-/// switch and software, and the whole program.
+/// Compares switch and software together with the whole program, on many frames. Returns the number of
+/// frames of each switch class, or as an error the first frame with another result.
 fn differs(
     program: &Program,
     division: &Division,
@@ -210,8 +212,8 @@ fn differs(
     Ok(classes)
 }
 
-/// Checks that switch and software do what the software alone does, for each form of ranges. Returns the
-/// number of flows of each form for the first source.
+/// Checks that switch and software together do what the whole program does, for each form of ranges.
+/// Returns the number of flow entries of each form, for the first source.
 fn check(text: &str) -> [usize; 2] {
     let flows = programs(text).into_iter().map(|program| {
         [RangeForm::Prefix, RangeForm::Metadata].map(|ranges| {
@@ -219,7 +221,7 @@ fn check(text: &str) -> [usize; 2] {
             let flows = division.flows();
             let classes = differs(&program, &division, &flows, 7)
                 .unwrap_or_else(|frame| panic!("{text}: {frame:02x?}\n{flows}"));
-            // Classes with few frames may be missing.
+            // Classes that few frames belong to may not occur.
             assert!(classes.len() * 3 / 2 >= division.classes(), "{classes:?}");
             assert!(classes[&REST] < classes.values().sum::<usize>() * 2 / 3, "{classes:?}");
             flows.lines().filter(|line| !line.starts_with('#')).count()
@@ -228,7 +230,7 @@ fn check(text: &str) -> [usize; 2] {
     flows.collect::<Vec<_>>()[0]
 }
 
-/// Returns a filter; with more rules, the rules stay together as a list.
+/// Returns a configuration with a filter. With `more` additional rules, its rules stay together as a list.
 fn filter(more: usize) -> String {
     let more =
         (0..more).map(|n| format!("drop dst host 203.0.113.{n} && udp dst port {n}, ")).collect::<String>();
@@ -262,7 +264,7 @@ fn questions_in_a_switch() {
     );
 }
 
-/// The functions of the provider's example, in both directions.
+/// Divides the functions of the provider's example, in both directions.
 #[test]
 fn examples_in_a_switch() {
     for name in ["firewall", "router", "translator"] {
@@ -271,7 +273,8 @@ fn examples_in_a_switch() {
     }
 }
 
-/// Without tags, each class has a port; ports have the numbers of their classes.
+/// Divides a program with one port per class and no tags. The model returns the port as the class, because
+/// ports are numbered like classes.
 #[test]
 fn a_port_for_each_class() {
     let program = program(&filter(0));
@@ -285,14 +288,14 @@ fn a_port_for_each_class() {
         let flows = division.flows();
         assert!(!flows.contains("vlan_vid->") && !flows.contains("push_vlan"), "{flows}");
         let classes = differs(&program, &division, &flows, 3).unwrap_or_else(|frame| panic!("{frame:02x?}"));
-        // With fewer ports, more is left to the software.
+        // With fewer ports than classes, more is left to the software.
         assert!(classes.keys().all(|&class| usize::from(class) <= ports), "{classes:?}");
         assert!(ports < all || division.classes() == all);
     }
 }
 
-/// A list whose outcomes are too many classes leaves nothing in the switch, and lists after it are
-/// translated as if it did not exist.
+/// A list has outcomes that would need more classes than there are. Nothing of it must remain in the
+/// switch, and later lists must be translated as if it did not exist.
 #[test]
 fn lists_that_are_given_up_leave_nothing() {
     let rules = |kind: &str| {
@@ -319,7 +322,8 @@ fn lists_that_are_given_up_leave_nothing() {
     assert!(given_up > 0);
 }
 
-/// Ensures that the checks above are strict: a wrong priority of flows and a wrong range are detected.
+/// Changes the flow entries in wrong ways: priorities in reverse order, another prefix, another port. Each
+/// error must be detected, so that the other tests are known to be strict.
 #[test]
 fn faults_are_found() {
     let program = program(&filter(20));
@@ -376,8 +380,8 @@ fn what_is_dropped_anyway_may_be_dropped_in_the_switch() {
     assert!(dropped > 100);
 }
 
-/// The access lists of three Internet service providers: with bits for ranges, the number of flows is close
-/// to the number of rules.
+/// Divides the access lists of three Internet service providers. With bits for ranges, the number of flow
+/// entries must be close to the number of rules.
 #[test]
 fn the_lists_of_providers() {
     let Some(folder) = testkit::found::path("rules/snf/real-acl") else { return };

@@ -1,5 +1,5 @@
-//! Tests the order of packets in a batch, some of which bypass elements that others have to go through: at
-//! each output, the order is the same as without a program.
+//! Tests the order of packets where some bypass elements that others of the same batch have to go through.
+//! At each output, the order must be the same as without a program.
 
 use std::net::SocketAddr;
 
@@ -21,8 +21,8 @@ fn frame(builder: &Builder, payload: usize, number: u8) -> Vec<u8> {
     builder.clone().id(number.into()).ethernet(a, b).build(&vec![number; payload]).unwrap()
 }
 
-/// Returns a batch with packets of two flows and their replies: long and short, with options, fragments,
-/// and an expiring time to live.
+/// Returns one batch with packets of two flows and their replies: long and short, with options, fragments,
+/// and with a time to live that ends.
 fn batch() -> Vec<Vec<u8>> {
     let [one, two, server]: [SocketAddr; 3] = ENDS.map(|end| end.parse().unwrap());
     let of = |number: u8| match number % 4 {
@@ -96,8 +96,9 @@ fn packets_that_only_an_element_can_deal_with_stay_in_their_place() {
     ));
 }
 
-/// The first packet of a connection at a translator determines the direction of the reply, and the port of
-/// a flow.
+/// At a translator, the first packet of a connection determines the direction of the reply, and the first
+/// packet of a flow determines its port. So the packets that leave are the same only if the translator sees
+/// new flows in the same order.
 #[test]
 fn translators_see_packets_as_they_came() {
     for input in
@@ -113,7 +114,7 @@ fn translators_see_packets_as_they_came() {
     ));
 }
 
-/// Packets that never meet again need no order, and each output gets a batch.
+/// Packets take two paths that do not meet again. Each output must keep the order of its own packets.
 #[test]
 fn packets_that_part_and_meet_again_stay_in_order() {
     stay_in_order(&format!(

@@ -1,4 +1,5 @@
-//! Tests programs of chains with loops: each is proven by itself, and any error in one is detected.
+//! Tests programs of chains with loops. Each program must be proven by itself, and the proof must fail for
+//! a program with any error.
 
 use element::DropReason;
 use program::{Exit, Program, Value};
@@ -8,8 +9,8 @@ use synthesizer::insert::insert;
 use testkit::chains::{Read, Runner, read, try_read};
 use verify::equivalence::{Options, Outcome, Verdict, verify, verify_programs};
 
-/// A router whose messages take the same path as the packets that they are about. PaintTee copies some
-/// packets, IPFragmenter makes new packets.
+/// A router whose ICMP messages take the same way as the packets that they are about. PaintTee copies some
+/// packets, and IPFragmenter makes new packets.
 const ROUTER: &str = "in :: FromDump(x.pcap); out :: ToDump(y.pcap); back :: ToDump(z.pcap);
 in -> Strip(14) -> Paint(1) -> CheckIPHeader -> GetIPAddress(16) -> rt :: RadixIPLookup(10.0.0.0/8 0, 192.0.2.0/24 1, 0.0.0.0/0 2);
 rt[0] -> DropBroadcasts -> tee :: PaintTee(2) -> options :: IPGWOptions(10.0.0.1) -> FixIPSrc(10.0.0.1) -> ttl :: DecIPTTL
@@ -30,8 +31,8 @@ fn insert_programs(chain: &Read, synthesis: &Synthesis) -> Read {
     read(&lang::flatten(&insert(&chain.graph, &chain.chain, synthesis)))
 }
 
-/// Returns the verdict with few diagram nodes: a pair that is not proven program by program would take too
-/// long.
+/// Returns the verdict of the verifier with few diagram nodes. If a program is not proven by itself, the
+/// proof of the whole chain would take too long.
 fn verdict(chain: &Read, other: &Read) -> Verdict {
     let options = Options { reasons: true, deadline: None };
     let mut runner = Runner { reads: [chain, other] };
@@ -45,7 +46,7 @@ fn programs_on_circles_are_proven() {
     let other = insert_programs(&chain, &synthesis);
     let verdict = verdict(&chain, &other);
     assert!(matches!(verdict, Verdict::Equivalent), "{verdict:?}");
-    // Incoming packets and the router's own messages are composed up to the exits.
+    // The element must be in a region for incoming packets and in one for the router's own messages.
     let passed = |name: &str| {
         let is_it = |node: &usize| chain.chain.nodes[*node].name == name;
         synthesis.regions.iter().filter(|region| region.passed.iter().any(is_it)).count()
@@ -53,9 +54,9 @@ fn programs_on_circles_are_proven() {
     assert!(passed("rt") >= 2 && passed("ttl") >= 2 && passed("size") >= 2, "{synthesis:#?}");
 }
 
-/// Returns all programs that differ for packets of a class that leaves the region. (Packets that are handed
-/// over to an element of the region may be dropped there, or their checksums recomputed, and a hand-over to
-/// an earlier element is harmless.)
+/// Returns copies of a region's program with one error each, and a description of the error. Only classes
+/// whose packets leave the region are changed. (Packets that are handed over to an element of the region
+/// may be dropped there, or their checksums recomputed, and a hand-over to an earlier element is harmless.)
 fn spoiled(region: &Region) -> Vec<(String, Program)> {
     let program = &region.program;
     let leaves = |output: &usize| !region.passed.contains(&region.outputs[*output].0);
@@ -109,8 +110,8 @@ fn spoiled(region: &Region) -> Vec<(String, Program)> {
     all
 }
 
-/// The test tries one of every five changes: a program that is not proven by itself is tried in other ways,
-/// too, which is slow.
+/// The test tries one of every five errors. If a program is not proven by itself, the verifier tries other
+/// ways, which is slow.
 const ONE_OF: usize = 5;
 
 #[test]
@@ -135,7 +136,7 @@ fn whatever_is_wrong_with_a_program_is_noticed() {
     assert!(missed.is_empty() && tried > 20, "{tried}: {missed:#?}");
 }
 
-/// A translator with both directions, downstream of a firewall.
+/// A translator that packets pass in both directions, each downstream of a firewall.
 const TRANSLATOR: &str = "in :: FromDump(x.pcap); net :: FromDump(y.pcap);
 nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop);
 in -> CheckIPHeader(14) -> IPFilter(deny dst port 22, allow all) -> DecIPTTL -> [0] nat[0] -> SetIPDSCP(3)
@@ -143,7 +144,8 @@ in -> CheckIPHeader(14) -> IPFilter(deny dst port 22, allow all) -> DecIPTTL -> 
 net -> CheckIPHeader(14) -> IPFilter(deny src port 25, allow all) -> DecIPTTL -> [1] nat[1]
     -> EtherRewrite(3:3:3:3:3:3, 4:4:4:4:4:4) -> back :: ToDump(w.pcap);";
 
-/// Inserts a single program, and proves it separately.
+/// Inserts a single program of a synthesis, and returns the outcome of its proof; `None` if the
+/// configuration is not valid.
 fn alone(chain: &Read, synthesis: &Synthesis, number: usize) -> Option<Outcome> {
     let one = Synthesis { regions: vec![synthesis.regions[number].clone()], ..Synthesis::default() };
     let other = try_read(&lang::flatten(&insert(&chain.graph, &chain.chain, &one)))?;
@@ -170,7 +172,8 @@ fn whatever_is_wrong_with_a_program_that_leases_flows_is_noticed() {
     let synthesis = compose(&chain);
     let (mut missed, mut tried) = (Vec::new(), 0);
     for number in 0..synthesis.regions.len() {
-        // No element here looks at the type of a packet, and all packets at DecIPTTL have a header.
+        // Two kinds of errors have no effect here: no element looks at the packet type, and no packet
+        // arrives at DecIPTTL without a header.
         let unseen = |what: &str| {
             let class: Option<usize> = what.split([' ', ':']).nth(1).and_then(|number| number.parse().ok());
             let exit = class.map(|class| synthesis.regions[number].program.classes[class].exit);

@@ -1,5 +1,6 @@
-//! Tests the limits of headroom and of the first slot: an element that lacks room drops the packet, even if
-//! the packet would be dropped later in the program, or would get back its former length.
+//! Tests the limits of headroom and of the first slot. An element that lacks room drops the packet. With a
+//! program the packet must be dropped at the same element, even if it would be dropped later in the program
+//! anyway, or would get back its former length.
 
 mod common;
 
@@ -10,10 +11,10 @@ use element::Timestamp;
 use packet::SLOT_CAPACITY;
 use testkit::elements::Input;
 
-/// The counts of elements by name: forwarded packets, and drops by reason.
+/// The counts of elements by name: the number of forwarded packets, and the drops by reason.
 type Counts = BTreeMap<String, (u64, String)>;
 
-/// Returns a packet of this length.
+/// Returns a packet of this length in bytes.
 fn input(length: usize) -> Input {
     Input {
         bytes: (0..length).map(|place| place as u8).collect(),
@@ -23,7 +24,8 @@ fn input(length: usize) -> Input {
     }
 }
 
-/// Returns the counts of elements, plain and as a program.
+/// Runs a chain on packets of several lengths. Returns the counts of its elements as it is, and with a
+/// program.
 fn counts(elements: &str) -> [Counts; 2] {
     let inputs = [60, 200, 2100, 5000].map(input);
     let [plain, composed] = as_it_is_and_composed(&format!("FromDump(in.pcap) -> {elements};"), &inputs, &[])
@@ -66,8 +68,8 @@ fn bytes_are_taken_off_where_the_first_slot_has_them() {
     }
 }
 
-/// The end moves with the number of prepended bytes, and byte counts agree, even if a packet is cut below
-/// its prepended headers.
+/// Elements prepend headers and move the end of packets, also to before their prepended headers. The byte
+/// counts of the elements must be the same with a program.
 #[test]
 fn bytes_are_counted_where_the_end_is_moved() {
     for elements in [

@@ -1,5 +1,5 @@
-//! Tests large segments upstream of programs: an element merges segments only if the elements of the
-//! program accept them.
+//! Tests large segments upstream of programs. A Juggler must merge segments exactly if the elements that
+//! the program replaces accept large segments.
 
 mod common;
 
@@ -12,7 +12,7 @@ use wire::build::Builder;
 use wire::ethernet::MacAddr;
 use wire::tcp::flags::ACK;
 
-/// Returns consecutive segments of one connection.
+/// Returns eight consecutive TCP segments of one connection.
 fn segments() -> Vec<Input> {
     let (a, b) = (MacAddr([2, 0, 0, 0, 0, 1]), MacAddr([2, 0, 0, 0, 0, 2]));
     let [from, to]: [SocketAddr; 2] = ["10.0.0.1:1234", "192.0.2.7:80"].map(|end| end.parse().unwrap());
@@ -29,12 +29,14 @@ fn segments() -> Vec<Input> {
     (1..=8).map(input).collect()
 }
 
-/// Returns the number of packets after some elements with a Juggler upstream: plain, and as a program.
+/// Returns the number of packets that leave some elements with a Juggler upstream: as they are, and as a
+/// program.
 fn counts(elements: &str) -> [u64; 2] {
     values(elements, "c.count").map(|count| count.trim().parse().unwrap())
 }
 
-/// Returns the value of a handler, also of the Juggler `j`.
+/// Returns the value of a handler of some elements with a Juggler `j` upstream: as they are, and as a
+/// program.
 fn values(elements: &str, handler: &str) -> [String; 2] {
     let text = format!("FromDump(in.pcap) -> j :: Juggler -> {elements} -> c :: Counter -> Discard;");
     as_it_is_and_composed(&text, &segments(), &[handler]).map(|outcome| outcome.values[0].clone().unwrap())
@@ -44,7 +46,7 @@ fn values(elements: &str, handler: &str) -> [String; 2] {
 fn segments_are_merged_in_front_of_programs_as_in_front_of_elements() {
     assert_eq!(counts("CheckIPHeader(14) -> DecIPTTL -> IPFilter(allow tcp, deny all)"), [1, 1]);
     assert_eq!(counts("Strip(14) -> CheckIPHeader(0) -> SetIPDSCP(3)"), [1, 1]);
-    // CheckLength distinguishes segments.
+    // CheckLength distinguishes packets by their length, so segments must not be merged.
     assert_eq!(counts("CheckIPHeader(14) -> CheckLength(1500)"), [8, 8]);
 }
 

@@ -1,5 +1,5 @@
-//! Tests programs downstream of elements that make packets themselves, with annotations that only these
-//! elements set.
+//! Tests programs downstream of elements that make packets themselves. Their packets carry annotations that
+//! a program must not take for zero.
 
 use lang::flatten;
 use synthesizer::compose::synthesize;
@@ -19,7 +19,8 @@ fn annotations_of_packets_that_are_made_are_not_taken_for_zero() {
     let synthesis = synthesize(&chain.chain, &limits, &|(node, output)| chain.pushed[node][output]);
     assert!(!synthesis.regions.is_empty());
     for mut graph in [chain.graph.clone(), insert(&chain.graph, &chain.chain, &synthesis)] {
-        // Only generated packets enter.
+        // The capture is replaced by an idle source, so only packets that the element makes enter the
+        // program.
         let source = graph.elements.iter_mut().find(|element| element.class == "FromDump").unwrap();
         (source.class, source.config) = ("Idle".into(), String::new());
         let outcome = Run::trace().text(&flatten(&graph), &["near.count", "far.count"]).unwrap();

@@ -1,5 +1,5 @@
-//! Tests synthesized chains against their originals: the verifier proves them, and both are run on packets
-//! of every class and on packets at the borders between classes.
+//! Tests synthesized chains against the original chains. The verifier has to prove them, and has to find
+//! each error that a test puts into a program.
 
 use element::DropReason;
 use program::machine_code::MachineCode;
@@ -11,12 +11,12 @@ use synthesizer::insert::insert;
 use testkit::chains::{Read, compare_within, read, try_read};
 use verify::equivalence::{Difference, Verdict};
 
-/// Returns limits that also permit short regions.
+/// Returns limits with which regions of a single element become programs, too.
 fn limits() -> Limits {
     Limits { least: Some(1), ..Limits::default() }
 }
 
-/// The maximum number of diagram nodes of a proof.
+/// The maximum number of diagram nodes of a proof, so that a failing proof ends.
 const NODES: usize = 1 << 22;
 
 fn compose(chain: &Read) -> Synthesis {
@@ -24,7 +24,7 @@ fn compose(chain: &Read) -> Synthesis {
         .with_machine_code(MachineCode::Now)
 }
 
-/// Returns the synthesized chain, printed and parsed again.
+/// Returns the synthesized chain, after it was printed as text and parsed again.
 fn insert_programs(chain: &Read, synthesis: &Synthesis) -> Read {
     read(&lang::flatten(&insert(&chain.graph, &chain.chain, synthesis)))
 }
@@ -33,7 +33,7 @@ fn prove(chain: &Read, synthesis: &Synthesis) -> Verdict {
     compare_within(NODES, chain, &insert_programs(chain, synthesis)).verdict
 }
 
-/// Synthesizes and proves a chain.
+/// Synthesizes a chain, and expects that it is proven equivalent.
 fn proven(text: &str) -> (Read, Synthesis) {
     let chain = read(text);
     let synthesis = compose(&chain);
@@ -55,7 +55,7 @@ routes[2] -> Discard;";
 fn a_router_is_one_classification_and_one_write() {
     let (_, synthesis) = proven(ROUTER);
     let [region] = &synthesis.regions[..] else { panic!("{} regions", synthesis.regions.len()) };
-    // Each path asks each question once, in one order.
+    // Each node must lead to later questions only, so that no path asks a question twice.
     for node in &region.program.nodes {
         for (_, next) in &node.parts {
             if let Next::Node(behind) = next {
@@ -70,8 +70,8 @@ fn a_router_is_one_classification_and_one_write() {
     assert!(matches!(&usual.checksum, Some(Checksum::Updated { words, .. }) if words.len() == 1));
 }
 
-/// The TTL at a later element is the input TTL minus the decrements in between: the filter becomes the
-/// pre-image under a function of the old value. A filter that only the old value satisfies does not hold.
+/// An element reads a TTL that others have decremented. Its filter must become the pre-image under the
+/// decrements, as ranges of the input TTL. A filter that only the old value satisfies does not hold.
 #[test]
 fn reads_of_written_fields_are_resolved() {
     let (_, synthesis) = proven(
@@ -82,9 +82,9 @@ fn reads_of_written_fields_are_resolved() {
     let program = &synthesis.regions[0].program;
     let ttl = program.nodes.iter().find(|node| node.question == Question::Bytes { offset: 22, length: 1 });
     let ends: Vec<u128> = ttl.unwrap().parts.iter().map(|(last, _)| *last).collect();
-    // Expired at the first hop, at the second hop, near, far.
+    // The ranges: expired at the first hop, at the second hop, below nine, nine and more.
     assert_eq!(ends, [1, 2, 10, 255]);
-    // A constant decides at once.
+    // If the field was set to a constant, the program must ask no question about it.
     let (_, synthesis) = proven(
         "FromDump(in.pcap) -> Strip(14) -> CheckIPHeader -> StoreIPAddress(10.0.0.1, dst)
             -> to :: IPClassifier(dst host 10.0.0.1, -);
@@ -150,7 +150,7 @@ fn programs_are_written_and_read_as_they_are() {
     }
 }
 
-/// Rules that stay together as a list.
+/// A firewall with more than 16 rules, so that they stay together as a list.
 const LISTED: &str = "FromDump(in.pcap) -> Strip(14) -> CheckIPHeader -> rules :: IPFilter(
     deny src net 10.1.0.0/16 && udp, allow src net 10.0.0.0/8, deny tcp && dst port 23, allow tcp && dst port 22,
     allow tcp && dst port 80, allow tcp && dst port 443, allow udp && dst port 53, deny udp && src port 53,
@@ -168,7 +168,8 @@ fn many_rules_stay_together() {
     assert!(program.nodes.iter().any(|node| node.question == Question::List(0)));
 }
 
-/// Changes a program in one way, and expects a packet that shows the difference.
+/// Changes a program in one way (`spoil`), and expects that the verifier finds a packet for which it
+/// differs.
 fn caught(text: &str, what: &str, spoil: impl Fn(&mut Program) -> bool) {
     let chain = read(text);
     let mut synthesis = compose(&chain);
@@ -179,7 +180,7 @@ fn caught(text: &str, what: &str, spoil: impl Fn(&mut Program) -> bool) {
     }
 }
 
-/// Returns the class of the usual packets.
+/// Returns the class with the longest path among the classes whose packets leave.
 fn usual(program: &mut Program) -> &mut program::Class {
     let class = program.classes.iter_mut().filter(|class| matches!(class.exit, Exit::Output(_)));
     class.max_by_key(|class| class.path.len()).unwrap()
@@ -233,8 +234,8 @@ fn a_wrong_priority_is_caught() {
     });
 }
 
-/// A class for exceptional packets (an expired TTL, a long packet, options) that is replaced by the usual
-/// class.
+/// Removes the class for exceptional packets (an expired TTL, options, a wrong checksum): they get the
+/// class of usual packets. The verifier must find a packet.
 #[test]
 fn a_lost_exception_is_caught() {
     for question in [
@@ -245,7 +246,8 @@ fn a_lost_exception_is_caught() {
         caught(ROUTER, &question.to_string(), |program| {
             let mut spoiled = false;
             for node in program.nodes.iter_mut().filter(|node| node.question == question) {
-                // The exception goes to the successor of most answers.
+                // By default, the usual successor is the successor of the last range of answers. For the
+                // header length, it is the successor of a header without options.
                 let usual = node.parts[node.parts.len() - 1].1;
                 let usual = match question {
                     Question::Bytes { offset: 14, .. } => node.next(0x45),
@@ -277,7 +279,7 @@ fn a_wrong_checksum_is_caught() {
     caught(ROUTER, "not updated", |program| usual(program).checksum.take().is_some());
     caught(ROUTER, "for another word", |program| match &mut usual(program).checksum {
         Some(Checksum::Updated { words, .. }) => {
-            // The declaration lists words; only the run shows the difference.
+            // The declaration of the program lists the words, but only a run shows the difference.
             words[0] -= 2;
             true
         }
@@ -285,8 +287,9 @@ fn a_wrong_checksum_is_caught() {
     });
 }
 
-/// SNF's Algorithm 2 as printed treats a written field as outside of a filter unless all of its values are
-/// inside. It would lose packets for which only some are.
+/// Changes a program as SNF's Algorithm 2 does in its printed form: a written field counts as outside of a
+/// filter unless all of its possible values are inside. Packets of which only some values are inside would
+/// be lost, and the verifier must find one.
 #[test]
 fn the_printed_algorithm_would_be_caught() {
     caught(
@@ -294,7 +297,7 @@ fn the_printed_algorithm_would_be_caught() {
         low[0] -> near :: ToDump(near.pcap); low[1] -> far :: ToDump(far.pcap);",
         "partial overlap",
         |program| {
-            // The written value, TTL - 1, is neither always below nine nor never: by the printed rule no
+            // The written value, TTL - 1, is below nine for some packets only. By the printed rule, no
             // packet matches.
             let ttl = Question::Bytes { offset: 22, length: 1 };
             let class = program.classes.len() as u32;
@@ -318,12 +321,12 @@ fn the_printed_algorithm_would_be_caught() {
     );
 }
 
-/// Each example configuration of the repository, and SNF's own chains if they are available. Unproven
-/// configurations are listed.
+/// Synthesizes and proves each example configuration of the repository. Configurations that are not proven
+/// are listed.
 #[test]
 fn examples_are_proven() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    // In these, scripts write handlers, packets are on loops, or payloads are parked.
+    // In these configurations, scripts write handlers, packets are on loops, or payloads are parked.
     let known = ["load-balancer.click", "nat.click", "all.click"];
     for entry in std::fs::read_dir(root.join("configs")).unwrap() {
         let path = entry.unwrap().path();

@@ -1,4 +1,5 @@
-//! Tests chains of several configurations: the linked graph, and the diagnostics about invalid topologies.
+//! Tests the linker: the graph that it makes of several configurations, and its diagnostics about invalid
+//! topologies.
 
 use std::collections::HashMap;
 
@@ -11,8 +12,8 @@ use testkit::elements::{Input, Seen, collect, offer};
 use testkit::{Run, registry};
 use verify::equivalence::Verdict;
 
-/// Reads a chain of these files, of which `chain.prop` is the first. Returns its graph and the diagnostics,
-/// one line each.
+/// Reads a chain from files given as name and text; the first is `chain.prop`. If there is no error, the
+/// graph must be valid. Returns the graph, and the first line of each diagnostic.
 fn chain(files: &[(&str, &str)]) -> (Graph, Vec<String>) {
     let texts: HashMap<&str, &str> = files.iter().copied().collect();
     let find = |name: &str, from: &str| {
@@ -35,7 +36,7 @@ fn chain(files: &[(&str, &str)]) -> (Graph, Vec<String>) {
     (graph, said)
 }
 
-/// Returns the errors among the diagnostics.
+/// Reads a chain with errors, whose graph must be empty. Returns the error messages.
 fn errors(files: &[(&str, &str)]) -> Vec<String> {
     let (graph, said) = chain(files);
     assert_eq!(graph, Graph::default());
@@ -65,8 +66,8 @@ fn packets_cross_a_link_one_way() {
     let text = flatten(&graph);
     assert!(text.contains("NF_1/Cable@3 :: Cable(e1, e0)"), "{text}");
     assert!(text.contains("NF_1/Cable@3\n    -> NF_2/a"), "{text}");
-    // Packets that the second function sends back leave the chain there, and no packets enter at the other
-    // ends.
+    // Packets that the second function sends back leave the chain there. No packets enter at the other
+    // ends, so their receivers are idle.
     assert!(text.contains("NF_2/b\n    -> NF_2/ToDevice@6"), "{text}");
     assert!(text.contains("NF_1/Idle@4 :: Idle") && text.contains("NF_2/Idle@4 :: Idle"), "{text}");
     assert_eq!(
@@ -76,7 +77,7 @@ fn packets_cross_a_link_one_way() {
             "a:1:47: note: idle, as nothing comes in there: NF_1/FromDevice@4, NF_2/FromDevice@4",
         ]
     );
-    // An interface may send into a link and also be an entry point.
+    // An interface may send into a link and also be an entry point, in the other direction.
     let more = PAIR.replace("[e0]NF_1\n", "[e0]NF_1, [e1]NF_1, [e1]NF_2\n");
     let (graph, _) = chain(&[("chain.prop", &more), ("a", TWO_WAYS), ("b", TWO_WAYS)]);
     assert_eq!(graph.elements.iter().filter(|element| element.class == "FromDevice").count(), 3);
@@ -115,11 +116,11 @@ fn what_is_pulled_otherwise_keeps_its_queue() {
         "{text}"
     );
     assert_eq!(said, [""; 0]);
-    // A queue that another element refers to stays, too.
+    // A queue that another element refers to by name stays, too.
     let watched = "FromDevice(e0) -> red :: RED(1, 2, 0.5, QUEUES q) -> q :: Queue -> ToDevice(e1)";
     let (graph, _) = chain(&[("chain.prop", PAIR), ("a", watched), ("b", ONE_WAY)]);
     assert!(flatten(&graph).contains("NF_1/q\n    -> NF_1/Unqueue"), "{}", flatten(&graph));
-    // No Unqueue is needed where packets are pushed.
+    // Where packets are pushed into the cable, no Unqueue is inserted.
     let pushed = "FromDPDKDevice(0) -> ToDPDKDevice(1); FromNetmapDevice(e9) -> ToDPDKDevice(1)";
     let prop = PAIR
         .replace("NF_1[e1]", "NF_1[1]")
@@ -159,7 +160,8 @@ fn names_are_each_functions_own() {
     assert_eq!(seen[0].bytes[26..30], [10, 0, 0, 2]);
 }
 
-/// Runs the graph, with a test source and sink in place of its interfaces.
+/// Runs a graph on packets, with a test source and a test sink in place of its interfaces. Returns the
+/// packets that left.
 fn run(graph: &Graph, packets: &[&[u8]]) -> Vec<Seen> {
     let input = |bytes: &&[u8]| Input {
         bytes: bytes.to_vec(),
@@ -254,13 +256,13 @@ fn circles_of_functions_are_found() {
     let three = ONE_WAY.to_string() + "; Idle -> ToDevice(e2)";
     let said = errors(&[("chain.prop", prop), ("a", &three), ("b", TWO_WAYS)]);
     assert_eq!(said, ["chain.prop:7:28: error: links lead in a circle: NF_1 -> NF_2 -> NF_3 -> NF_1"]);
-    // A link by two other interfaces is not a way back, so it closes a loop.
+    // A link back by two other interfaces is no way back, so it closes a loop.
     let prop =
         PAIR.replace("[e0]NF_2;", "[e0]NF_2; NF_2[e1] -> [e0]NF_1").replace("= [e0]NF_1\n", "= [e1]NF_1\n");
     let said = errors(&[("chain.prop", &prop), ("a", TWO_WAYS), ("b", TWO_WAYS)]);
     assert_eq!(said, ["chain.prop:5:28: error: links lead in a circle: NF_1 -> NF_2 -> NF_1"]);
-    // Ways back between three functions form no loop, but in a ring of them packets circulate in both
-    // directions.
+    // Ways back between three functions form no loop. But if the three form a ring, packets could circulate
+    // in both directions.
     let ring = "FromDevice(l) -> Queue -> ToDevice(r); FromDevice(r) -> Queue -> ToDevice(l); \
         FromDevice(in) -> Queue -> ToDevice(out)";
     let prop = |last: &str| {
@@ -330,7 +332,8 @@ fn cables_are_known_to_the_proofs() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
 
-    /// Any topology has errors, or results in a graph that can be run and whose ends are ends of the chain.
+    /// Links functions in random topologies. The result must be errors, or a graph that can be run and
+    /// whose interfaces are ends of the chain.
     #[test]
     fn any_topology_is_wrong_or_runs(
         links in proptest::collection::vec(((0usize..4, 0usize..3), (0usize..4, 0usize..3)), 0..5),

@@ -1,37 +1,38 @@
-//! The replacement for machine code where none can be made.
+//! Placeholders for [`Conditions`] and [`Writes`] in builds that cannot make machine code. They have no
+//! values, so the tables are used.
 
 use crate::{Check, Constant, Exactly, Lane, ROW, Updates};
 
-/// Conditions cannot be compiled: the type has no values.
+/// Machine code for the conditions of a trail. It cannot be made in this build, so the type has no values.
 pub enum Conditions {}
 
 impl Conditions {
-    /// Returns `None`.
+    /// Returns `None`: no machine code can be made.
     pub fn new(_: &[Exactly], _: &[Check], _: usize) -> Option<Conditions> {
         None
     }
 
-    /// Is never called.
+    /// Cannot be called, because there are no values of this type.
     pub fn differ(&self, _: &[u8]) -> u64 {
         match *self {}
     }
 }
 
-/// Writes cannot be compiled: the type has no values.
+/// Machine code for the writes of a class. It cannot be made in this build, so the type has no values.
 pub enum Writes {}
 
 impl Writes {
-    /// Returns `None`.
+    /// Returns `None`: no machine code can be made.
     pub fn new(_: &[Constant], _: &[Lane], _: Updates, _: usize) -> Option<Writes> {
         None
     }
 
-    /// Is never called.
+    /// Cannot be called, because there are no values of this type.
     pub fn window(&self) -> usize {
         match *self {}
     }
 
-    /// Is never called.
+    /// Cannot be called, because there are no values of this type.
     pub fn write(&self, _: &mut [u8], _: &[u8; ROW]) -> bool {
         match *self {}
     }

@@ -1,4 +1,4 @@
-//! A single function of machine code.
+//! A function of machine code, and the builder of its instructions, over Cranelift.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -13,7 +13,7 @@ use cranelift_codegen::{Context, settings};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use memmap2::{Mmap, MmapMut};
 
-/// A compiled function that takes addresses and returns a number.
+/// A compiled function that takes addresses and returns a number. The code is freed with the value.
 pub(super) struct Code {
     memory: Mmap,
     first: usize,
@@ -21,13 +21,15 @@ pub(super) struct Code {
 
 /// The size of a cache line in bytes.
 const LINE: usize = 64;
-/// The number of cache lines at the start of a page at which functions may begin.
+/// The number of different positions, one cache line apart, at which a function may begin in its first
+/// page.
 const LINES: usize = 32;
-/// The number of functions that have been made.
+/// The number of functions that the process has made; it selects the position of the next function.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 impl Code {
-    /// Compiles a function of `addresses` addresses. Returns `None` if machine code cannot be made.
+    /// Compiles a function that takes `addresses` addresses. `body` adds its instructions, and returns its
+    /// result. Returns `None` if machine code cannot be made.
     pub(super) fn new(addresses: usize, body: impl FnOnce(&mut Body<'_>, &[Value]) -> Value) -> Option<Code> {
         let isa = isa()?;
         let mut signature = Signature::new(CallConv::SystemV);
@@ -47,39 +49,40 @@ impl Code {
         body_of.builder.ins().return_(&[result]);
         body_of.builder.finalize(isa.frontend_config());
         let compiled = context.compile(&*isa, &mut ControlPlane::default()).ok()?;
-        // The function calls nothing outside, so there is nothing to link.
+        // The function calls nothing outside, so there must be nothing to link.
         if !compiled.buffer.relocs().is_empty() {
             return None;
         }
         let bytes = compiled.buffer.data();
         // Each function has pages of its own. If all functions began at the start of a page, they would
-        // compete for the same lines of the cache.
+        // compete for the same lines of the instruction cache.
         let first = LINE * (COUNT.fetch_add(1, Ordering::Relaxed) % LINES);
         let mut memory = MmapMut::map_anon(first + bytes.len()).ok()?;
         memory[first..first + bytes.len()].copy_from_slice(bytes);
         Some(Code { memory: memory.make_exec().ok()?, first })
     }
 
-    /// Returns the address of the first instruction.
+    /// Returns the address of the function's first instruction.
     #[inline(always)]
     pub(super) fn start(&self) -> *const u8 {
         self.memory.as_ptr().wrapping_add(self.first)
     }
 }
 
-/// Returns the instruction set of this machine.
+/// Returns Cranelift's description of this machine's instruction set; `None` if Cranelift does not support
+/// it.
 fn isa() -> Option<OwnedTargetIsa> {
     let mut flags = settings::builder();
     flags.set("opt_level", "speed").ok()?;
     cranelift_native::builder().ok()?.finish(Flags::new(flags)).ok()
 }
 
-/// The body of a function under construction. Numbers of fewer than eight bytes are zero-extended.
+/// The body of a function under construction. All numbers are 64 bits wide; shorter ones are zero-extended.
 pub(super) struct Body<'f> {
     builder: FunctionBuilder<'f>,
 }
 
-/// Returns the type of a number of 1, 2, 4 or 8 bytes.
+/// Returns Cranelift's type for a number of 1, 2, 4 or 8 bytes.
 fn kind(width: usize) -> Type {
     match width {
         1 => types::I8,
@@ -94,7 +97,8 @@ impl Body<'_> {
         self.builder.ins().iconst(types::I64, number as i64)
     }
 
-    /// Loads a number of `width` bytes at an offset from an address, in the machine's byte order.
+    /// Loads a number of `width` bytes (1, 2, 4 or 8) from `place` bytes after an address, in the machine's
+    /// byte order.
     pub(super) fn load(&mut self, width: usize, address: Value, place: usize) -> Value {
         let number = self.builder.ins().load(kind(width), plain(), address, place as i32);
         if width < 8 { self.builder.ins().uextend(types::I64, number) } else { number }
@@ -147,12 +151,12 @@ impl Body<'_> {
         if bits == 0 { number } else { self.builder.ins().rotl_imm_u(number, i64::from(bits)) }
     }
 
-    /// Returns 1 if a number is larger than `most`, else 0.
+    /// Returns 1 if a number is larger than `most` (unsigned), else 0.
     pub(super) fn is_above(&mut self, number: Value, most: u64) -> Value {
         self.compare(IntCC::UnsignedGreaterThan, number, most)
     }
 
-    /// Returns 1 if a number is equal to `other`, else 0.
+    /// Returns 1 if two numbers are equal, else 0.
     pub(super) fn is(&mut self, number: Value, other: u64) -> Value {
         self.compare(IntCC::Equal, number, other)
     }
@@ -163,13 +167,14 @@ impl Body<'_> {
         self.builder.ins().uextend(types::I64, holds)
     }
 
-    /// Returns the first of two numbers if `choice` is not zero, else the second.
+    /// Returns `one` if `choice` is not zero, else `other`.
     pub(super) fn choose(&mut self, choice: Value, one: Value, other: Value) -> Value {
         self.builder.ins().select(choice, one, other)
     }
 }
 
-/// Returns the flags of an access to any address that the caller knows to be valid.
+/// Returns the flags of a memory access that does not trap, because the caller knows the address to be
+/// valid.
 fn plain() -> MemFlagsData {
     MemFlagsData::new().with_notrap().with_endianness(Endianness::Little)
 }

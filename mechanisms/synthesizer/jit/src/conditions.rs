@@ -1,22 +1,23 @@
-//! Conditions on a packet's bytes, all of a trail at once.
+//! Machine code for the conditions of a trail on a packet's bytes: one function tests all of them.
 
 use super::code::{Body, Code};
 use crate::{Check, Exactly};
 use cranelift_codegen::ir::Value;
 
-/// The compiled conditions on the first `window` bytes of a packet.
+/// The compiled conditions of a trail, which read the first `window` bytes of a packet's slot.
 pub struct Conditions {
     code: Code,
     window: usize,
 }
 
 impl Conditions {
-    /// Compiles conditions that read the first `window` bytes. Returns `None` if machine code cannot be
-    /// made.
+    /// Compiles conditions that read the first `window` bytes of a packet's slot. Returns `None` if machine
+    /// code cannot be made, or if a condition reads other bytes.
     pub fn new(exactly: &[Exactly], checks: &[Check], window: usize) -> Option<Conditions> {
-        // Offsets are 32-bit numbers within instructions.
+        // Instructions hold offsets as 32-bit numbers.
         i32::try_from(window).ok()?;
-        // The compiled function reads as many bytes as a condition has, and no others.
+        // The compiled function reads exactly the bytes of its conditions, so all of them have to lie
+        // within `window`.
         let ends = exactly.iter().map(|exactly| exactly.place.saturating_add(16));
         let ends = ends.chain(checks.iter().map(|check| usize::from(check.place) + 8));
         if ends.max().is_some_and(|end| end > window) || checks.iter().any(|check| check.shift >= 64) {
@@ -44,7 +45,7 @@ impl Conditions {
     }
 
     /// Returns zero if all conditions hold. Returns another number if a condition does not hold, or if
-    /// there are too few bytes.
+    /// `bytes` is shorter than `window`.
     #[inline(always)]
     #[allow(unsafe_code)]
     pub fn differ(&self, bytes: &[u8]) -> u64 {
@@ -68,8 +69,8 @@ fn add(body: &mut Body<'_>, differs: &mut Option<Value>, other: Value) {
     });
 }
 
-/// Returns the tested bits of eight bytes, in the machine's byte order, that differ from the required
-/// values.
+/// Adds a comparison of the eight bytes at `place` with required values. Returns the tested bits that
+/// differ, in the machine's byte order; zero if the condition holds.
 fn exact(body: &mut Body<'_>, bytes: Value, place: usize, mask: u64, bits: u64) -> Value {
     let (first, width) = span(mask);
     let number = body.load(width, bytes, place + first);
@@ -79,10 +80,11 @@ fn exact(body: &mut Body<'_>, bytes: Value, place: usize, mask: u64, bits: u64) 
     if mask == all(width) { differs } else { body.and(differs, mask) }
 }
 
-/// Returns 1 if the number is outside of the range, else 0.
+/// Adds a test whether the number of `check` is in its range. Returns 1 if it is outside, else 0.
 fn range(body: &mut Body<'_>, bytes: Value, check: &Check) -> Value {
     let length = 8 - usize::from(check.shift) / 8;
-    // For 3, 5, 6 or 7 bytes, all eight bytes are read, and the bytes after the number are shifted out.
+    // For a number of 3, 5, 6 or 7 bytes, eight bytes are read, and the bytes after the number are shifted
+    // out.
     let width = if matches!(length, 1 | 2 | 4) { length } else { 8 };
     let number = body.load(width, bytes, check.place.into());
     let number = body.swap(width, number);
@@ -93,8 +95,8 @@ fn range(body: &mut Body<'_>, bytes: Value, check: &Check) -> Value {
     body.is_above(above, check.span)
 }
 
-/// Returns the part of eight bytes that has all bits of a mask: the index of its first byte, and its width
-/// of 1, 2, 4 or 8 bytes. The mask must not be zero.
+/// Returns the smallest part of eight bytes that can be loaded at once and contains all bits of a mask: the
+/// index of its first byte, and its width of 1, 2, 4 or 8 bytes. The mask must not be zero.
 pub(super) fn span(mask: u64) -> (usize, usize) {
     let first = (mask.trailing_zeros() / 8) as usize;
     let last = 7 - (mask.leading_zeros() / 8) as usize;
@@ -102,7 +104,7 @@ pub(super) fn span(mask: u64) -> (usize, usize) {
     (first.min(8 - width), width)
 }
 
-/// Returns a mask of all bits of `width` bytes.
+/// Returns a mask of the lowest `width` bytes.
 pub(super) fn all(width: usize) -> u64 {
     u64::MAX >> (64 - 8 * width)
 }

@@ -1,4 +1,4 @@
-//! Background compilation: packets are processed without the code until it is ready.
+//! Compilation in the background: packets are processed by tables until the machine code is ready.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -6,23 +6,25 @@ use std::sync::{Arc, LazyLock, OnceLock};
 
 use program::machine_code::MachineCode;
 
-/// The number of packets that must need an operation before machine code is made for it.
+/// The number of packets that must have needed a piece of machine code before it is made.
 const MANY: u32 = 1024;
 
-/// The maximum number of orders that wait for the thread.
+/// The maximum number of orders that wait for the compiling thread. Further orders are refused, and given
+/// again after more packets.
 const MOST_WAITING: usize = 256;
 
-/// An order to make code. The result is stored where its users look for it; they are not notified if there
-/// is no thread.
+/// An order to make a piece of machine code. It stores the code in the cell where its users look for it
+/// ([`Later`]).
 type Order = Box<dyn FnOnce() + Send>;
 
-/// The thread of the process that makes code. It sleeps while there are no orders.
+/// The queue of the compiling thread, of which a process has one; `None` if the thread could not be
+/// started. The thread sleeps while there are no orders.
 static MAKER: LazyLock<Option<SyncSender<Order>>> = LazyLock::new(|| {
     let (sender, receiver) = sync_channel::<Order>(MOST_WAITING);
     let work = move || {
         for order in receiver {
-            // If an order panics, the tables continue to do its work, and later orders are still carried
-            // out.
+            // If an order panics, its packets continue to be processed by tables, and later orders are
+            // still carried out.
             let _ = catch_unwind(AssertUnwindSafe(order));
         }
     };
@@ -30,17 +32,18 @@ static MAKER: LazyLock<Option<SyncSender<Order>>> = LazyLock::new(|| {
     Some(sender)
 });
 
-/// Starts the thread that makes code, if it will be needed. Called before the calling thread is bound to the
-/// processor of a worker.
+/// Starts the compiling thread if the program will need it. Has to be called before the calling thread is
+/// bound to the processor of a worker, because the new thread inherits the binding.
 pub fn prepare(machine_code: MachineCode) {
     if machine_code == MachineCode::Later && super::EXISTS {
         LazyLock::force(&MAKER);
     }
 }
 
-/// Code that may exist, and the number of packets that have needed it.
+/// A piece of machine code that may not have been made yet, and the number of packets that have needed it.
 pub struct Later<T> {
-    /// The cell for the code: `None` until the code is ordered, and filled once the code is made.
+    /// The cell that the code is stored in: `None` until the code is ordered. An empty cell means that the
+    /// code is being made; a cell with `None`, that it cannot be made.
     made: Option<Arc<OnceLock<Option<T>>>>,
     packets: u32,
 }
@@ -64,14 +67,16 @@ impl<T> std::fmt::Debug for Later<T> {
 }
 
 impl<T: Send + Sync + 'static> Later<T> {
-    /// Returns the code, if it has been made.
+    /// Returns the code; `None` if it has not been made or cannot be made, so that the tables have to be
+    /// used.
     #[inline(always)]
     pub fn get(&self) -> Option<&T> {
         self.made.as_ref()?.get()?.as_ref()
     }
 
-    /// Counts packets that need the code, and orders the code if there have been enough of them. `recipe`
-    /// returns the function that makes the code, which may be called in another thread.
+    /// Counts packets that need the code, and orders the code if `machine_code` says that it is time.
+    /// `recipe` is called for an order only. It returns the function that makes the code, which may be
+    /// called in another thread.
     #[inline]
     pub fn count<M: FnOnce() -> Option<T> + Send + 'static>(
         &mut self,
@@ -101,14 +106,15 @@ impl<T: Send + Sync + 'static> Later<T> {
             made.get_or_init(make);
             return;
         }
-        // Code that is no longer used when the order is carried out is not made.
+        // The order does not keep the cell alive: code that no one uses any more when its turn comes is not
+        // made.
         let made = Arc::downgrade(made);
         let order = move || {
             if let Some(made) = made.upgrade() {
                 made.get_or_init(make);
             }
         };
-        // Without the thread there is no code; the results are the same.
+        // Without the thread the code is never made, and the tables give the same results.
         let Some(maker) = &*MAKER else { return };
         if maker.try_send(Box::new(order)).is_err() {
             (self.made, self.packets) = (None, 0);

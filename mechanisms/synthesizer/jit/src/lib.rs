@@ -1,17 +1,17 @@
-//! The JIT compiler: machine code for frequent operations, the conditions of trails and the writes of
+//! The JIT compiler: machine code for the conditions of frequent trails, and for the writes of frequent
 //! classes.
 //!
-//! The interpreter reads tables of conditions and lanes again for each packet. In machine code they are
-//! constants within instructions, and unnecessary parts are omitted. Cranelift makes the code, with the
-//! feature `machine-code`, on x86-64; elsewhere only the tables exist. The tables are the specification of
-//! the code: both give the same result for every packet.
+//! The interpreter reads tables of conditions and lanes again for each packet. In machine code, the tables
+//! are constants within instructions, and parts that have no effect are omitted. Cranelift makes the code,
+//! with the feature `machine-code`, on x86-64; in other builds only the tables exist. The tables are the
+//! specification of the code: both give the same result for every packet.
 //!
 //! Code is made in a thread of its own (`later.rs`), so that no packet waits for it.
 //!
 //! Invariants:
-//! - Code reads and writes the bytes that it is called with, as many as it was made for, and no others. It
-//!   calls nothing.
-//! - Code is immutable: its memory is written first, and executed then.
+//! - Code reads and writes only the bytes that it is called with, and no more of them than it was made for.
+//!   It calls nothing.
+//! - Code is immutable: its memory is first written, then made executable, and not written again.
 
 #[cfg(not(all(feature = "machine-code", target_arch = "x86_64", unix)))]
 mod absent;
@@ -36,6 +36,7 @@ pub use writes::Writes;
 /// True if machine code can be made in this build.
 pub const EXISTS: bool = cfg!(all(feature = "machine-code", target_arch = "x86_64", unix));
 
-/// The updates of the checksums of the IPv4 and of the transport header, if there are any: the offset of
-/// the checksum, and true if a checksum of zero means "no checksum", as in UDP.
+/// The updates of the checksums of the IPv4 header and of the transport header; `None` for a checksum that
+/// stays. An update is the offset of the checksum field, and true if a checksum of zero means "no
+/// checksum", as in UDP, and stays zero.
 pub type Updates = [Option<(usize, bool)>; 2];

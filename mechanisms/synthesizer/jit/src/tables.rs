@@ -1,37 +1,39 @@
-//! The tables that machine code is made from, and that the interpreter reads where there is no machine code:
-//! conditions on the bytes of packets, and writes to them.
+//! The tables of conditions on the bytes of packets, and of writes to these bytes. Machine code is made
+//! from them, and the interpreter reads them where there is no machine code.
 
-/// The number of bytes that are stored with a leased flow: values are read from them.
+/// The number of bytes in the row of a flow: bytes that are stored with the flow's key, and from which
+/// lanes take values.
 pub const ROW: usize = 24;
 
-/// The required values of some bits of sixteen bytes.
+/// A condition on sixteen consecutive bytes: some of their bits have required values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exactly {
-    /// The offset of the first byte.
+    /// The offset of the first byte from the packet's start.
     pub place: usize,
-    /// The bits that are tested, in the machine's byte order.
+    /// The bits that are tested. The sixteen bytes are one number in the machine's byte order.
     pub mask: u128,
-    /// The required values of these bits.
+    /// The required values of the tested bits; other bits are zero.
     pub bits: u128,
 }
 
 impl Exactly {
-    /// Returns the bits that differ from the required values.
+    /// Returns the tested bits that differ from the required values; zero if the condition holds. Without
+    /// bytes (`None`), all bits differ.
     #[inline(always)]
     pub fn differs(&self, bytes: Option<&[u8; 16]>) -> u128 {
         bytes.map_or(u128::MAX, |bytes| (u128::from_ne_bytes(*bytes) ^ self.bits) & self.mask)
     }
 }
 
-/// A condition on up to eight bytes as a big-endian number: after a shift and a mask, the number is in a
-/// range.
+/// A condition on a number of up to eight bytes in the packet: the number is in a range. Eight bytes are
+/// read as a big-endian number, which is shifted and masked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Check {
-    /// The offset of the first byte.
+    /// The offset of the first byte from the packet's start.
     pub place: u16,
-    /// The number of bits to the right of the number, which are shifted out.
+    /// The number of bits to the right of the tested number, which are shifted out.
     pub shift: u8,
-    /// The bits that are tested.
+    /// The bits of the shifted number that count.
     pub mask: u64,
     /// The lowest number of the range.
     pub low: u64,
@@ -40,7 +42,8 @@ pub struct Check {
 }
 
 impl Check {
-    /// True if the number of these bytes is in the range.
+    /// True if the number in these eight bytes is in the range. Without bytes (`None`), the number counts
+    /// as zero.
     #[inline(always)]
     pub fn holds(&self, bytes: Option<&[u8; 8]>) -> bool {
         let number = bytes.map_or(0, |bytes| u64::from_be_bytes(*bytes));
@@ -48,36 +51,40 @@ impl Check {
     }
 }
 
-/// Eight bytes of the packet. Bytes of the slot after the packet's end may be included; they remain
-/// unchanged.
+/// The writes to eight bytes of a packet, which are treated as one big-endian number. Bytes of the slot
+/// after the packet's end may be included; they remain unchanged.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Lane {
-    /// The offset from the start of the packet during the writes.
+    /// The offset of the eight bytes from the packet's start during the writes.
     pub place: usize,
-    /// The bits that keep their value.
+    /// The bits of the number that keep their value.
     pub keep: u64,
-    /// The bits that are taken from the sum.
+    /// The bits that are taken from the sum of the old number and `add`.
     pub sum: u64,
-    /// The constant that is added to the eight bytes to compute the sum.
+    /// The constant that is added to the old number.
     pub add: u64,
-    /// The bits that are set to one.
+    /// The bits that are set to one. Bits that are in none of the masks become zero.
     pub put: u64,
-    /// The bits that come from values.
+    /// The bits that are taken from values: from the row of the flow, or from gathered values.
     pub take: u64,
-    /// The index of the eight bytes that the values are read from.
+    /// The index, in the row or the gathered values, of the eight bytes with the values.
     pub from: usize,
-    /// The number of bits by which these bytes are rotated to the left.
+    /// The number of bits by which these eight bytes are rotated to the left, so that the values are at
+    /// their position in the lane.
     pub turn: u32,
-    /// True if the values are gathered values; false if they are read from the row of a flow.
+    /// True if the values are gathered (computed from each packet before the writes); false if they are in
+    /// the row of the flow.
     pub is_gathered: bool,
-    /// The bits that the checksums of the IPv4 and of the transport header account for.
+    /// For the checksum of the IPv4 header and of the transport header: the bits that the checksum covers.
+    /// If the lane changes these bits, the checksum is updated for the change.
     pub covers: [u64; 2],
 }
 
-/// Eight bytes of which some are set to constants. Most lanes are of this kind.
+/// The writes to eight bytes of a packet of which some become constants, and to which no checksum refers.
+/// Most lanes are of this kind.
 #[derive(Clone, Copy, Debug)]
 pub struct Constant {
-    /// The offset from the start of the packet during the writes.
+    /// The offset of the eight bytes from the packet's start during the writes.
     pub place: usize,
     /// The bits that keep their value, in the machine's byte order.
     pub keep: u64,
@@ -86,13 +93,15 @@ pub struct Constant {
 }
 
 impl Lane {
-    /// Returns the eight bytes after the write, given the bytes before the write and the values.
+    /// Returns the eight bytes after the writes. `old` is the number before, `values` comes from
+    /// [`values`](Self::values).
     #[inline(always)]
     pub fn written(&self, old: u64, values: u64) -> u64 {
         old & self.keep | old.wrapping_add(self.add) & self.sum | self.put | values & self.take
     }
 
-    /// Returns the values, rotated to their position in the lane.
+    /// Reads the lane's values from a row or from gathered values, and rotates them to their position in
+    /// the lane.
     #[inline(always)]
     pub fn values(&self, from: &[u8]) -> u64 {
         let values = from.get(self.from..).and_then(|values| values.first_chunk());

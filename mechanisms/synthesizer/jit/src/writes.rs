@@ -1,4 +1,5 @@
-//! All writes of a class to the bytes of a packet, and its checksums.
+//! Machine code for the writes of a class to the bytes of a packet, including its checksums: one function
+//! does all of them.
 
 use cranelift_codegen::ir::Value;
 
@@ -6,13 +7,15 @@ use super::code::{Body, Code};
 use super::conditions::{all, span};
 use crate::{Constant, Lane, ROW, Updates};
 
-/// The compiled writes to the first `window` bytes of a packet.
+/// The compiled writes of a class, within the first `window` bytes of a packet's slot.
 pub struct Writes {
     code: Code,
     window: usize,
 }
 
-/// A sum of 16-bit words that is only folded at the end, and the largest value that it can have.
+/// The change of a checksum under construction: a sum of 16-bit words in one's complement arithmetic. The
+/// sum is wider than 16 bits and only folded at the end. `most` is the largest value that it can have,
+/// which determines the number of foldings.
 #[derive(Clone, Copy, Default)]
 struct Change {
     sum: Option<Value>,
@@ -20,11 +23,14 @@ struct Change {
 }
 
 impl Writes {
-    /// Compiles lanes within the first `window` bytes. Returns `None` if machine code cannot be made.
+    /// Compiles writes and checksum updates within the first `window` bytes of a packet's slot. Returns
+    /// `None` if machine code cannot be made, if a lane or checksum lies outside, or if a lane needs
+    /// gathered values.
     pub fn new(constants: &[Constant], lanes: &[Lane], updates: Updates, window: usize) -> Option<Writes> {
-        // Offsets are 32-bit numbers within instructions.
+        // Instructions hold offsets as 32-bit numbers.
         i32::try_from(window).ok()?;
-        // The compiled function reads and writes the bytes of lanes, checksums and values, and no others.
+        // The compiled function accesses exactly the bytes of its lanes, checksums and values, so all of
+        // them have to lie within `window` and the row.
         let ends = updates.iter().flatten().map(|(place, _)| place.saturating_add(2));
         let ends = ends.chain(constants.iter().map(|constant| constant.place.saturating_add(8)));
         let ends = ends.chain(lanes.iter().map(|lane| lane.place.saturating_add(8)));
@@ -51,14 +57,14 @@ impl Writes {
         Some(Writes { code, window })
     }
 
-    /// Returns the number of bytes that the packet's slot must have.
+    /// Returns the number of bytes of the packet's slot that [`write`](Self::write) needs.
     #[inline(always)]
     pub fn window(&self) -> usize {
         self.window
     }
 
-    /// Writes to the bytes of a packet, with the row of its flow. Returns false and writes nothing if there
-    /// are too few bytes.
+    /// Applies the writes to the bytes of a packet's slot, with the row of the packet's flow. Returns false
+    /// and writes nothing if `bytes` is shorter than [`window`](Self::window).
     #[inline(always)]
     #[allow(unsafe_code)]
     pub fn write(&self, bytes: &mut [u8], row: &[u8; ROW]) -> bool {
@@ -78,7 +84,7 @@ impl Writes {
     }
 }
 
-/// Writes constants. If only whole bytes are written, nothing is read.
+/// Adds the instructions for a lane of constants. If only whole bytes are written, nothing is read.
 fn put(body: &mut Body<'_>, bytes: Value, &Constant { place, keep, put }: &Constant) {
     let kept = keep.to_le_bytes();
     let is_whole = kept.iter().all(|byte| matches!(byte, 0 | 0xff));
@@ -105,13 +111,14 @@ fn put(body: &mut Body<'_>, bytes: Value, &Constant { place, keep, put }: &Const
     body.store(width, bytes, place + first, new);
 }
 
-/// Writes a lane. Only the bytes that matter are loaded.
+/// Adds the instructions for a lane. Only the bytes that it writes or that a checksum accounts for are
+/// loaded. The changes of the IPv4 and the transport checksum are added to `changes`.
 fn write(body: &mut Body<'_>, bytes: Value, row: Value, lane: &Lane, changes: &mut [Change; 2]) {
     let [network, transport] = lane.covers;
-    // Bytes are counted from the first byte, which is the highest byte of the number.
+    // In the lane the first byte is the highest byte of the number; in loaded memory it is the lowest.
     let wanted = (!lane.keep | network | transport).swap_bytes();
-    // Words of checksums begin at even offsets of the lane, and have to begin at even offsets of the loaded
-    // part.
+    // 16-bit words of checksums begin at even offsets of the lane, so the loaded part has to begin at an
+    // even offset, too.
     let even = if network | transport == 0 { 0 } else { (wanted & 0xff00_ff00_ff00_ff00) >> 8 };
     let (first, width) = span(wanted | even);
     let shift = 8 * (8 - first - width) as u32;
@@ -148,13 +155,14 @@ fn write(body: &mut Body<'_>, bytes: Value, row: Value, lane: &Lane, changes: &m
 }
 
 impl Change {
-    /// Adds the change of the covered words in a number of `width` bytes from `old` to `new`.
+    /// Adds the change of those bits of a number that a checksum accounts for (`covers`). The number has
+    /// `width` bytes and changes from `old` to `new`.
     fn add(&mut self, body: &mut Body<'_>, old: Value, new: Value, covers: u64, width: usize) {
         let not_old = body.xor(old, u64::MAX);
         for number in [not_old, new] {
             let words = body.and(number, covers);
-            // In one's complement arithmetic 2^16 counts as 1, so the 32-bit halves of eight bytes have the
-            // same sum as their 16-bit words.
+            // In one's complement arithmetic, 2^16 counts as 1. So the sum of the 32-bit halves of eight
+            // bytes is equivalent to the sum of their 16-bit words.
             let halves = match width {
                 8 => {
                     let high = body.shift_right(words, 32);
@@ -172,13 +180,13 @@ impl Change {
     }
 }
 
-/// Updates a checksum (RFC 1624, equation 3) like [`wire::checksum::Delta::apply`], or like `apply_udp` if
-/// the checksum is optional.
+/// Adds the update of the checksum at `place` by a change (RFC 1624, equation 3). It does the same as
+/// [`wire::checksum::Delta::apply`], or as `apply_udp` if `is_optional`: a checksum of zero stays zero.
 fn sum_up(body: &mut Body<'_>, bytes: Value, place: usize, is_optional: bool, change: Change) {
     let native = body.load(2, bytes, place);
     let old = body.swap(2, native);
     let not_old = body.xor(old, 0xffff);
-    // 0xffff is a zero in one's complement arithmetic; it keeps the sum from being 0.
+    // 0xffff counts as zero in one's complement arithmetic; adding it keeps the sum from being 0.
     let nothing = body.constant(0xffff);
     let mut sum = body.add(not_old, nothing);
     if let Some(change) = change.sum {
@@ -189,7 +197,7 @@ fn sum_up(body: &mut Body<'_>, bytes: Value, place: usize, is_optional: bool, ch
         let low = body.and(sum, 0xffff);
         let high = body.shift_right(sum, 16);
         sum = body.add(low, high);
-        // The last carry is 1, and does not cause another carry.
+        // The last carry is at most 1, and does not cause another carry.
         most = if most <= 0x1_fffe { 0xffff } else { 0xffff + (most >> 16) };
     }
     let new = body.xor(sum, 0xffff);

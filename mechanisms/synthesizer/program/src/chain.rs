@@ -1,4 +1,8 @@
-//! The graph of a configuration, with the declarations of its elements.
+//! The graph of a configuration with the declarations of its elements: the form in which the compiler and
+//! the verifier read a configuration.
+//!
+//! An element `Synthesized` stands in the chain as several elements, the stages of its program
+//! ([`crate::unfold`]), so that the verifier compares what the program does step by step.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,108 +14,112 @@ use crate::metadata::{Metadata, metadata_of};
 use crate::unfold::{self, Forward, Passed, Unfolded};
 use crate::{CLASS_NAME, Step, text};
 
-/// An element and the index of one of its ports.
+/// The index of an element in [`Chain::nodes`], and the index of one of its inputs or outputs.
 pub type Port = (usize, usize);
 
-/// A configuration, prepared for analysis.
+/// A configuration as a graph of declarations.
 #[derive(Clone)]
 pub struct Chain {
-    /// The elements.
+    /// The elements of the configuration, in their order, and after them the stages of its programs.
     pub nodes: Vec<Node>,
     order: Order,
-    /// Class and arguments of elements that may write handlers, sorted: elements without ports, and
-    /// elements of the graph that have a call among their arguments.
+    /// Class and arguments of the elements that may write handlers, sorted. They are elements without
+    /// ports, and elements of the graph that have a handler call among their arguments.
     scripts: Vec<String>,
-    /// True if the graph has elements that write handlers when packets arrive.
+    /// True if an element of the graph may write handlers when packets arrive at it.
     pub calls: bool,
-    /// A hash of everything upstream of each element.
+    /// For each element, a hash of everything upstream of it ([`Chain::upstream()`]).
     upstream: Vec<i64>,
 }
 
-/// A topological order of the elements, as far as there is one.
+/// A topological order of the elements. The elements of a loop have no order among them; the loop as a
+/// whole is ordered.
 #[derive(Clone, Debug, Default)]
 pub struct Order {
-    /// The index of each element in the order.
+    /// The index of each element in the order, by its index in the chain.
     places: Vec<usize>,
-    /// The loop (strongly connected component) of each element, as a number: packets that leave the element
-    /// may come back.
+    /// For each element, the number of the loop (strongly connected component) that it is on, so that
+    /// packets which leave it may come back; `None` for an element on no loop.
     circles: Vec<Option<usize>>,
 }
 
 impl Order {
-    /// Returns the index of an element in the order.
+    /// Returns the index of an element in the order: packets pass elements with lower indices first.
     pub fn rank(&self, node: usize) -> usize {
         self.places[node]
     }
 
-    /// True if packets that leave an element may come back to it.
+    /// True if the element is on a loop: packets that leave it may come back to it.
     pub fn is_round(&self, node: usize) -> bool {
         self.circles[node].is_some()
     }
 }
 
-/// The number of the first input that is a passage of a program, and not one of the element's own.
+/// The first input number that means a passage for packets of a program ([`Passage`]). Lower numbers are
+/// inputs that the element itself has.
 const FIRST_PASSAGE: usize = 1 << 32;
 
-/// The region that a program replaces: the packets that the program accepts, and the replaced elements.
+/// The region that a program replaces: the packets that the program accepts, and the replaced elements. The
+/// fields are those of [`Program`](crate::Program).
 #[derive(Clone)]
 pub struct Region {
-    /// The offsets of the headers, from the packet's start, of packets that the program accepts: link,
-    /// network, transport.
+    /// The offsets of the link, network and transport header, from the packet's start, that a packet must
+    /// be marked with for the program to accept it; `None` for a header that must not be marked.
     pub layout: [Option<i32>; 3],
-    /// True if the offset of the link header matters.
+    /// True if the mark of the link header has to be as `layout` says.
     pub needs_link: bool,
-    /// True if all packets that arrive have that layout.
+    /// True if all packets that arrive at the program have that layout.
     pub is_certain: bool,
-    /// The destinations of packets with another layout, and of packets that the program leaves unchanged.
+    /// The inputs that the program's output for other layouts is connected to. Packets that the program
+    /// leaves unchanged, because it does not cover them, go there, too.
     pub otherwise: Vec<Port>,
-    /// The names of the elements.
+    /// The names of the replaced elements.
     pub elements: Vec<String>,
-    /// True if flows are leased from some of the elements.
+    /// True if the program leases flows from some of the replaced elements.
     pub leases: bool,
 }
 
-/// An entry into an element for packets of a program, which continue from there along their own
-/// connections.
+/// A second entry into a stateful element, for packets of a program. The element decides about them as
+/// about other packets, but its outputs lead on to the rest of the program.
 #[derive(Clone)]
 struct Passage {
-    /// The element's input that the packets arrive at.
+    /// The input of the element at which the packets arrive.
     input: usize,
-    /// The destinations of each output, for these packets.
+    /// For each output of the element, the inputs at which these packets continue.
     forward: Vec<Vec<Port>>,
 }
 
 /// An element of a chain.
 #[derive(Clone)]
 pub struct Node {
-    /// The name.
+    /// The name of the element.
     pub name: String,
     /// The class.
     pub class: String,
-    /// The declaration; for an unknown class, nothing is known of the element.
+    /// The declaration of the element. An element of unknown class is declared opaque.
     pub effects: Effects,
-    /// Class and arguments, in canonical form.
+    /// Class and arguments in canonical form ([`key`]).
     pub key: String,
-    /// The identity of the element's function: its key, and the texts of elements without ports, which may
-    /// refer to names.
+    /// The identity of the element's function: two elements with equal texts do the same. The text has the
+    /// key, and the texts of all elements without ports, because arguments may refer to these by name.
     pub function: String,
-    /// The inputs that each output is connected to.
+    /// For each output, the inputs that it is connected to.
     pub forward: Vec<Vec<Port>>,
-    /// The entries for packets of programs: they arrive at inputs from [`FIRST_PASSAGE`] on.
+    /// The entries for packets of programs. The entry with index `i` is the input `FIRST_PASSAGE + i`.
     passages: Vec<Passage>,
-    /// The region that the element's program replaces, if the element runs one.
+    /// The region that the program of this element replaces; `None` if the element runs no program.
     pub region: Option<Region>,
-    /// The number of connected inputs.
+    /// The number of inputs that have a connection.
     pub inputs: usize,
-    /// The loop that the element is on, as a number: packets that leave the element may come back.
+    /// The number of the loop that the element is on, so that packets which leave it may come back; `None`
+    /// for an element on no loop.
     pub circle: Option<usize>,
 }
 
-/// Returns class and arguments in canonical form: spaces, comments and the order of definitions do not
-/// matter.
+/// Returns class and arguments in canonical form: spaces and comments do not matter.
 pub fn key(class: &str, config: &str) -> String {
     let args = lang::args::split(config);
-    // White space in quotes is part of an argument.
+    // White space inside of quotes is part of an argument and is kept.
     let one_form = |text: &str| {
         let words = lang::args::split_spaces(text);
         words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ")
@@ -120,14 +128,15 @@ pub fn key(class: &str, config: &str) -> String {
     format!("{class}({})", words.join(", "))
 }
 
-/// True if packets can leave the chain at the element.
+/// True if an element with this declaration sends packets out of the graph in some case.
 pub fn is_exit(effects: &Effects) -> bool {
     effects.cases.iter().any(|case| case.to == Target::Send)
 }
 
-/// Replaces the element that runs a program by the steps of the program, each as an element of its own:
-/// together they say more than one declaration can. The first step keeps the element's number; the others
-/// are appended to all elements.
+/// Replaces the element that runs a program by the stages of the program, each as an element. Several
+/// declarations are more precise than the single declaration of the program. The first stage keeps the
+/// element's index; the others are appended to `nodes`. Nothing changes if the program cannot be read or
+/// expressed.
 fn unfold(nodes: &mut Vec<Node>, number: usize, config: &str) {
     let lines: Vec<String> = lang::args::split(config).into_iter().map(|arg| arg.text).collect();
     let Ok(program) = text::read(&lines, nodes[number].forward.len()) else { return };
@@ -155,7 +164,7 @@ fn unfold(nodes: &mut Vec<Node>, number: usize, config: &str) {
         leases: !program.steps.is_empty(),
     });
     let behind = nodes.len();
-    // The input of the passage's element, by passage.
+    // The input of its element that each passage gets, by the index of the passage.
     let mut inputs: Vec<Port> = Vec::with_capacity(passages.len());
     for &element in &elements {
         let before = inputs.iter().filter(|(other, _)| *other == element).count();
@@ -195,20 +204,20 @@ fn unfold(nodes: &mut Vec<Node>, number: usize, config: &str) {
 }
 
 impl Node {
-    /// Returns the fields of packets that the element looks at.
+    /// Returns the fields of packets that the element reads or shows to users.
     pub fn looks_at(&self) -> Vec<Field> {
         let mut fields = self.effects.observes.clone();
         fields.extend(self.effects.reads());
-        // An annotation has the number of bytes that were cut off the packet.
+        // The extra length annotation holds the number of bytes that were cut off the packet.
         fields.extend(self.effects.whole_length.then_some(EXTRA_LENGTH));
         fields.sort();
         fields.dedup();
         fields
     }
 
-    /// Returns the input of the element that stands for `input`, and the destinations of the element's
-    /// outputs for packets that arrive there. The two inputs differ where several passages lead through one
-    /// element.
+    /// Returns the input of the element itself at which packets for `input` arrive, and where the outputs
+    /// lead for these packets. For a passage of a program, the two inputs differ, and the outputs lead on
+    /// into the program.
     pub fn through(&self, input: usize) -> (usize, &[Vec<Port>]) {
         match input.checked_sub(FIRST_PASSAGE).and_then(|passage| self.passages.get(passage)) {
             Some(passage) => (passage.input, &passage.forward),
@@ -216,19 +225,20 @@ impl Node {
         }
     }
 
-    /// True if the element runs the program of this name, or is one of its steps ([`unfold`]).
+    /// True if this is the element of the given name that runs a program, or one of the stages made of it
+    /// ([`crate::unfold`]).
     pub fn is_of_program(&self, name: &str) -> bool {
         let rest = self.name.strip_prefix(name).filter(|_| self.class == CLASS_NAME);
         rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     }
 
-    /// Returns all inputs that packets may be forwarded to.
+    /// Returns all inputs of elements that an output of this element leads to, for any packet.
     pub fn leads(&self) -> impl DoubleEndedIterator<Item = Port> {
         let passages = self.passages.iter().flat_map(|passage| &passage.forward);
         self.forward.iter().chain(passages).flatten().copied()
     }
 
-    /// Returns the title of an exit or entry: its name if the configuration gives one, else class and
+    /// Returns the title of the element in reports: its name if the configuration gives one, else class and
     /// arguments.
     pub fn title(&self) -> &str {
         if self.name.contains('@') { &self.key } else { &self.name }
@@ -236,7 +246,8 @@ impl Node {
 }
 
 impl Chain {
-    /// Returns the metadata that any element looks at; `None` if that is unknown for one element.
+    /// Returns the metadata bytes that any element of the chain reads or shows; `None` if an element is
+    /// opaque, so that it may read any metadata.
     pub fn observed_metadata(&self) -> Option<BTreeSet<Metadata>> {
         let is_known = self.nodes.iter().all(|node| node.effects.opaque.is_none());
         let fields = self.nodes.iter().flat_map(Node::looks_at);
@@ -244,8 +255,8 @@ impl Chain {
         is_known.then(|| sides.flat_map(|(first, length)| first..first.saturating_add(length)).collect())
     }
 
-    /// Makes a chain from a flat graph. `effects` has the declaration of each element, and the class that
-    /// it was found under; `None` for an unknown class.
+    /// Makes a chain from a flat graph. `effects` has, for each element of the graph, its declaration and
+    /// the class that it was found under; `None` for an element of unknown class.
     pub fn new(graph: &Graph, effects: &[Option<(&Class, &Effects)>]) -> Chain {
         let counts = graph.port_counts();
         let mut nodes: Vec<Node> = graph
@@ -254,7 +265,8 @@ impl Chain {
             .zip(effects)
             .zip(&counts)
             .map(|((element, effects), &(inputs, outputs))| {
-                // Several names of one class count as one class.
+                // A class may have several names; its main name is used, so that elements under different
+                // names are equal.
                 let class = effects.map_or(element.class.as_str(), |(class, _)| class.name);
                 let unknown = || Effects { opaque: Some("its class is not known"), ..Effects::default() };
                 Node {
@@ -304,10 +316,11 @@ impl Chain {
         chain
     }
 
-    /// Adds elements outside of the graph that may write handlers, as class and arguments.
+    /// Adds elements outside of the graph that may write handlers, each as class and arguments. Scripts
+    /// that cannot write are left out.
     pub fn add_scripts<'a>(&mut self, scripts: impl IntoIterator<Item = (&'a Class, &'a str)>) {
         let had = !self.scripts.is_empty();
-        // A script that writes no handler can only read and print.
+        // A script without the word `write` or a call can only read handlers and print.
         let writes = |(class, config): &(&Class, &str)| {
             !class.notes.runs_script || config.contains("write") || config.contains("CALL")
         };
@@ -315,30 +328,31 @@ impl Chain {
         self.scripts.extend(writing.map(|(class, config)| key(class.name, config)));
         self.scripts.sort();
         if !had && !self.scripts.is_empty() {
-            // Scripts refer to elements by name, so the name becomes part of the function.
+            // Scripts refer to elements by name, so the name becomes part of the identity of each element's
+            // function.
             for node in &mut self.nodes {
                 node.function = format!("{} {}", node.name, node.function);
             }
         }
     }
 
-    /// True if an element may write handlers.
+    /// True if an element of this configuration may write handlers.
     pub fn has_scripts(&self) -> bool {
         !self.scripts.is_empty()
     }
 
-    /// True if another chain has the same handler writes.
+    /// True if the elements that may write handlers are equal in both chains.
     pub fn same_scripts(&self, other: &Chain) -> bool {
         self.scripts == other.scripts
     }
 
-    /// True if an element may write handlers of `node`.
+    /// True if an element may write handlers of `node`: the name of `node` occurs in its arguments.
     pub fn is_written_to(&self, node: usize) -> bool {
         self.scripts.iter().any(|script| script.contains(&self.nodes[node].name))
     }
 
-    /// Returns a hash of everything upstream of an element: its sources of packets, and the ports they come
-    /// through.
+    /// Returns a hash of everything upstream of an element: the elements that packets come through, and the
+    /// ports that connect them. Equal hashes in two chains mean that packets come from equal sources.
     pub fn upstream(&self, node: usize) -> i64 {
         self.upstream[node]
     }
@@ -363,19 +377,21 @@ impl Chain {
         }
     }
 
-    /// Connects an output with this input alone. Call [`arrange`](Self::arrange) after all such changes.
+    /// Connects an output to the input `to` alone, in place of its former connections. Call
+    /// [`arrange`](Self::arrange) after all such changes.
     pub fn lead(&mut self, (node, output): Port, to: Port) {
         self.nodes[node].forward[output] = vec![to];
     }
 
-    /// Disconnects all outputs of a program.
+    /// Disconnects all outputs of the program whose element is `program`.
     pub fn end(&mut self, program: usize) {
         let name = self.nodes[program].name.clone();
         let nodes = self.nodes.iter_mut().filter(|node| node.is_of_program(&name));
         nodes.flat_map(|node| &mut node.forward).for_each(Vec::clear);
     }
 
-    /// Computes the order in which packets pass elements, and the hash of everything upstream of each.
+    /// Computes the order of the elements, their loops, and the hash of everything upstream of each
+    /// element.
     pub fn arrange(&mut self) {
         self.order = self.order_of(&|_| true);
         for (node, circle) in self.nodes.iter_mut().zip(&self.order.circles) {
@@ -384,14 +400,15 @@ impl Chain {
         self.look_upstream();
     }
 
-    /// Returns the order of all elements.
+    /// Returns the order of all elements, as [`arrange`](Self::arrange) has computed it.
     pub fn order(&self) -> &Order {
         &self.order
     }
 
-    /// Returns the order if packets are followed only through some elements. Loops are strongly connected
-    /// components by Tarjan's algorithm, without recursion. The component visited last comes first, so
-    /// roots and outputs are visited backwards: where the order is free, it is the order of the outputs.
+    /// Returns the order of the elements if packets end at each element for which `is_followed` is false.
+    /// Loops are strongly connected components by Tarjan's algorithm, without recursion. The component that
+    /// is finished last comes first in the order. So roots and outputs are visited from last to first:
+    /// where the graph leaves the order open, the order follows the numbers of the outputs.
     pub fn order_of(&self, is_followed: &dyn Fn(usize) -> bool) -> Order {
         let n = self.nodes.len();
         let next: Vec<Vec<usize>> = self
@@ -449,41 +466,44 @@ impl Chain {
                 }
             }
         }
-        // A component is finished after the components that it leads to.
+        // Each component was finished after the components that it leads to.
         finished.reverse();
         let mut places = vec![0; n];
         finished.into_iter().enumerate().for_each(|(place, node)| places[node] = place);
         Order { places, circles }
     }
 
-    /// Returns the index of an element in the order in which packets pass.
+    /// Returns the index of an element in the order in which packets pass all elements.
     pub fn rank(&self, node: usize) -> usize {
         self.order.rank(node)
     }
 
-    /// Returns the entries: elements that emit packets of their own and forward them to other elements.
+    /// Returns the entries of the chain: elements that may emit packets of their own, and have a connected
+    /// output.
     pub fn entries(&self) -> Vec<usize> {
         let leads = |node: &Node| node.forward.iter().any(|to| !to.is_empty());
         let is_silent = |effects: &Effects| {
             let ends = effects.cases.iter().all(|case| matches!(case.to, Target::Drop(_)));
             effects.emits.is_empty() && effects.opaque.is_none() && !effects.cases.is_empty() && ends
         };
-        // Some elements with inputs also emit packets that do not depend on input packets.
+        // Some elements with inputs also emit packets that do not depend on input packets, for example
+        // router advertisements.
         let makes = |effects: &Effects| effects.emits.iter().any(|e| !e.is_copy() && e.reads.is_empty());
         let starts = |node: &Node| node.inputs == 0 || makes(&node.effects);
         let gives = |node: &Node| starts(node) && leads(node) && !is_silent(&node.effects);
         (0..self.nodes.len()).filter(|&n| gives(&self.nodes[n])).collect()
     }
 
-    /// True if packets leave the chain at this element: an exit, or an element of unknown class without
-    /// outputs.
+    /// True if packets leave the chain at this element: it sends packets out of the graph, or it has
+    /// inputs, no outputs, and no declared cases.
     pub fn is_exit(&self, node: usize) -> bool {
         let node = &self.nodes[node];
         is_exit(&node.effects) || node.inputs > 0 && node.forward.is_empty() && node.effects.cases.is_empty()
     }
 
-    /// Pairs elements of two chains: by name, else by class and arguments. Returns the pairs, then the
-    /// unpaired elements of each.
+    /// Pairs the elements `mine` of this chain with the elements `theirs` of another chain: by a name that
+    /// the configuration gives, else by class and arguments. Returns the pairs, then the unpaired elements
+    /// of this chain and of the other chain.
     pub fn pair(
         &self,
         mine: &[usize],
@@ -495,7 +515,7 @@ impl Chain {
         let mut left = Vec::new();
         let by_name: BTreeMap<&str, usize> =
             theirs.iter().map(|&n| (other.nodes[n].name.as_str(), n)).collect();
-        // Generated names identify nothing.
+        // A name with `@` was generated by the parser, so equal names do not mean equal elements.
         let is_given = |name: &str| !name.contains('@');
         for &node in mine {
             match by_name.get(self.nodes[node].name.as_str()) {

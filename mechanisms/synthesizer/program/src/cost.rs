@@ -6,34 +6,40 @@
 
 use super::{Class, Passed, Program};
 
-/// The cost of an element for a packet that arrives in a batch.
+/// The instructions that an element spends on a packet that arrives in a batch.
 pub const ELEMENT: i64 = 37;
 
-/// The additional saving per translator, which finds the packet's flow and writes addresses and ports: the
-/// part of its cost that is saved even though the program has to find the flow itself.
+/// The instructions that a program saves per bypassed translator, in addition to [`ELEMENT`]. They are for
+/// the translator's look-up of the flow and its writes of addresses and ports, less what the program itself
+/// spends on them.
 const TRANSLATOR: i64 = 130;
 
-/// The cost of a program: finding the class of a packet, and one operation.
+/// The instructions that a program spends on a packet: the questions that find its class, and one
+/// operation.
 pub const PROGRAM: i64 = 480;
 
-/// The cost of finding the flow of a packet and recording that the flow was seen.
+/// The instructions for finding the flow of a packet in the program's flow cache, and recording that the
+/// flow was seen.
 pub const FLOW: i64 = 250;
 
-/// The cost of a look-up in a list of rules. A program avoids it if it knows the packet's flow.
+/// The instructions of an element for a look-up in a list of rules. A program avoids the look-up for
+/// packets of flows whose answer it has cached.
 pub const LOOK_UP: i64 = 250;
 
-/// The additional cost of a packet that a program has to look up in a list: the questions after the list
-/// are asked packet by packet.
+/// The additional instructions for a packet that a program itself has to look up in a list of rules: the
+/// questions after the list are asked packet by packet, not for the whole batch.
 pub const LOOKED_UP: i64 = 350;
 
-/// Returns the instructions that a program saves for a packet of a class, without the cost of flows. The
-/// result is negative if the program costs more than the elements.
+/// Returns the instructions that a program saves for a packet of a class, without the costs of finding its
+/// flow and of look-ups in lists. The result is negative if the program costs more than the bypassed
+/// elements.
 pub fn saved(program: &Program, class: &Class) -> i64 {
     let translators = class.path.iter().filter(|passed| is_step(program, passed)).count();
     ELEMENT * class.path.len() as i64 + TRANSLATOR * translators as i64 - PROGRAM
 }
 
-/// True if a program costs less than its elements for packets of the class with the longest path.
+/// True if a program costs less than its elements for packets of the class with the longest path, assuming
+/// that the answers of all lists are cached. False if the program has no classes.
 pub fn pays(program: &Program) -> bool {
     let lists = program.lists.len() as i64;
     let of_class = |class: &Class| {
@@ -44,7 +50,8 @@ pub fn pays(program: &Program) -> bool {
     program.classes.iter().map(of_class).max().is_some_and(|(_, saved)| saved > 0)
 }
 
-/// True if flows are leased from the bypassed element for packets that pass it in this way.
+/// True if `passed` is a step of the program: the element would lease flows of packets that arrive at this
+/// input and match this case.
 pub fn is_step(program: &Program, passed: &Passed) -> bool {
     let here = (passed.element, passed.input, passed.case);
     program.steps.iter().any(|step| (step.element, step.input, step.case) == here)

@@ -1,5 +1,5 @@
-//! The declaration of a program's effects on packets. For the verifier, which is independent of the
-//! composer, [`unfold`](super::unfold) gives a more precise description.
+//! The declaration of a program's effects on packets as one element. For the verifier,
+//! [`unfold`](super::unfold) gives a more precise description.
 
 use std::collections::BTreeSet;
 
@@ -14,13 +14,15 @@ use super::question::{Question, Sum};
 use super::{Checksum, Class, Exit, List, Next, Node, Program, TransportChecksum, Value};
 use crate::location::{IPV4, IPV4_SUM, Location};
 
-/// The maximum number of cases of a declaration. The declaration of a longer program is less precise.
+/// The maximum number of cases of a declaration. A program with more paths than this is declared with
+/// opaque conditions, one case per class.
 const MOST_CASES: usize = 4000;
 
-/// The maximum number of rules of a list that a declaration lists individually.
+/// The maximum number of rules of a list that the declaration gives one by one. A program with a longer
+/// list is declared with opaque conditions.
 const MOST_RULES: usize = 64;
 
-/// The reference point for bytes after an IPv4 header.
+/// The reference point for the offsets of bytes that lie after an IPv4 header.
 #[derive(Clone, Copy)]
 pub(crate) enum Behind {
     /// The start of the packet, as for all other bytes.
@@ -36,8 +38,9 @@ pub(crate) fn mark(base: Base, offset: Option<i32>) -> Action {
     Action::Set(Field::HeaderOffset(base), Set::Constant(bytes))
 }
 
-/// Returns the declaration of a program as one element. If the program has too many cases, the declaration
-/// names the fields that are read, but not the conditions.
+/// Returns the declaration of a program as one element, with a case for each path through its decision
+/// graph. If there are more than `MOST_CASES` cases or `MOST_RULES` rules, it has one case per class,
+/// which names the fields that are read, but not the condition.
 pub fn effects(program: &Program) -> Effects {
     let mut cases = Vec::new();
     if !program.is_certain {
@@ -52,7 +55,7 @@ pub fn effects(program: &Program) -> Effects {
             let when = Filter::Opaque { about: "one of many classes", reads: reads.clone() };
             cases.push(alone(program, class, when));
         }
-        // Exactly one of the cases applies, so the last case needs no condition.
+        // Each packet belongs to exactly one of the cases, so the last case needs no condition.
         if let Some(last) = cases.last_mut() {
             last.when = Filter::Any;
         }
@@ -60,8 +63,9 @@ pub fn effects(program: &Program) -> Effects {
     Effects::cases(cases)
 }
 
-/// Returns the case of a class as a single operation. A checksum is declared as such only if its header is
-/// marked on the input packet.
+/// Returns the case of a class, with the condition `when` and the whole operation. Its checksum is declared
+/// as a checksum only if its header is marked on the input packet; otherwise the checksum field is set to
+/// an unknown function of the header.
 fn alone(program: &Program, class: &Class, when: Filter) -> Case {
     let transport = class.headers[2].unwrap_or(program.layout[2]);
     match &class.checksum {
@@ -80,7 +84,8 @@ fn target(class: &Class) -> Target {
     }
 }
 
-/// Adds a case for each path through the graph. Returns false if there are too many.
+/// Adds a case for each path from `next` to a class. `way` has the conditions from the start to `next`.
+/// Returns false if there are too many cases or rules; `cases` is then incomplete.
 fn ways(program: &Program, next: Next, way: &mut Vec<Filter>, cases: &mut Vec<Case>) -> bool {
     let node = match next {
         Next::Node(number) => &program.nodes[number as usize],
@@ -108,13 +113,14 @@ fn ways(program: &Program, next: Next, way: &mut Vec<Filter>, cases: &mut Vec<Ca
     }
 }
 
-/// Returns the destinations of a list's rules, each with the filter of the packets that are sent there.
+/// Returns the nodes and classes that the rules of a list lead to, each with the filter of the packets that
+/// are sent there.
 fn outcomes(list: &List, node: &Node) -> Vec<(Next, Filter)> {
     let mut nexts: Vec<Next> = list.rules.iter().map(|rule| node.next(rule.outcome.into())).collect();
     nexts.sort_unstable();
     nexts.dedup();
     let leads = |to: Next| {
-        // Starts with the last rule: each rule decides before the rules after it.
+        // Starts with the last rule, because each rule takes precedence over the rules after it.
         list.rules.iter().rev().fold(Filter::Any.not(), |rest, rule| {
             let when = condition(&rule.condition, list, Behind::Start);
             match node.next(rule.outcome.into()) == to {
@@ -126,7 +132,7 @@ fn outcomes(list: &List, node: &Node) -> Vec<(Next, Filter)> {
     nexts.into_iter().map(|next| (next, leads(next))).collect()
 }
 
-/// Returns the answers of a node, grouped by destination.
+/// Returns the nodes and classes that a node leads to, each with the set of answers for which it does.
 pub fn by_next(node: &Node) -> Vec<(Next, IntervalSet)> {
     let mut sets: Vec<(Next, Vec<(u128, u128)>)> = Vec::new();
     let mut low = 0;
@@ -152,7 +158,8 @@ pub(crate) fn laid_out(program: &Program) -> Filter {
                 Filter::All(vec![Filter::AtMost(offset(), place()), Filter::AtMost(place(), offset())])
             }
             None => {
-                // A comparison with the offset of a header that is not marked is always false.
+                // A comparison with the offset of a header that is not marked is always false. So this
+                // comparison of zero times the offset with zero is true exactly if the header is marked.
                 let marked = Number::constant(0).plus(0, Field::HeaderOffset(base), u128::MAX);
                 Filter::AtMost(marked, Number::constant(0)).not()
             }
@@ -167,7 +174,8 @@ pub(crate) fn field(place: Location, length: u16) -> Field {
     match place {
         Location::Byte(offset) => Field::Bytes { base: Base::Data, offset, length },
         Location::Annotation(offset) => Field::Annotation { offset, length: length.min(48) as u8 },
-        // Values of leases are never read as a field.
+        // A leased value is not part of the packet, and no filter reads it as a field; the result is only a
+        // placeholder.
         Location::Leased(..) => Field::Payload,
     }
 }
@@ -191,7 +199,7 @@ fn number(sum: &Sum) -> Number {
     Number { constant: sum.constant, terms: terms.collect() }
 }
 
-/// Returns the fields that a question reads.
+/// Returns the fields that a question reads, sorted and without duplicates.
 fn asked(program: &Program, question: &Question) -> Vec<Field> {
     let mut fields = Vec::new();
     match question {
@@ -208,7 +216,8 @@ fn asked(program: &Program, question: &Question) -> Vec<Field> {
     fields
 }
 
-/// Returns the filter that is true if the answer to a question is in a set.
+/// Returns the filter of the packets for which the answer to a question is in a set. `header` is the
+/// reference point for bytes after the IPv4 header.
 pub(crate) fn lies_in(question: &Question, set: &IntervalSet, header: Behind) -> Filter {
     let yes = |filter: Filter| match (set.contains(0), set.contains(1)) {
         (false, true) => filter,
@@ -222,7 +231,7 @@ pub(crate) fn lies_in(question: &Question, set: &IntervalSet, header: Behind) ->
             yes(Filter::RightChecksum { header: Header::Ipv4, base: Base::Data, offset: *offset })
         }
         question => match field_of(question) {
-            // Bytes after the packet's end count as zero.
+            // Bytes after the packet's end count as zero, so packets without these bytes match, too.
             Some(field @ Field::Bytes { .. }) if set.contains(0) => {
                 let there = behind(field.clone(), 0, &IntervalSet::one(0, 0), header);
                 Filter::One(vec![behind(field, u128::MAX, set, header), there.not()])
@@ -233,13 +242,15 @@ pub(crate) fn lies_in(question: &Question, set: &IntervalSet, header: Behind) ->
     }
 }
 
-/// Returns the filter that is true if the IPv4 header at this offset has no options.
+/// Returns the filter of the packets whose IPv4 header at this offset has no options, which means a header
+/// length of five words.
 pub(crate) fn is_plain(header: i32) -> Filter {
     let field = Field::Bytes { base: Base::Data, offset: header, length: 1 };
     Filter::In { field, mask: 0x0f, set: IntervalSet::one(5, 5) }
 }
 
-/// Returns the filter that is true if a field, under a mask, is in a set.
+/// Returns the filter of the packets for which a field, under a mask, is in a set. A field after the IPv4
+/// header is read relative to the reference point `header`.
 fn behind(field: Field, mask: u128, set: &IntervalSet, header: Behind) -> Filter {
     let inside = |field: Field| Filter::In { field, mask, set: set.clone() };
     let Field::Bytes { base: Base::Data, offset, length } = field else { return inside(field) };
@@ -257,7 +268,8 @@ fn behind(field: Field, mask: u128, set: &IntervalSet, header: Behind) -> Filter
     }
 }
 
-/// Returns a rule's condition as a filter.
+/// Returns the condition of a rule of `list` as a filter. `header` is the reference point for bytes after
+/// the IPv4 header.
 pub(crate) fn condition(tree: &Condition, list: &List, header: Behind) -> Filter {
     let all = |parts: &[Condition]| parts.iter().map(|part| condition(part, list, header)).collect();
     match tree {
@@ -294,12 +306,13 @@ fn of_test(test: &Test, list: &List, header: Behind) -> Filter {
     }
 }
 
-/// Returns a case with the operation of a class. `transport` is the offset of the transport header that is
-/// marked after the operation.
+/// Returns a case with the operation of a class: its condition `when` and its target `to`. `transport` is
+/// the offset of the transport header that is marked after the operation.
 pub(crate) fn operation(class: &Class, when: Filter, to: Target, transport: Option<i32>) -> Case {
     let mut case = Case::new(when, to);
-    // Bytes that precede the output packet are written before they are stripped. All values are computed
-    // from the input packet.
+    // Bytes of the input packet that the class writes and then strips have to be written first. So the
+    // packet is extended to the lowest written offset, and stripped to its start after the writes. All
+    // values are computed from the input packet.
     let front = class.front();
     if front < 0 {
         case = case.with(Action::Strip(front));
@@ -354,7 +367,7 @@ pub(crate) fn operation(class: &Class, when: Filter, to: Target, transport: Opti
         Some(Checksum::Updated { header, words }) if !accounts_for_all(class, *header, words) => {
             case = pure_sum(case, class, *header, "a sum over other words");
         }
-        // A checksum can only be declared as such if its header is marked.
+        // A checksum can only be declared as such if its header is marked; this class removes the mark.
         Some(Checksum::Updated { header, .. } | Checksum::Recomputed { header })
             if !matches!(class.headers[1], None | Some(Some(_))) =>
         {
@@ -379,7 +392,7 @@ pub(crate) fn operation(class: &Class, when: Filter, to: Target, transport: Opti
     case
 }
 
-/// Returns the offsets of the packet bytes that a class writes.
+/// Returns the offsets, from the start of the input packet, of the packet bytes that a class writes.
 pub fn written(class: &Class) -> impl Iterator<Item = i32> {
     let places = class.writes.iter().flat_map(|write| {
         let more = 0..write.value.length() as i32;
@@ -391,15 +404,16 @@ pub fn written(class: &Class) -> impl Iterator<Item = i32> {
     })
 }
 
-/// True if the checksum of a transport header accounts for all covered words that a class writes, and for
-/// each word once.
+/// True if the update `sum` of a TCP or UDP checksum accounts for each covered 16-bit word that the class
+/// writes, and for no word twice. `network` is the offset of the IPv4 header.
 pub(crate) fn accounts_for_covered(class: &Class, network: i32, sum: &TransportChecksum) -> bool {
     let once: BTreeSet<i32> = sum.words.iter().copied().collect();
     let mut covered = covered_words(class, network, sum.header);
     once.len() == sum.words.len() && covered.all(|word| once.contains(&word))
 }
 
-/// Returns the offsets of the words that a class writes and that the checksum of a transport header covers.
+/// Returns the offsets of the 16-bit words that a class writes and that a TCP or UDP checksum covers: the
+/// IP addresses, and all bytes from the transport header on.
 pub(crate) fn covered_words(class: &Class, network: i32, transport: i32) -> impl Iterator<Item = i32> {
     let addresses = network + 12..network + IPV4;
     let covered = written(class).filter(move |place| addresses.contains(place) || *place >= transport);
@@ -415,12 +429,13 @@ fn pure_sum(case: Case, class: &Class, header: i32, name: &'static str) -> Case 
     case.with(Action::Set(sum, Set::Pure { name, reads }))
 }
 
-/// True if an update of the IPv4 checksum accounts for all words of the header that a class writes, and for
-/// each word once.
+/// True if an update of the IPv4 checksum for `words` accounts for each 16-bit word of the header that the
+/// class writes, and for no word twice.
 pub fn accounts_for_all(class: &Class, header: i32, words: &[i32]) -> bool {
     let in_header = |place: &i32| (header..header + IPV4).contains(place);
     let mut written = written(class).filter(in_header).map(|place| header + (place - header) / 2 * 2);
-    // Words that do not change are harmless, but each word may count only once.
+    // A word that the class does not write has no difference and is harmless, but a word that is listed
+    // twice counts twice.
     let mut once = words.to_vec();
     once.sort_unstable();
     once.dedup();

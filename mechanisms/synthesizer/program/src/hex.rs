@@ -1,11 +1,12 @@
-//! Bytes as hexadecimal digits, as in the text of programs.
+//! Bytes as hexadecimal digits, as in the text form of programs.
 
-/// Returns bytes as hexadecimal digits.
+/// Returns two lower-case hexadecimal digits per byte.
 pub fn digits(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Parses hexadecimal digits.
+/// Parses two hexadecimal digits per byte; `None` if a character is no digit or the number of digits is
+/// odd.
 pub fn bytes(digits: &str) -> Option<Vec<u8>> {
     let pairs = (0..digits.len()).step_by(2);
     pairs.map(|at| u8::from_str_radix(digits.get(at..at + 2)?, 16).ok()).collect()

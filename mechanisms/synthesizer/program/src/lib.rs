@@ -1,19 +1,22 @@
-//! The IR of the synthesized function (SNF paper, "The Synthesized network function"): one classifier, then
-//! one write per field.
+//! The intermediate representation (IR) of the synthesized function (SNF paper, "The Synthesized network
+//! function"): one classifier, then one write per field.
 //!
 //! A [`Program`] is a decision graph over questions about the input packet ([`question`]), whose leaves are
 //! classes. A [`Class`] is the paper's traffic class with its operation: the difference between the input
-//! packet and the output packet, and the exit. Large rule sets are single questions of the graph, for the
-//! outcome of a [`List`]. So are the effects of stateful elements on a packet's flow: all of them together
-//! are one mapping, which takes one look-up (Properties 1 and 2 of the paper).
+//! packet and the output packet, and the output or drop reason. A large rule set is a single question of
+//! the graph: its answer is the outcome of a [`List`]. The effects of all stateful elements on a packet's
+//! flow are one mapping, found by one look-up (Properties 1 and 2 of the paper); questions ask for parts of
+//! the mapping ([`Step`]).
 //!
 //! - [`text`]: the text form, which the element `Synthesized` takes as its arguments
-//! - [`declare`]: a program as one declaration; [`unfold`]: as a chain of declarations, for the verifier
+//! - [`declare`]: a program as the declaration of one element; [`unfold`]: a program as a chain of
+//!   declarations, for the verifier
 //! - [`validate`]: the conditions under which a program can be run; [`cost`]: the cost model
 //! - [`chain`]: the graph of a configuration with the declarations of its elements: the compiler's and the
 //!   verifier's input
 //!
-//! This crate executes nothing. The compiler, the runtime and the verifier know each other only by it.
+//! This crate executes nothing. The compiler, the runtime and the verifier use this crate, and do not
+//! depend on each other.
 
 pub mod chain;
 pub mod cost;
@@ -39,48 +42,52 @@ use question::{Question, Sum};
 
 pub use valid::validate;
 
-/// The name of the class of elements that run programs.
+/// The name of the element class that runs programs.
 pub const CLASS_NAME: &str = "Synthesized";
 
 /// A synthesized program: a decision graph with classes as its leaves.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Program {
-    /// The offsets of marked headers on packets that the program accepts, from the packet's start: link,
-    /// network, transport.
+    /// The offsets of the link, network and transport header, from the packet's start, that a packet must
+    /// be marked with for the program to accept it; `None` for a header that must not be marked.
     pub layout: [Option<i32>; 3],
-    /// True if the program handles only packets whose link header, too, starts where `layout` says.
+    /// True if the mark of the link header has to be as `layout` says; if false, only the marks of the
+    /// network and the transport header are checked.
     pub needs_link: bool,
-    /// True if all packets that arrive have this layout, so that no packet has to be checked for it.
+    /// True if all packets that arrive at the program have this layout, so that no packet has to be checked
+    /// for it.
     pub is_certain: bool,
-    /// The output for packets with another layout.
+    /// The output of the program for packets with another layout. They leave unchanged.
     pub otherwise: usize,
-    /// The nodes of the graph. The answers of each node lead only to classes and to nodes with higher
-    /// numbers.
+    /// The inner nodes of the decision graph. Each node leads only to classes and to nodes with a higher
+    /// index, so that every path ends.
     pub nodes: Vec<Node>,
-    /// The first question, or the only class.
+    /// The node at which each packet starts; a class if the program asks no question.
     pub start: Next,
-    /// The rule sets.
+    /// The rule sets. [`Question::List`] holds an index in this table.
     pub lists: Vec<List>,
-    /// The stateful elements from which flows are leased. The predecessor of a step has a lower number.
+    /// The points at which the program uses what a stateful element has leased for a flow. The previous
+    /// step on a path has a lower index.
     pub steps: Vec<Step>,
-    /// The classes: the leaves of the graph.
+    /// The classes: the leaves of the decision graph, which [`Next::Class`] names by their index.
     pub classes: Vec<Class>,
-    /// The names of the elements that packets bypass.
+    /// The names of the elements that the program replaces, and which its packets bypass.
     pub elements: Vec<String>,
-    /// The number of outputs.
+    /// The number of outputs of the program.
     pub outputs: usize,
-    /// The time at which machine code is made.
+    /// The time at which machine code is made for parts of the program.
     pub machine_code: MachineCode,
-    /// True if the program takes packets and flows regardless of cost.
+    /// True if the program processes all packets and leases flows from their first packets on, even if the
+    /// elements would cost less.
     pub always: bool,
 }
 
 /// The destination of an edge of the graph.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Next {
-    /// A node.
+    /// The index of a node in [`Program::nodes`].
     Node(u32),
-    /// A class.
+    /// The index of a class in [`Program::classes`].
     Class(u32),
 }
 
@@ -90,178 +97,190 @@ impl Default for Next {
     }
 }
 
-/// A node of the graph: a question, and an edge for each range of answers.
+/// A node of the decision graph: a question, and an edge for each range of answers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Node {
-    /// The question.
+    /// The question that is asked about a packet at this node.
     pub question: Question,
-    /// The ranges of answers, each by its last answer and with its destination, in ascending order. The
-    /// last range extends to the highest answer.
+    /// The ranges of answers in ascending order: the last answer of each range, and where it leads. A range
+    /// begins after the last answer of the previous range; the last range extends to the highest possible
+    /// answer.
     pub parts: Vec<(u128, Next)>,
 }
 
-/// An ordered list of rules: the first rule that matches decides.
+/// An ordered list of rules: the first rule that matches a packet decides the outcome.
 #[derive(Clone, Debug, PartialEq)]
 pub struct List {
-    /// The element that the rules are from: an index in [`Program::elements`].
+    /// The element that has the rules: an index in [`Program::elements`].
     pub element: u32,
-    /// The input of the element.
+    /// The input of the element at which the packets would arrive.
     pub input: usize,
-    /// The offsets of the network and the transport header, to which the rules' conditions refer. The link
-    /// header starts at offset 0.
+    /// The offsets of the network and the transport header, in the input packet of the program, to which
+    /// the rules' conditions refer. The link header starts at offset 0.
     pub headers: [i32; 2],
-    /// The end of the packet at the list, if it differs from the end of the input packet. Conditions do not
-    /// see bytes after this end.
+    /// The offset at which the packet ends when it would reach the element; `None` if the end is still that
+    /// of the input packet. A test of bytes beyond this end is false.
     pub end: Option<Sum>,
-    /// The rules. At least one rule always matches.
+    /// The rules in the order of precedence. At least one rule always matches, so each packet has an
+    /// outcome.
     pub rules: Vec<Rule>,
 }
 
 /// A rule of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rule {
-    /// The condition under which the rule matches.
+    /// The condition on the packet under which the rule matches.
     pub condition: Condition,
-    /// The number of the outcome: the answer to [`Question::List`].
+    /// The outcome of the list if this rule decides: the answer to [`Question::List`]. Rules with the same
+    /// effect share an outcome.
     pub outcome: u32,
-    /// The case of the element's declaration that the rule belongs to.
+    /// The case that the rule is in the element's declaration: an index in its `cases`, for the element's
+    /// counters.
     pub case: usize,
 }
 
-/// A point at which a stateful element would decide about packets. The element is asked once per flow, when
-/// the flow is leased ([`element::lease`]). If the element of one step refuses, the flow is leased from no
-/// element.
+/// A point at which a stateful element, for example a translator, would decide about packets. The element
+/// is asked once per flow, when the flow is leased ([`element::lease`]). If the element of one step
+/// refuses, the flow is leased from none of the elements.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     /// The element: an index in [`Program::elements`].
     pub element: u32,
-    /// The input of the element.
+    /// The input of the element at which the packets would arrive.
     pub input: usize,
-    /// The case of the element's declaration for packets of known flows.
+    /// The case of the element's declaration that applies to packets of known flows: an index in its
+    /// `cases`.
     pub case: usize,
-    /// The previous step on the path; `None` for a first step.
+    /// The step before this step on the path of the packets: an index in [`Program::steps`]; `None` if no
+    /// stateful element precedes.
     pub after: Option<u16>,
-    /// The packet as it arrives at the element; the exit has no meaning here.
+    /// The changes to the packet until it arrives at the element, as an operation on the input packet. Its
+    /// exit has no meaning.
     pub before: Class,
 }
 
-/// A traffic class: an operation, and the exit of the packets. All offsets are counted from the start of the
-/// input packet.
+/// A traffic class: the operation on its packets, and their output or drop reason. All offsets are counted
+/// from the start of the input packet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Class {
     /// The offset at which the output packet starts.
     pub start: i32,
-    /// The offset at which the output packet ends, if it differs from the end of the input packet.
+    /// The offset at which the output packet ends; `None` if it ends where the input packet ends.
     pub end: Option<Sum>,
-    /// The offsets of marked headers on the output packet (link, network, transport); `None` for a header
-    /// whose mark does not change, `Some(None)` for a header whose mark is removed.
+    /// The offsets of the link, network and transport header that are marked on the output packet; `None`
+    /// for a header whose mark does not change, `Some(None)` for a header whose mark is removed.
     pub headers: [Option<Option<i32>>; 3],
-    /// The packet type, if it is set.
+    /// The packet type that is set (Click's packet type annotation); `None` if the type does not change.
     pub kind: Option<u8>,
-    /// The recorded input port of the packet, if it is set.
+    /// The number of the input port that is recorded in the packet; `None` if the record does not change.
     pub port: Option<u8>,
-    /// True if the packet is marked as an Ethernet frame, regardless of its former link type.
+    /// True if the packet's link type is set to Ethernet.
     pub framed: bool,
-    /// True if the packet gets a new time stamp.
+    /// True if the time stamp of the packet is set to the present time.
     pub stamped: bool,
-    /// The writes. All values are computed from the input packet, and the written locations do not overlap.
+    /// The writes to bytes of the packet and its annotations. All values are computed from the input
+    /// packet, and no two writes overlap, so the order of the writes does not matter.
     pub writes: Vec<Write>,
-    /// The operation on the checksum of the IPv4 header.
+    /// The operation on the checksum of the IPv4 header; `None` if that checksum is not changed.
     pub checksum: Option<Checksum>,
-    /// The operation on the checksum of the TCP or UDP header.
+    /// The operation on the checksum of the TCP or UDP header; `None` if that checksum is not changed.
     pub transport_checksum: Option<TransportChecksum>,
-    /// The exit.
+    /// The output by which packets of the class leave, or the reason for which they are dropped.
     pub exit: Exit,
-    /// The elements that packets of the class bypass, in order; counters of these elements are updated.
+    /// The elements that packets of the class bypass, in the order in which packets would pass them. Their
+    /// counters are updated as if the packets had passed.
     pub path: Vec<Passed>,
 }
 
-/// A write to one location.
+/// A write to consecutive bytes of the packet or its annotations.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Write {
-    /// The location.
+    /// The location of the first byte that is written.
     pub place: Location,
     /// The value that is written.
     pub value: Value,
 }
 
-/// A value that is written.
+/// A value that a class writes, computed from the input packet.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Value {
     /// Constant bytes.
     Constant(Vec<u8>),
-    /// Input bytes from a location, with their number.
+    /// A copy of bytes of the input: the location of the first byte, and the number of bytes.
     Copy(Location, u8),
-    /// An input number from a location, of 1 to 8 bytes, plus a constant. The sum wraps around.
+    /// A big-endian number of the input plus a constant: the location of the number, its length of 1 to 8
+    /// bytes, and the constant. The sum wraps around.
     Plus(Location, u8, i64),
-    /// An input byte from a location, of which the bits of the first mask are kept, and the bits of the
-    /// second mask are set.
+    /// The byte of the input at a location, with some bits changed: the location, the mask of the bits that
+    /// are kept, and the bits that are set.
     Masked(Location, u8, u8),
 }
 
 /// The operation on the checksum of an IPv4 header without options.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Checksum {
-    /// The checksum is updated incrementally (RFC 1624) for writes to these 16-bit words.
+    /// The checksum is updated incrementally (RFC 1624) for the change of these 16-bit words.
     Updated {
-        /// The offset of the header.
+        /// The offset of the IPv4 header.
         header: i32,
-        /// The offsets of the words.
+        /// The offsets of the 16-bit words of the header that the class writes.
         words: Vec<i32>,
     },
     /// The checksum is computed from scratch.
     Recomputed {
-        /// The offset of the header.
+        /// The offset of the IPv4 header.
         header: i32,
     },
 }
 
-/// An incremental update (RFC 1624) of a TCP or UDP checksum for writes to some words. A UDP checksum of
-/// zero, which means "no checksum", stays zero.
+/// An incremental update (RFC 1624) of a TCP or UDP checksum for the change of some 16-bit words. A UDP
+/// checksum of zero, which means "no checksum", stays zero.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TransportChecksum {
-    /// The protocol.
+    /// The transport protocol: TCP or UDP.
     pub protocol: Header,
     /// The offset of the transport header.
     pub header: i32,
-    /// The offsets of the written words, including words of the IP addresses.
+    /// The offsets of the 16-bit words that the class writes, including words of the IP addresses.
     pub words: Vec<i32>,
 }
 
-/// The exit of a class.
+/// The output by which packets of a class leave a program, or the reason for which the program drops them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Exit {
-    /// An output of the program.
+    /// The packets leave by this output of the program.
     Output(usize),
-    /// No output: the last element of the path drops the packets.
+    /// The program drops the packets for this reason, which is counted at the last element of the class's
+    /// path.
     Drop(DropReason),
 }
 
-/// An element that packets bypass.
+/// An element that packets of a class bypass, and what its counters need to know about them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Passed {
     /// The element: an index in [`Program::elements`].
     pub element: u32,
-    /// The input of the element.
+    /// The input of the element at which the packets would arrive.
     pub input: usize,
-    /// The case of the element's declaration that applies to the packets.
+    /// The case of the element's declaration that applies to the packets: an index in its `cases`.
     pub case: usize,
-    /// The offset of the packet's start on arrival at the element. The element's byte counter needs it.
+    /// The offset at which the packet would start on arrival at the element. The element's byte counter
+    /// needs the length of the packet there.
     pub start: i32,
-    /// True if the packet already had its final end on arrival at the element, and not the end of the input
-    /// packet.
+    /// True if the packet would already be cut to the end of the output packet ([`Class::end`]) on arrival
+    /// at the element; false if it would still have the end of the input packet.
     pub cut: bool,
 }
 
 impl TransportChecksum {
-    /// Returns the offset of the checksum field.
+    /// Returns the offset of the checksum field: byte 16 of a TCP header, byte 6 of a UDP header.
     pub fn place(&self) -> i32 {
         self.header + if self.protocol == Header::Tcp { 16 } else { 6 }
     }
 }
 
 impl Checksum {
-    /// Returns the offset of the header.
+    /// Returns the offset of the IPv4 header whose checksum is changed.
     pub fn header(&self) -> i32 {
         let (Checksum::Updated { header, .. } | Checksum::Recomputed { header }) = self;
         *header
@@ -269,7 +288,7 @@ impl Checksum {
 }
 
 impl Value {
-    /// Returns the number of bytes.
+    /// Returns the number of bytes that are written.
     pub fn length(&self) -> usize {
         match self {
             Value::Constant(bytes) => bytes.len(),
@@ -278,8 +297,8 @@ impl Value {
         }
     }
 
-    /// Returns the location that the value is computed from, and the number of bytes there; `None` for a
-    /// constant.
+    /// Returns the location of the input bytes that the value is computed from, and their number; `None`
+    /// for a constant.
     pub fn from(&self) -> Option<(Location, usize)> {
         match self {
             Value::Constant(_) => None,
@@ -290,9 +309,9 @@ impl Value {
 }
 
 impl Class {
-    /// Returns the lowest offset that must be part of the packet during the writes: the minimum of the
-    /// start of the input packet, the start of the output packet, the starts on the path, and all offsets
-    /// that are written, including bytes that are stripped afterwards.
+    /// Returns the lowest offset that must be part of the packet during the writes. This is the minimum of
+    /// the start of the input packet, the start of the output packet, the starts on the path, and all
+    /// written offsets. Written bytes that are stripped afterwards count, too.
     pub fn front(&self) -> i32 {
         let written = self.writes.iter().map(|write| match write.place {
             Location::Byte(place) => place,
@@ -304,7 +323,7 @@ impl Class {
 }
 
 impl Node {
-    /// Returns the destination of an answer.
+    /// Returns where an answer leads. An answer above the last range counts as part of that range.
     pub fn next(&self, answer: u128) -> Next {
         let part = self.parts.partition_point(|(last, _)| *last < answer);
         self.parts.get(part).or(self.parts.last()).map_or(Next::default(), |(_, next)| *next)
@@ -312,7 +331,7 @@ impl Node {
 }
 
 impl Program {
-    /// Returns the questions of the graph, each with the number of nodes that ask it.
+    /// Returns the different questions of the decision graph, each with the number of nodes that ask it.
     pub fn questions(&self) -> BTreeMap<&Question, usize> {
         let mut questions = BTreeMap::new();
         for node in &self.nodes {

@@ -1,21 +1,24 @@
-//! Locations of bytes of the input packet, and values of bytes as expressions over the input packet.
+//! Locations of bytes of a program's input (packet bytes, annotations, leased values), and values of bytes
+//! as expressions over the input.
 //!
-//! Offsets are counted from the first byte of the input packet.
+//! Offsets are counted from the first byte of the input packet. They are negative for bytes that a program
+//! prepends.
 
-/// The location of a byte of the input.
+/// The location of one byte that a program reads from its input, or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Location {
-    /// A byte of the packet, at an offset.
+    /// A byte of the packet, at an offset from the start of the input packet.
     Byte(i32),
-    /// An annotation byte.
+    /// An annotation byte, at an offset in the annotations (0 to 47).
     Annotation(u8),
-    /// A byte of the values that a stateful element gives to packets of its flow: the step, and the index
-    /// among its values.
+    /// A byte of the values that a stateful element writes to packets of the flow, such as new addresses:
+    /// the index of the step in the program, and the index of the byte among the element's values.
     Leased(u16, u8),
 }
 
 impl Location {
-    /// Returns the location `more` bytes later.
+    /// Returns the location that is `more` bytes after this location. An offset that is out of range
+    /// becomes the nearest offset in range.
     pub fn behind(self, more: i32) -> Location {
         match self {
             Location::Byte(place) => Location::Byte(place.saturating_add(more)),
@@ -29,31 +32,31 @@ impl Location {
     }
 }
 
-/// The value of a byte, as an expression over the input.
+/// The value of one byte at some point of a path, as an expression over the program's input.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Byte {
     /// A constant.
     Constant(u8),
-    /// The input byte at a location.
+    /// The byte that the input has at a location.
     Came(Location),
-    /// The input byte at a location, with some bits cleared and others set.
+    /// The byte that the input has at a location, with some bits changed.
     Masked {
-        /// The location.
+        /// The location of the byte.
         place: Location,
         /// The bits that are kept.
         and: u8,
         /// The bits that are set.
         or: u8,
     },
-    /// A byte of an input number plus a constant.
+    /// A byte of a sum: a big-endian number of the input plus a constant.
     Plus {
         /// The location of the number's first byte.
         place: Location,
         /// The length of the number in bytes.
         length: u8,
-        /// The constant that is added to the number that the bytes hold.
+        /// The constant that is added to the number.
         plus: i64,
-        /// The index of the byte in the number.
+        /// The index of the byte in the sum; 0 is the most significant byte.
         index: u8,
     },
 }

@@ -1,23 +1,24 @@
-//! The time at which machine code is made for a program.
+//! The argument `MACHINE_CODE` of a program: the time at which machine code is made for its parts.
 
 /// The time at which machine code is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MachineCode {
-    /// Never.
+    /// No machine code is made; the runtime interprets the program's tables.
     Never,
-    /// Once many packets have needed it, in a thread of its own.
+    /// Machine code for a part of the program is made once many packets have needed the part, in a thread
+    /// of its own.
     #[default]
     Later,
-    /// Before the first packet.
+    /// Machine code is made before the first packet is processed.
     Now,
 }
 
 impl MachineCode {
-    /// All variants.
+    /// All variants, for the parser.
     pub const ALL: [MachineCode; 3] = [MachineCode::Never, MachineCode::Later, MachineCode::Now];
 }
 
-/// Formats a time as in an argument of a configuration.
+/// Formats the time as the argument `MACHINE_CODE` has it: `never`, `later` or `now`.
 impl std::fmt::Display for MachineCode {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {

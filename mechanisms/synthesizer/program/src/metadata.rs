@@ -1,19 +1,21 @@
-//! The metadata of a packet, as numbered bytes.
+//! The metadata of a packet (annotations, time stamp, packet type, input port) as bytes with consecutive
+//! indices, so that analyses treat them alike.
 
 use element::effects::{Field, Header};
 
-/// The index of a metadata byte of a packet: Click's 48 annotation bytes, then the bytes below.
+/// The index of a metadata byte of a packet: 0 to 47 are Click's annotation bytes; the constants below have
+/// the others.
 pub type Metadata = u8;
 
-/// The first of the eight bytes of the time stamp.
+/// The index of the first of the eight bytes of the time stamp.
 pub const TIME: Metadata = 48;
-/// The packet type.
+/// The index of the packet type.
 pub const KIND: Metadata = 56;
-/// The number of the input or device.
+/// The index of the number of the input port or device that the packet came from.
 pub const INPUT: Metadata = 57;
 
-/// Returns the first metadata byte of a field and the number of bytes; `None` for fields that are not
-/// metadata.
+/// Returns the index of a field's first metadata byte, and its number of bytes; `None` for fields of the
+/// packet's data, its length, and header marks.
 pub fn metadata_of(field: &Field) -> Option<(Metadata, Metadata)> {
     Some(match *field {
         Field::Annotation { offset, length } => (offset, length),
@@ -24,7 +26,9 @@ pub fn metadata_of(field: &Field) -> Option<(Metadata, Metadata)> {
     })
 }
 
-/// Returns the offsets of the headers of a packet that an element makes, given its first header.
+/// Returns the offsets of the link, network and transport header that are marked on a packet that an
+/// element makes, given the header with which the packet starts. Without a declared header, the packet
+/// counts as an Ethernet frame.
 pub fn headers_of(starts: Option<Header>) -> [Option<i32>; 3] {
     match starts {
         Some(Header::Ethernet) | None => [Some(0), None, None],

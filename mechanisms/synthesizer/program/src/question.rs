@@ -1,13 +1,14 @@
-//! The questions of a program about the input packet.
+//! The questions that a program asks about the input packet, sums over their answers, and sets of answers
+//! under masks and sums.
 
 use std::fmt;
 
 use classify::IntervalSet;
 
-/// A question about the input packet; its answer is a number.
+/// A question about the input packet. The answer is an unsigned number of [`bits`](Question::bits) bits.
 ///
-/// The order of the variants is the order in which programs ask: first questions about the packet's first
-/// cache line, last questions that need computation.
+/// The order of the variants is the order in which programs ask: first questions about bytes in the
+/// packet's first cache line, last questions that need computation or look-ups.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Question {
     /// The length of the packet in bytes.
@@ -20,59 +21,62 @@ pub enum Question {
         /// The number of bytes.
         length: u8,
     },
-    /// The packet type.
+    /// The packet type (Click's packet type annotation).
     Kind,
     /// Consecutive annotation bytes, as a big-endian number.
     Annotation {
-        /// The offset of the first byte.
+        /// The offset of the first byte in the annotations.
         offset: u8,
         /// The number of bytes.
         length: u8,
     },
-    /// The sign of a sum: 1 if the sum is zero or more, else 0.
+    /// True (1) if a sum of other answers is zero or more, else 0.
     AtLeastZero(Sum),
-    /// The correctness of an IPv4 header's checksum: 1 if the checksum is correct, else 0.
+    /// True (1) if the checksum of the IPv4 header is correct, else 0.
     RightChecksum {
-        /// The offset of the header.
+        /// The offset of the IPv4 header.
         offset: i32,
     },
-    /// The outcome of a list of rules ([`super::List`]), by the number of the list.
+    /// The outcome of a list of rules ([`super::List`]) for the packet. The number is the index of the list
+    /// in the program.
     List(u32),
-    /// The effect of a stateful element on packets of the flow ([`super::Step`]).
+    /// A property of the packet's flow that a stateful element has leased to the program ([`super::Step`]).
     Leased {
-        /// The number of the step.
+        /// The index of the step in the program.
         step: u16,
-        /// The property that is asked for.
+        /// The property of the flow.
         what: Leased,
     },
 }
 
-/// A property of a flow that an element leases.
+/// A property of a flow that a stateful element has leased to the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Leased {
-    /// The output by which the flow's packets leave, plus one; zero if the flow is not leased.
+    /// The number of the element's output by which packets of the flow leave, plus one; zero if the flow is
+    /// not leased.
     Output,
-    /// Bytes of the values that the flow's packets get, as a big-endian number.
+    /// Bytes of the values that the element writes to the flow's packets, such as new addresses and ports,
+    /// as a big-endian number.
     Bytes {
-        /// The index of the first byte.
+        /// The index of the first byte among all values of the element.
         offset: u8,
         /// The number of bytes.
         length: u8,
     },
 }
 
-/// A linear combination of answers.
+/// A linear combination of answers: a constant plus multiples of (parts of) answers.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Sum {
     /// The constant term.
     pub constant: i64,
-    /// The other terms: the factor, the question, and the mask of the bits of its answer that count. The
-    /// answer is shifted down so that the lowest of these bits has the value one.
+    /// The terms, sorted by question: a factor, a question, and the mask of the bits of its answer that
+    /// count. The masked answer is shifted down so that the lowest bit of the mask has the value one.
     pub terms: Vec<(i64, Question, u128)>,
 }
 
 impl Question {
-    /// Returns the number of bits of the answer.
+    /// Returns the number of bits of the answer, at most 128.
     pub fn bits(&self) -> u32 {
         match self {
             Question::Length => 32,
@@ -92,17 +96,18 @@ impl Question {
 }
 
 impl Sum {
-    /// Returns a constant sum.
+    /// Returns a sum without terms.
     pub fn constant(constant: i64) -> Sum {
         Sum { constant, terms: Vec::new() }
     }
 
-    /// Returns a sum of one answer, with all of its bits.
+    /// Returns a sum that equals the answer to one question.
     pub fn of(question: Question) -> Sum {
         Sum { constant: 0, terms: vec![(1, question, u128::MAX)] }
     }
 
-    /// Adds a multiple of another sum.
+    /// Returns this sum plus `factor` times another sum. Terms with equal question and mask are merged; a
+    /// term with factor zero is removed.
     #[must_use]
     pub fn plus(mut self, factor: i64, other: &Sum) -> Sum {
         self.constant = self.constant.saturating_add(other.constant.saturating_mul(factor));
@@ -118,19 +123,20 @@ impl Sum {
         self
     }
 
-    /// Adds a constant.
+    /// Returns this sum plus a constant.
     #[must_use]
     pub fn plus_constant(mut self, more: i64) -> Sum {
         self.constant = self.constant.saturating_add(more);
         self
     }
 
-    /// Returns the value of a sum without terms.
+    /// Returns the value of the sum if it does not depend on the packet; `None` if it has terms.
     pub fn known(&self) -> Option<i64> {
         self.terms.is_empty().then_some(self.constant)
     }
 
-    /// Computes the sum from the answers. Saturates instead of wrapping around.
+    /// Computes the sum. `answer` gives the answer to each question that occurs. The result saturates
+    /// instead of wrapping around.
     pub fn value(&self, mut answer: impl FnMut(&Question) -> u128) -> i64 {
         self.terms.iter().fold(self.constant, |sum, (factor, question, mask)| {
             let bits = masked(answer(question), *mask);
@@ -140,16 +146,17 @@ impl Sum {
 }
 
 /// Returns the bits of a number under a mask, shifted down so that the lowest bit of the mask has the value
-/// one.
+/// one; zero for an empty mask.
 pub fn masked(value: u128, mask: u128) -> u128 {
     if mask == 0 { 0 } else { (value & mask) >> mask.trailing_zeros() }
 }
 
-/// The maximum number of intervals that [`preimage`] returns.
+/// The maximum number of intervals that [`preimage`] returns. More intervals would make a question too
+/// slow.
 const MOST_INTERVALS: usize = 4096;
 
-/// Returns the numbers of `bits` bits that are in a set after they are masked. Returns `None` if they form
-/// too many intervals.
+/// Returns the set of all `bits`-bit numbers that lie in `set` after they are masked with `mask`. Returns
+/// `None` if the result has more than `MOST_INTERVALS` intervals.
 pub fn preimage(mask: u128, set: &IntervalSet, bits: u32) -> Option<IntervalSet> {
     let all = if bits >= 128 { u128::MAX } else { (1 << bits) - 1 };
     let mask = mask & all;
@@ -159,10 +166,12 @@ pub fn preimage(mask: u128, set: &IntervalSet, bits: u32) -> Option<IntervalSet>
     if mask == 0 {
         return Some(if set.contains(0) { IntervalSet::full(bits) } else { IntervalSet::empty() });
     }
-    // Bits below the mask are arbitrary: each number becomes a run of numbers.
+    // Bits below the mask are arbitrary: each value under the mask becomes an interval of `run + 1`
+    // numbers.
     let low = mask.trailing_zeros();
     let run = (1u128 << low) - 1;
-    // The mask has a contiguous run of set bits from `low` on.
+    // From bit `low` on, the mask has `ones` set bits without a gap; an interval of values there stays an
+    // interval.
     let ones = (mask >> low).trailing_ones();
     let contiguous = if low + ones >= 128 { u128::MAX } else { (1u128 << (low + ones)) - 1 };
     let free = all & !mask & !run;
@@ -173,7 +182,8 @@ pub fn preimage(mask: u128, set: &IntervalSet, bits: u32) -> Option<IntervalSet>
     let mut pieces: Vec<(u128, u128)> = Vec::new();
     let upper = mask & !contiguous;
     let mut add = |fixed: u128, set: &IntervalSet| {
-        // Adds the numbers of the set's contiguous part, with the bits of `fixed` above it.
+        // Adds the intervals of the numbers whose bits above the contiguous part of the mask are as in
+        // `fixed`, and whose masked value lies in the set.
         for &(first, last) in set.intervals() {
             let (bottom, top) = (fixed, fixed | contiguous & mask);
             let (first, last) = (first.max(bottom), last.min(top));
@@ -187,12 +197,12 @@ pub fn preimage(mask: u128, set: &IntervalSet, bits: u32) -> Option<IntervalSet>
             }
         }
     };
-    // All combinations of the mask's bits above the contiguous part.
+    // Tries all values of the mask's bits above the contiguous part, one by one.
     let combinations = 1usize.checked_shl(upper.count_ones()).filter(|n| *n <= MOST_INTERVALS)?;
     for number in 0..combinations {
         add(spread(number as u128, upper), set);
     }
-    // Each free bit above doubles the number of intervals.
+    // Each bit above that is not in the mask may be 0 or 1, which doubles the number of intervals.
     if pieces.len().checked_shl(free_above.count_ones()).is_none_or(|n| n > MOST_INTERVALS) {
         return None;
     }
@@ -204,7 +214,7 @@ pub fn preimage(mask: u128, set: &IntervalSet, bits: u32) -> Option<IntervalSet>
     Some(all_pieces.into_iter().collect())
 }
 
-/// Distributes the lowest bits of a number over the bits of a mask.
+/// Distributes the lowest bits of a number over the set bits of a mask, from the lowest bit up.
 fn spread(mut number: u128, mask: u128) -> u128 {
     let mut rest = mask;
     let mut spread = 0;
@@ -219,7 +229,7 @@ fn spread(mut number: u128, mask: u128) -> u128 {
     spread
 }
 
-/// Returns the numbers of `bits` bits that are in a set after `plus` is added, modulo 2^`bits`.
+/// Returns the set of all `bits`-bit numbers `x` for which `x + plus`, modulo 2^`bits`, lies in `set`.
 pub fn shifted(set: &IntervalSet, plus: i64, bits: u32) -> IntervalSet {
     let all = if bits >= 128 { u128::MAX } else { (1 << bits) - 1 };
     let back = |value: u128| value.wrapping_sub(plus as i128 as u128) & all;

@@ -1,23 +1,28 @@
-//! The text form of programs, as arguments of a configuration, a line each: printer and parser.
+//! The text form of programs: printer and parser. The text is the list of arguments of the element
+//! `Synthesized`, one line each:
 //!
-//! - `LAYOUT - 14 34`: the offsets of marked headers; `?-` if the offset of the link header does not
-//!   matter, `LAYOUT ANY - 14 34` if all packets have this layout
+//! - `LAYOUT - 14 34`: the offsets of the marked link, network and transport header, `-` for no mark; `?-`
+//!   if the mark of the link header does not matter, `LAYOUT ANY - 14 34` if all packets have this layout
 //! - `OTHERWISE 1`: the output for packets with another layout
-//! - `PASSING a b c`: the names of elements
+//! - `PASSING a b c`: the names of the replaced elements, to which other lines refer by index
 //! - `MACHINE_CODE later`: the time at which machine code is made, `never`, `later` or `now`
-//! - `USE always`: packets and flows are taken regardless of cost
-//! - `START n0`: the first question or class
-//! - `n0 length 33:c0 *:n1`: a question, with the last answer and the successor of each range; `*` is the
+//! - `USE always`: the program processes all packets and leases flows regardless of cost; the default is
+//!   `USE paying`
+//! - `START n0`: the first question (`n`) or class (`c`)
+//! - `n0 length 33:c0 *:n1`: a question, with the last answer of each range and where it leads; `*` is the
 //!   largest answer
-//! - `l0 of 2 0 at 14 34`: a list: element and input, and the offsets of its headers; `end 14+1*16/2` is
-//!   the packet's end there
-//! - `r 0 17 &2 n9/1=6 t2/2=80`: a rule of that list: outcome and case, and its condition in prefix
-//!   notation
-//! - `s0 of 3.0.5 behind - at 14; mark - 14 34; out 0`: a step: element, input and case; the previous step;
-//!   the operation on the packet before it arrives there
+//! - `l0 of 2 0 at 14 34`: a list of rules: element and input, and the offsets of the network and transport
+//!   header; `end 14+1*16/2` is the offset of the packet's end at the list
+//! - `r 0 17 &2 n9/1=6 t2/2=80`: a rule of the list above it: outcome, case of the declaration, and the
+//!   condition in prefix notation
+//! - `s0 of 3.0.5 behind - at 14; mark - 14 34; out 0`: a step: element, input and case; the previous step
+//!   or `-`; the operation on the packet until it arrives at the element
 //! - `c0 at 14; end 14+1*16/2; mark - 14 -; type 0; from 0; frame; stamp; put 0 0001..; add 22 22/1 -1;
 //!   copy 5/2 7; mask 15 0f 10; copy 26 step0.0/4; sum 14 22 26; tcp 34 26 28 36; out 0; via 0.0.1@14`: a
-//!   class
+//!   class, with the fields of [`Class`] that are set: start, end, header marks, packet type, input port,
+//!   Ethernet frame, new time stamp; four kinds of writes; the updates of the IPv4 checksum (header, words)
+//!   and of a TCP or UDP checksum; the output (or `drop` and the reason); and the bypassed elements
+//!   (element, input, case, start)
 
 use std::fmt::Write as _;
 
@@ -32,13 +37,15 @@ use super::{
 use crate::location::Location;
 use crate::machine_code::MachineCode;
 
-/// The maximum nesting depth of conditions.
+/// The maximum nesting depth of conditions that the parser accepts, so that its recursion is bounded.
 const DEEPEST: usize = 200;
 
-/// The maximum distance of an offset from the start of a packet, far beyond the end of any slot.
+/// The maximum distance in bytes of an offset from the start of a packet that the parser accepts. It is far
+/// beyond the end of any slot, and small enough that sums of offsets cannot overflow.
 const FARTHEST: i32 = 1 << 16;
 
-/// Returns a program as the arguments of an element in a configuration.
+/// Returns the text of a program: its lines with commas between them, as the arguments of an element in a
+/// configuration. [`read`] parses it.
 pub fn write(program: &Program) -> String {
     let mut lines: Vec<String> = Vec::new();
     let certain = if program.is_certain { "ANY " } else { "" };
@@ -94,7 +101,8 @@ fn next(next: Next) -> String {
     }
 }
 
-/// Formats header marks: offsets, `-` for headers without a mark, `=` for marks that do not change.
+/// Formats header marks of the link, network and transport header: offsets, `-` for headers without a mark,
+/// `=` for marks that do not change.
 fn marks(headers: [Option<Option<i32>>; 3]) -> String {
     let word = |header: Option<Option<i32>>| match header {
         None => "=".to_string(),
@@ -147,7 +155,7 @@ fn place(place: Location) -> String {
     }
 }
 
-/// Formats an operation.
+/// Formats the operation of a class, its exit and its path, without the name of the class.
 pub fn of_class(class: &Class) -> String {
     let mut parts = vec![format!("at {}", class.start)];
     if let Some(end) = &class.end {
@@ -204,11 +212,11 @@ pub fn of_class(class: &Class) -> String {
     parts.join("; ")
 }
 
-/// Reads a program from its arguments.
+/// Parses a program from the arguments of its element, which has `outputs` outputs.
 ///
 /// # Errors
-/// If an argument is not a part of a program, or if the program is inconsistent. The text has the argument
-/// and the problem.
+/// If an argument is not a line of a program, or if the program is inconsistent (`sound`). The text has
+/// the argument and the problem.
 pub fn read(arguments: &[String], outputs: usize) -> Result<Program, String> {
     let mut program = Program { outputs, ..Program::default() };
     for argument in arguments {
@@ -364,19 +372,21 @@ fn read_place(word: &str) -> Option<Location> {
     }
 }
 
-/// Reads an offset from the start of a packet.
+/// Parses an offset from the start of a packet; `None` if it is farther away than [`FARTHEST`] bytes.
 fn read_offset(word: &str) -> Option<i32> {
     word.parse().ok().filter(|offset| (-FARTHEST..=FARTHEST).contains(offset))
 }
 
-/// Parses a sum of a constant and terms. A term is `factor*offset/length&mask`: the bytes at the offset, as a
-/// number, masked and multiplied. `14+1*16/2-4*14/1&0xf` is 14, plus the two bytes at 16, minus four times
-/// the low four bits of the byte at 14.
+/// Parses a sum of a constant and terms; `None` if the text is no such sum. A term is
+/// `factor*offset/length&mask`: the bytes at the offset, as a number, masked and multiplied.
+/// `14+1*16/2-4*14/1&0xf` is 14, plus the two bytes at 16, minus four times the low four bits of the byte
+/// at 14.
 fn read_sum(text: &str) -> Option<Sum> {
     let mut pieces: Vec<&str> = Vec::new();
     let mut from = 0;
     for (at, sign) in text.char_indices() {
-        // A sign after a digit or after `length` begins a term. Other signs belong to an offset.
+        // A sign after a digit (or after the `h` of `length`) begins a term. Other signs belong to an
+        // offset.
         let is_border = at > from
             && matches!(sign, '+' | '-')
             && text[..at].ends_with(|c: char| c.is_ascii_hexdigit() || c == 'h');
@@ -580,8 +590,9 @@ fn read_part(class: &mut Class, words: &mut Words<'_>) -> Option<()> {
     Some(())
 }
 
-/// Checks that all destinations, outputs, lists, steps and elements that a program refers to exist, and that
-/// nodes only lead to nodes with higher numbers.
+/// Checks that all nodes, classes, outputs, lists, steps and elements exist that a program refers to. Also
+/// checks that nodes only lead to nodes with a higher index, and that each list has rules. The error names
+/// the line of the text.
 fn sound(program: &Program) -> Result<(), String> {
     let (nodes, classes) = (program.nodes.len(), program.classes.len());
     let leads = |from: Option<usize>, next: Next| match next {

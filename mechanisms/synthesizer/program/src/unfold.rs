@@ -1,14 +1,14 @@
-//! A program as elements of a chain, for the verifier: one element for each question, one for each
-//! operation.
+//! A program as elements of a chain, for the verifier: one element for each question and one for each
+//! operation. They are more precise than the program's declaration as one element ([`super::declare`]).
 //!
 //! A field after an IPv4 header without options is read relative to the end of the header, wherever that
-//! is: the elements that the program is compared with do the same, and equal expressions need no proof.
-//! With options, the field is read at its fixed offset.
+//! is. The elements that the program is compared with read it in the same way, and equal expressions need
+//! no proof. If the header has options, the field is read at its fixed offset.
 //!
-//! If the program relies on the effect of a stateful element on a flow, packets pass that very element:
-//! they are first changed to their state on arrival there, and the rest of their operation is applied after
-//! it. So the element's state decides, as in the chain, and the proof assumes nothing about leases except
-//! that they state what the element does.
+//! A program may rely on what a stateful element does to a flow. In the unfolded program, packets pass that
+//! element itself. First they are changed to what they are on arrival at the element; after the element,
+//! the remaining part of their operation is applied. So the element's state decides, as in the chain, and
+//! the proof assumes nothing about leases except that they state what the element does.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -26,45 +26,45 @@ use super::question::{Leased, Question, Sum};
 use super::{Checksum, Class, Exit, List, Next, Program, Step, TransportChecksum, Value, Write};
 use crate::location::{Byte, IPV4, IPV4_SUM, Location};
 
-/// A program as elements.
+/// A program as a graph of elements, in the form that [`Chain`](crate::chain::Chain) takes.
 pub struct Unfolded {
-    /// The elements. Packets enter at the first element.
+    /// The elements of the program, one per question or operation. Packets enter at the first.
     pub stages: Vec<Stage>,
-    /// The points at which packets pass elements of the chain.
+    /// The points at which packets of the program pass stateful elements of the chain.
     pub passages: Vec<Passage>,
 }
 
-/// An element for one part of a program.
+/// An element that does one part of a program: it answers a question, or applies an operation.
 pub struct Stage {
     /// The declaration of the element.
     pub effects: Effects,
-    /// The destination of each output.
+    /// For each output of the element, where it leads.
     pub forward: Vec<Forward>,
 }
 
-/// A point at which packets pass a stateful element of the chain. The packets of the program continue at
-/// destinations of their own.
+/// A point at which packets of a program pass a stateful element of the chain. After the element, they
+/// continue in the program and not along the element's own connections.
 pub struct Passage {
-    /// The step.
+    /// The index of the step in the program.
     pub step: u16,
-    /// The destination of each output of the element.
+    /// For each output of the stateful element, where it leads.
     pub forward: Vec<Forward>,
 }
 
-/// A destination of packets.
+/// The destination of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forward {
-    /// A stage.
+    /// A stage: an index in [`Unfolded::stages`].
     Stage(usize),
-    /// An output of the program.
+    /// The packets leave by this output of the program.
     Output(usize),
-    /// A passage through an element, by number.
+    /// A passage through a stateful element: an index in [`Unfolded::passages`].
     Passage(usize),
 }
 
-/// A stateful element that packets pass.
+/// The declaration of a step's stateful element, as far as the unfolding needs it.
 pub struct Passed {
-    /// The case of the element for packets of known flows.
+    /// The case of the element's declaration that applies to packets of known flows.
     pub case: Case,
     /// The filter of packets of known flows for which the element does not lease the flow.
     pub excluded: Filter,
@@ -72,8 +72,9 @@ pub struct Passed {
     pub outputs: usize,
 }
 
-/// Returns the elements of a program. `passed` returns the element of a step. Returns `None` if a part of
-/// the program cannot be expressed.
+/// Returns a program as elements. `passed` looks up the stateful element of a step, `None` if there is no
+/// such element. Returns `None` if a part of the program cannot be expressed; the verifier then has only
+/// the declaration of the program as one element.
 pub fn unfold(program: &Program, passed: &dyn Fn(&Step) -> Option<Passed>) -> Option<Unfolded> {
     let header = header_of(program);
     let mut unfolding = Unfolding {
@@ -105,7 +106,8 @@ pub fn unfold(program: &Program, passed: &dyn Fn(&Step) -> Option<Passed>) -> Op
     Some(Unfolded { stages: stages.into_iter().collect::<Option<_>>()?, passages })
 }
 
-/// Returns the residual filter for packets of flows that the element knows.
+/// Returns what remains of a filter for packets of flows that the element knows: look-ups in its state
+/// succeed.
 pub fn of_known_flows(filter: &Filter) -> Filter {
     match filter {
         Filter::State { hit: true, .. } => Filter::Any,
@@ -117,7 +119,8 @@ pub fn of_known_flows(filter: &Filter) -> Filter {
     }
 }
 
-/// The header marks that an operation sets unless its class sets others.
+/// For the link, network and transport header, the mark that an operation sets unless its class sets
+/// another mark: `None` for no change, `Some(None)` to remove the mark.
 type Marked = [Option<Option<i32>>; 3];
 
 struct Unfolding<'p> {
@@ -126,14 +129,17 @@ struct Unfolding<'p> {
     header: Option<i32>,
     plain: Option<BTreeSet<Next>>,
     stages: Vec<Option<Stage>>,
-    /// The stages, by part of the program and the last stateful element that packets have passed.
+    /// The index of the stage that was made for a node or class of the program. The second part of the key
+    /// is the step whose stateful element packets have last passed; `None` if they have passed none.
     numbers: HashMap<(Next, Option<u16>), usize>,
     work: Vec<(usize, Next, Option<u16>)>,
     passages: Vec<Passage>,
 }
 
 impl Unfolding<'_> {
-    /// Adds the first stages: the test of the packets' layout, and the marks of headers.
+    /// Adds the first two stages. The first tests for the program's layout. If the program refers to an
+    /// IPv4 header, the first stage marks this header, and the second marks the transport header at its
+    /// end.
     fn begin(&mut self) {
         let program = self.program;
         self.stages.extend((0..1 + usize::from(self.header.is_some())).map(|_| None));
@@ -160,7 +166,8 @@ impl Unfolding<'_> {
         }
     }
 
-    /// Returns the stage of a part of the program.
+    /// Returns the stage for a node or class of the program, for packets that have last passed the stateful
+    /// element of the step `behind`. A new stage is put on the work list.
     fn stage(&mut self, next: Next, behind: Option<u16>) -> Forward {
         let place = self.stages.len();
         let known = *self.numbers.entry((next, behind)).or_insert(place);
@@ -176,8 +183,8 @@ impl Unfolding<'_> {
         Forward::Stage(self.stages.len() - 1)
     }
 
-    /// Returns the reference point for fields after the IPv4 header in a part of the program. If the header
-    /// is known to have no options there, the reference point is the marked transport header.
+    /// Returns the reference point for fields after the IPv4 header at a node or class. It is the marked
+    /// transport header if no packet with IPv4 options gets there.
     fn found(&self, next: Next) -> Behind {
         match (&self.plain, self.header) {
             (Some(plain), Some(place)) if plain.contains(&next) => Behind::Marked(place),
@@ -186,9 +193,10 @@ impl Unfolding<'_> {
         }
     }
 
-    /// Returns the marks that operations set unless a class sets others: the network and the transport header
-    /// of the layout, because the first stages have marked these headers elsewhere. The mark of the link
-    /// header is unchanged.
+    /// Returns the marks that operations before any stateful element set unless a class sets others: the
+    /// network and the transport header of the layout, because the first stages have marked these headers
+    /// elsewhere. The mark of the link header is unchanged. The second result, the offset of the network
+    /// mark, is unknown here.
     fn marked_first(&self) -> (Marked, Option<i32>) {
         let layout = self.program.layout;
         (std::array::from_fn(|base| self.header.filter(|_| base > 0).map(|_| layout[base])), None)
@@ -239,7 +247,8 @@ impl Unfolding<'_> {
         Some(Stage { effects: Effects::cases(cases), forward })
     }
 
-    /// Returns the stage of a question about packets that have passed a stateful element.
+    /// Returns the stage for the question at node `number` about packets that have passed the stateful
+    /// element of the step `behind`. Returns `None` if it is not a question about leases.
     fn question_behind(&mut self, number: usize, behind: u16) -> Option<Stage> {
         let node = self.program.nodes.get(number)?;
         let Question::Leased { step, what } = node.question else { return None };
@@ -258,7 +267,8 @@ impl Unfolding<'_> {
                 if !(0..length).all(is_there) {
                     return None;
                 }
-                // Fields after the IPv4 header are read relative to the transport header, as elements do.
+                // A field after the IPv4 header is read relative to the transport header, as elements read
+                // it.
                 let field = match (first, shape.headers[2]) {
                     (Location::Byte(place), Some(transport)) if place >= transport => Field::Bytes {
                         base: Base::Transport,
@@ -279,8 +289,9 @@ impl Unfolding<'_> {
         }
     }
 
-    /// Adds the stages that take packets through the element of a step. The node `number` asks about the
-    /// step.
+    /// Adds the stages that take packets through the stateful element of a step: the operation until they
+    /// arrive there, the test that the step is meant for them, and the passage. The node `number` asks
+    /// about the step, `behind` is the step before. Returns the first of these stages.
     fn enter(&mut self, number: usize, step: u16, behind: Option<u16>) -> Option<Forward> {
         let node = self.program.nodes.get(number)?;
         let here = self.program.steps.get(usize::from(step))?;
@@ -291,8 +302,8 @@ impl Unfolding<'_> {
         let forward =
             (0..outputs).map(|output| self.stage(node.next(output as u128 + 1), Some(step))).collect();
         self.passages.push(Passage { step, forward });
-        // Packets for which the element does not lease the flow, or to which another case applies, are
-        // dropped.
+        // Packets for which the element would not lease the flow, or to which another case applies, are
+        // never on lease. Here they are dropped.
         let meant = of_known_flows(&case.when).and([excluded.not()]);
         let wrong = Case::new(Filter::Any, Target::Drop(DropReason::Unsuitable));
         let effects = Effects::cases(vec![Case::new(meant, Target::Output(0)), wrong]);
@@ -312,7 +323,8 @@ impl Unfolding<'_> {
         Some(self.add(stage))
     }
 
-    /// Returns the stage of the rest of a class's operation, after a stateful element.
+    /// Returns the stage for the remaining part of a class's operation, after the stateful element of the
+    /// step `behind`.
     fn rest_of(&mut self, number: usize, behind: u16) -> Option<Stage> {
         let class = self.program.classes.get(number)?;
         let from = self.behind(behind)?;
@@ -323,14 +335,14 @@ impl Unfolding<'_> {
         }
         let rest = from.to(&Shape::of(class, self.program))?;
         let mut stage = self.operate(&rest, Behind::Start, from.marked(), to, forward);
-        // The element keeps checksums correct for its own writes, so the class, which includes these
-        // writes, has to account for them. If the class does not, its checksum is declared as another
-        // function, so that the proof fails.
+        // The stateful element keeps checksums correct for its own writes. The class includes these writes,
+        // so its checksum update has to account for them, too. If it does not, its checksum is declared as
+        // an unknown function, so that the proof fails.
         for (sum, name) in self.wrong_sums(class, behind)? {
             let sum = field(Location::Byte(sum - class.start), 2);
             let all = vec![field(Location::Byte(0), IPV4 as u16)];
             for case in &mut stage.effects.cases {
-                // An update in the rest of the operation would hide the error.
+                // An update in the remaining part of the operation would hide the error.
                 case.checksum = Declared::Untouched;
                 case.actions.push(Action::Set(sum.clone(), Set::Pure { name, reads: all.clone() }));
             }
@@ -338,8 +350,9 @@ impl Unfolding<'_> {
         Some(stage)
     }
 
-    /// Returns the offsets of checksums that do not account for all writes of a class, each with a
-    /// description.
+    /// Returns the offsets of checksum fields for which the class, or an operation before one of the steps,
+    /// does not account for all writes, each with a description. The list is empty if all checksums are
+    /// right; `None` means that this cannot be decided.
     fn wrong_sums(&self, class: &Class, behind: u16) -> Option<Vec<(i32, &'static str)>> {
         let step = self.program.steps.get(usize::from(behind))?;
         let case = (self.passed)(step)?.case;
@@ -354,8 +367,8 @@ impl Unfolding<'_> {
             }
             Some(Checksum::Recomputed { header }) => *header == network,
         };
-        // A single update accounts for the difference from the input packet. This is only correct if all
-        // earlier writes were accounted for, too.
+        // The class updates a checksum once, for the difference from the input packet. This is only correct
+        // if the operations before the steps account for their writes, too.
         let before = self.befores(behind);
         let is_computed = matches!(class.checksum, Some(Checksum::Recomputed { .. }));
         if !is_right(class) || !is_computed && !before.iter().all(|before| is_right(before)) {
@@ -380,11 +393,12 @@ impl Unfolding<'_> {
         Some(wrong)
     }
 
-    /// Returns the operations before the element of a step, and before the elements of all previous steps.
+    /// Returns the operations before the element of a step, and before the elements of all steps that
+    /// precede it on the path.
     fn befores(&self, step: u16) -> Vec<&Class> {
         let mut all: Vec<&Class> = Vec::new();
         let mut next = Some(step);
-        // The previous step has a lower number.
+        // The previous step has a lower index, so the loop ends; the length is checked in case it has not.
         while let Some(step) = next.and_then(|step| self.program.steps.get(usize::from(step)))
             && all.len() < self.program.steps.len()
         {
@@ -394,15 +408,18 @@ impl Unfolding<'_> {
         all
     }
 
-    /// Returns the packet after the element of a step.
+    /// Returns the packet as it leaves the stateful element of a step; `None` if the element's case has
+    /// other actions than plain writes.
     fn behind(&self, step: u16) -> Option<Shape> {
         let step_here = self.program.steps.get(usize::from(step))?;
         let case = (self.passed)(step_here)?.case;
         Shape::of(&step_here.before, self.program).after(&case, step)
     }
 
-    /// Adds a stage for an operation. `marked` are the marks that it sets unless the class sets others;
-    /// `network` is the present mark of the network header, from the packet's start.
+    /// Returns a stage for an operation, and adds a further stage if the network mark has to be restored.
+    /// `how` is the reference point for fields after the IPv4 header. `marked` are the marks that the
+    /// operation sets unless the class sets others; `network` is the present mark of the network header,
+    /// from the packet's start.
     fn operate(
         &mut self,
         class: &Class,
@@ -414,8 +431,8 @@ impl Unfolding<'_> {
         let headers: Marked = std::array::from_fn(|base| class.headers[base].or(marked[base]));
         let class = Class { headers, ..class.clone() };
         let network_after = headers[1].unwrap_or(network);
-        // A checksum can only be declared for the header that is marked. If another header is marked, the
-        // mark is changed during the operation.
+        // A checksum can only be declared for a header that is marked. If another header is marked, or
+        // none, the operation marks the summed header, and a further stage sets the right mark.
         let summed = class.checksum.as_ref().map(Checksum::header);
         let hidden = summed.filter(|summed| network_after != Some(*summed));
         let class = match hidden {
@@ -433,7 +450,8 @@ impl Unfolding<'_> {
             }
             _ => (to, forward),
         };
-        // If the IPv4 header has no options, the transport header is already marked after it.
+        // If the IPv4 header has no options, the first stages have already marked the transport header at
+        // its end.
         let unmarked = Class { headers: [headers[0], headers[1], None], ..class.clone() };
         let is_behind = |place: i32| headers[2] == Some(Some(place + IPV4));
         let cases = match how {
@@ -459,7 +477,8 @@ fn leading(class: &Class) -> (Target, Vec<Forward>) {
     }
 }
 
-/// A packet at one point of a path, in terms of the input packet.
+/// A packet at one point of its path, in terms of the program's input packet: the operation so far, the
+/// marked headers, and the values of all bytes that were written.
 struct Shape {
     class: Class,
     headers: [Option<i32>; 3],
@@ -486,7 +505,9 @@ impl Shape {
         Shape { class: class.clone(), headers, bytes }
     }
 
-    /// Returns the packet after a case of an element.
+    /// Returns the packet after a case of the stateful element of `step`. Values that the element chooses
+    /// become leased bytes of this step, in the order of the actions. `None` if an action is no plain
+    /// write.
     fn after(mut self, case: &Case, step: u16) -> Option<Shape> {
         let before = self.bytes.clone();
         let mut chosen = Location::Leased(step, 0);
@@ -531,7 +552,7 @@ impl Shape {
         self.bytes.get(&place).cloned().unwrap_or(Byte::Came(place))
     }
 
-    /// Returns a location that has the value of a byte.
+    /// Returns a location of this packet that holds the value `byte`; `None` if there is none.
     fn find(&self, byte: &Byte) -> Option<Location> {
         match byte {
             Byte::Came(place) if self.byte(*place) == *byte && !matches!(place, Location::Leased(..)) => {
@@ -541,7 +562,8 @@ impl Shape {
         }
     }
 
-    /// Converts a location to an offset from the packet's start at this point.
+    /// Converts an offset from the start of the input packet to an offset from the packet's start at this
+    /// point. Other locations stay the same.
     fn since_start(&self, place: Location) -> Location {
         match place {
             Location::Byte(place) => Location::Byte(place - self.class.start),
@@ -549,13 +571,15 @@ impl Shape {
         }
     }
 
-    /// Returns the marks of a packet whose headers are already marked.
+    /// Returns the arguments of [`Unfolding::operate`] for a packet whose headers are already marked: no
+    /// further marks, and the offset of the network header from the packet's start.
     fn marked(&self) -> (Marked, Option<i32>) {
         ([None; 3], self.headers[1].map(|place| place - self.class.start))
     }
 
-    /// Returns the operation that changes this packet into another packet. Its offsets are relative to the
-    /// start of this packet.
+    /// Returns the operation that changes this packet into `other`, a later point of the same path. Its
+    /// offsets are relative to the start of this packet. Returns `None` if the difference cannot be
+    /// computed from this packet.
     fn to(&self, other: &Shape) -> Option<Class> {
         let start = self.class.start;
         let mut writes: Vec<Write> = Vec::new();
@@ -642,13 +666,13 @@ impl Shape {
             path: Vec::new(),
             ..other.class.clone()
         };
-        // The update accounts for all writes in the rest of the operation.
+        // This update accounts for the writes of the remaining operation alone, not for earlier writes.
         if let Some(sum) = &other.class.transport_checksum {
             let (network, header) = (self.headers[1]? - start, self.headers[2]? - start);
             let mut words: Vec<i32> = covered_words(&class, network, header).collect();
             words.dedup();
             if !words.is_empty() {
-                // A checksum is declared for the header that is marked.
+                // A checksum can only be declared for a header that is marked.
                 class.headers[2] = class.headers[2].or(Some(Some(header)));
                 class.transport_checksum = Some(TransportChecksum { protocol: sum.protocol, header, words });
             }
@@ -656,8 +680,8 @@ impl Shape {
         Some(class)
     }
 
-    /// Converts a sum over the input packet into a sum over this packet. Returns `None` if the bytes that
-    /// the sum reads have been written to.
+    /// Converts a sum over the input packet into a sum over this packet. Returns `None` if bytes that the
+    /// sum reads have been written since, or if the sum has other terms than bytes and the length.
     fn shifted(&self, sum: &Sum) -> Option<Sum> {
         let start = self.class.start;
         let mut shifted = Sum::constant(sum.constant).plus_constant(-i64::from(start));
@@ -678,13 +702,14 @@ impl Shape {
     }
 }
 
-/// Returns the parts of a program that only packets without IPv4 options reach. `place` is the offset of
-/// the IPv4 header.
+/// Returns the nodes and classes that only packets without IPv4 options reach. `place` is the offset of the
+/// IPv4 header, whose first byte tells its length.
 fn only_plain(program: &Program, place: i32) -> BTreeSet<Next> {
     let first = Question::Bytes { offset: place, length: 1 };
     let plain: IntervalSet = (0..=0x0f).map(|high| (high << 4 | 5, high << 4 | 5)).collect();
     let other = plain.complement(8);
-    // The parts that packets with options may reach. Nodes lead to nodes with higher numbers only.
+    // Collects the nodes and classes that packets with options may reach. Nodes only lead to nodes with a
+    // higher index, so one pass in order is enough.
     let mut mixed = BTreeSet::from([program.start]);
     let all = (0..program.nodes.len() as u32).map(Next::Node);
     for (next, node) in all.clone().zip(&program.nodes) {
@@ -699,7 +724,7 @@ fn only_plain(program: &Program, place: i32) -> BTreeSet<Next> {
 }
 
 /// Returns the offset of the first IPv4 header that the program refers to: in lists, in the layout, or in
-/// marks of classes.
+/// marks of classes. Negative offsets are ignored; `None` if there is no such header.
 fn header_of(program: &Program) -> Option<i32> {
     let lists = program.lists.iter().map(|list| list.headers[0]);
     let marked = program.classes.iter().filter_map(|class| class.headers[1].flatten());

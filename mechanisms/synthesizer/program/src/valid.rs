@@ -1,4 +1,4 @@
-//! The conditions that a program has to meet to be run.
+//! The conditions that a program has to meet so that the runtime can execute it.
 
 use packet::Annotations;
 
@@ -6,10 +6,11 @@ use crate::location::{IPV4, Location};
 use crate::question::Question;
 use crate::{Checksum, Class, Program};
 
-/// Checks that no question, list or operation of a program is impossible for every packet.
+/// Checks that no question, list or operation of a program reads or writes bytes that no packet has, such
+/// as bytes before the start of the packet.
 ///
 /// # Errors
-/// The part of the program, and the reason why it cannot be run.
+/// If a part of the program cannot be run. The text names the part and the reason.
 pub fn validate(program: &Program) -> Result<(), String> {
     for node in &program.nodes {
         if matches!(node.question, Question::Bytes { offset, .. } if offset < 0) {
@@ -23,7 +24,8 @@ pub fn validate(program: &Program) -> Result<(), String> {
     classes.try_for_each(|(number, class)| operation(class).map_err(|why| format!("c{number}: {why}")))
 }
 
-/// Checks the operation of a class.
+/// Checks the operation of a class: the bytes that it reads and writes, and the words of its checksum
+/// updates.
 fn operation(class: &Class) -> Result<(), &'static str> {
     for write in &class.writes {
         if matches!(write.value.from(), Some((Location::Byte(offset), _)) if offset < 0) {

@@ -1,52 +1,56 @@
-//! The balance of a running program: it tells if the program costs less than its elements for the present
-//! packets.
+//! The balance of savings and costs of a running program. It decides whether the program processes batches,
+//! or leaves them to the elements because they cost less.
 //!
-//! The saving of a program depends on the elements that packets bypass, and therefore on the packets. If
-//! most flows have few packets, few flows are ever leased, and most packets are classified only to be left
-//! to the elements. So the program counts its savings and costs by the cost model ([`program::cost`]). While
-//! its costs exceed its savings, it processes only a sample of the batches: enough to notice a change, and
-//! to find flows that last. The other batches go to the elements, or through the program without their
-//! flows.
+//! The saving of a program depends on the number of elements that packets bypass, and therefore on the
+//! packets. If most flows have few packets, few flows are ever leased, and most packets are classified only
+//! to be left to the elements. So the program counts its savings and costs by the cost model
+//! ([`program::cost`]). While its costs exceed its savings, it processes only a sample of the batches:
+//! enough to notice a change, and to find flows that last. The other batches go to the elements, or through
+//! the program without its flow cache.
 
-/// The average number of batches per sample.
+/// The average number of batches per sample: one batch in 32 is a sample.
 const SAMPLED: u32 = 32;
 
-/// The number of packets over which the balance is averaged; older packets count less.
+/// The number of packets over which savings are averaged. The weight of older packets decreases
+/// exponentially.
 const PACKETS: i64 = 4096;
 
-/// The initial balance, in instructions: a program begins as if it paid.
+/// The balance at the start, in instructions. It is positive, so a program begins by processing all
+/// batches.
 const FIRST: i64 = 1 << 17;
 
 /// The balance of one program.
 #[derive(Clone, Debug)]
 pub(crate) struct Balance {
-    /// The instructions that were saved, minus the instructions that were spent.
+    /// The balance in instructions: positive if the program has recently saved more than it has spent.
     saved: i64,
-    /// True if the program runs regardless of its cost.
+    /// True if the program processes all batches regardless of its balance.
     is_ignored: bool,
     random: fastrand::Rng,
 }
 
 impl Balance {
-    /// Returns the initial balance. If the balance is ignored, all batches are samples.
+    /// Returns the balance at the start. If `is_ignored`, all batches are samples and the program always
+    /// pays. `seed` is for the choice of samples.
     pub(crate) fn new(is_ignored: bool, seed: u64) -> Balance {
         Balance { saved: FIRST, is_ignored, random: fastrand::Rng::with_seed(seed) }
     }
 
-    /// True if the next batch is a sample. Samples are drawn at random, so that flows whose packets arrive
-    /// periodically are in some of the samples.
+    /// True if the next batch is a sample, which the program processes in any case. Samples are drawn at
+    /// random, so that flows whose packets arrive periodically are in some of the samples.
     #[inline]
     pub(crate) fn samples(&mut self) -> bool {
         self.is_ignored || self.random.u32(..SAMPLED) == 0
     }
 
-    /// True if the program pays.
+    /// True if the program processes all batches, because the balance is positive or ignored.
     #[inline]
     pub(crate) fn pays(&self) -> bool {
         self.is_ignored || self.saved > 0
     }
 
-    /// Adds the instructions that the program has saved for a number of packets.
+    /// Adds the instructions that the program has saved for a number of packets; negative if it has cost
+    /// more than the elements. Reduces the weight of earlier packets.
     #[inline]
     pub(crate) fn note(&mut self, packets: usize, saved: i64) {
         self.saved += saved - self.saved * packets as i64 / PACKETS;
@@ -67,7 +71,8 @@ mod tests {
             batches += 1;
         }
         assert!((5..50).contains(&batches), "{batches}");
-        // The balance recovers even after many batches with losses.
+        // Samples go on at the same rate, and the balance becomes positive soon after packets save
+        // instructions again, even after many batches with losses.
         (0..100_000).for_each(|_| balance.note(32, -32 * 300));
         let samples = (0..16_000).filter(|_| balance.samples()).count();
         assert!((350..650).contains(&samples), "{samples}");

@@ -1,6 +1,5 @@
-//! Questions whose answers are computed from several parts of a packet: sums of other answers, and the
-//! correctness of a checksum. Most chains begin with both (CheckIPHeader), so they are asked for nearly
-//! every packet.
+//! Questions whose answers need computation: the sign of a sum of other answers, and the correctness of an
+//! IPv4 checksum. Most chains begin with both (CheckIPHeader), so they are asked for nearly every packet.
 
 use element::Packet;
 use wire::FromBytes;
@@ -10,26 +9,26 @@ use wire::ipv4;
 use crate::interpreter::{Ask, answer, plain, value};
 use program::question::{Question, Sum};
 
-/// A compiled question.
+/// A compiled question that needs computation or several reads.
 pub(super) enum Computed {
-    /// True if a sum is zero or more.
+    /// The answer is 1 if a sum is zero or more, else 0.
     AtLeastZero(Total),
-    /// True if the checksum of the IPv4 header at this offset is correct.
+    /// The answer is 1 if the checksum of the IPv4 header at this offset is correct, else 0.
     RightChecksum(usize),
-    /// Any other question, evaluated by [`answer`].
+    /// Any other question; [`answer`] evaluates it.
     Other(Question),
 }
 
-/// A sum of answers.
+/// A compiled sum of answers.
 #[derive(Clone, Debug)]
 pub(super) enum Total {
-    /// A sum of frequent questions only.
+    /// A sum whose terms are all answered by a single read each.
     Plain(Plain),
-    /// A sum that includes other questions.
+    /// A sum with any other terms; it is evaluated by its definition.
     Other(Sum),
 }
 
-/// A sum of answers that have at most 32 bits each.
+/// A sum whose terms are all answered by a single read of at most 32 bits each.
 #[derive(Clone, Debug)]
 pub(super) struct Plain {
     constant: i64,
@@ -58,8 +57,8 @@ impl Computed {
         }
     }
 
-    /// Returns the offset and the number of the bytes that the question reads; `None` if it is not a
-    /// question about 1 to 8 bytes.
+    /// Returns the offset and the number of the bytes that the question reads; `None` if it does not read 1
+    /// to 8 consecutive bytes.
     pub(super) fn place(&self) -> Option<(usize, usize)> {
         match self {
             Computed::Other(Question::Bytes { offset, length: length @ 1..=8 }) => {
@@ -69,7 +68,7 @@ impl Computed {
         }
     }
 
-    /// Returns the sum that the question tests, if the sum is a plain sum.
+    /// Returns the sum whose sign the question tests, if a [`Plain`] sum.
     pub(super) fn sum(&self) -> Option<&Plain> {
         match self {
             Computed::AtLeastZero(Total::Plain(plain)) => Some(plain),
@@ -116,10 +115,11 @@ impl Plain {
         })
     }
 
-    /// Returns the range of numbers at one location for which the sum is zero or more (or is negative, if
-    /// `is_at_least_zero` is false). All other terms have to be bytes with known values. The result is the
-    /// offset of the number, its length in bytes, and the first and the last number of the range. `known`
-    /// returns the mask of the known bits of a byte, and their values.
+    /// Returns a range of numbers at one location in the packet: exactly for the numbers in the range, the
+    /// sum is zero or more (or negative, if `is_at_least_zero` is false). The result is the offset of the
+    /// number, its length in bytes, and the first and the last number of the range. `known` returns the
+    /// mask of the known bits of a byte, and their values. Returns `None` unless the bytes of all terms but
+    /// one are known, and that term counts all bits of its number.
     pub(super) fn decided_by(
         &self,
         is_at_least_zero: bool,
@@ -142,8 +142,8 @@ impl Plain {
             }
         }
         let (place, length, factor, all) = left.filter(|(.., factor, _)| *factor != 0)?;
-        // The sum changes its sign at `border`: from there upwards, it is zero or more if the factor is
-        // positive.
+        // The sum changes its sign at `border`. If the factor is positive, it is zero or more from there
+        // upwards; if negative, below.
         let is_upper = (factor > 0) == is_at_least_zero;
         let border = match factor > 0 {
             true => (-constant).div_euclid(factor) + i128::from((-constant).rem_euclid(factor) != 0),
@@ -161,7 +161,8 @@ impl Term {
     }
 }
 
-/// True if the checksum of an IPv4 header is correct, over the length that the header itself states.
+/// True if the checksum of an IPv4 header is correct over the length that the header itself states. False
+/// if `header` is shorter.
 #[inline]
 pub(super) fn is_right(header: &[u8]) -> bool {
     match ipv4::Header::ref_from_prefix(header) {
@@ -191,8 +192,8 @@ mod tests {
     }
 
     proptest! {
-        /// With all bytes but one number known, the sum is zero or more for exactly the numbers of the
-        /// returned range.
+        /// Tests a sum of which all bytes but one are known. For each value of the open byte, the sum must
+        /// be zero or more exactly if the value is in the range that `decided_by` returns.
         #[test]
         fn a_sum_is_decided_by_a_number(
             constant in -300i64..300,
@@ -223,7 +224,8 @@ mod tests {
             }
         }
 
-        /// A compiled question gives the same answer as the question itself.
+        /// A compiled question must give the same answer as the question's definition, for random sums,
+        /// packets and IPv4 headers.
         #[test]
         fn answers_are_those_of_questions(
             constant in -200i64..200,

@@ -3,21 +3,22 @@
 
 use packet::BATCH_CAPACITY;
 
-/// The packets of a batch, grouped by class as linked lists.
+/// The packets of a batch, grouped by class: for each class, a linked list of packet indices. The groups
+/// are taken one by one.
 pub struct Groups {
-    /// By class: the first packet of its list.
+    /// By class: the index of the first packet of its list, or `NONE`.
     first: Vec<u16>,
-    /// By packet: the next packet of the same class.
+    /// By packet: the index of the next packet of the same class, or `NONE`.
     next: [u16; BATCH_CAPACITY],
-    /// The classes that have packets.
+    /// The classes that have packets and have not been taken yet.
     classes: Vec<u32>,
-    /// The packets of the class that was taken last.
+    /// The indices of the packets of the class that was taken last, in ascending order.
     pub places: Vec<u8>,
-    /// The packets of that class that the operation has refused.
+    /// The indices of packets of this class that the operation has refused.
     pub refused: Vec<u8>,
 }
 
-/// The end of a linked list.
+/// The end of a linked list of packets, or an empty list.
 const NONE: u16 = u16::MAX;
 
 impl Default for Groups {
@@ -33,12 +34,14 @@ impl Default for Groups {
 }
 
 impl Groups {
-    /// Groups packets by class. `most` is the number of classes. Packets that are left to the elements are
-    /// in no group. Returns the number of packets in groups.
+    /// Groups the packets of a batch by class. `classes` has the class of each packet, `most` is the number
+    /// of classes. Packets with a higher class number are left to the elements, and are in no group.
+    /// Returns the number of packets in groups.
     pub fn sort(&mut self, classes: &[u32], most: usize) -> usize {
         self.first.resize(most, NONE);
         let mut grouped = 0;
-        // Packets are prepended to their lists, so in reverse order each list ends up in order.
+        // Each packet is prepended to its list. The packets are visited in reverse order, so each list is
+        // in ascending order.
         for (place, &class) in classes.iter().enumerate().rev() {
             let Some(first) = self.first.get_mut(class as usize) else { continue };
             if *first == NONE {
@@ -50,7 +53,8 @@ impl Groups {
         grouped
     }
 
-    /// Moves the packets of a group into `places`. Returns the class, or `None` if no group is left.
+    /// Takes a group: moves the indices of its packets into `places`, and returns its class. Returns `None`
+    /// if no group is left.
     pub fn take(&mut self) -> Option<u32> {
         let class = self.classes.pop()?;
         self.places.clear();

@@ -1,7 +1,7 @@
-//! The interpreter: the classes of a batch of packets, then their operations.
+//! The interpreter: finds the class of each packet of a batch, and holds the operations of the classes.
 //!
-//! Questions are flat arrays. Rule lists are compiled ([`classify::filter::Matcher`]) and evaluated
-//! together for all packets of a batch that have reached them. Nothing is allocated per batch.
+//! Questions are compiled to flat arrays. Rule lists are compiled to a [`classify::filter::Matcher`] and
+//! evaluated together for all packets of a batch that have reached them. Nothing is allocated per batch.
 
 use std::collections::HashMap;
 
@@ -19,50 +19,55 @@ use program::machine_code::MachineCode;
 use program::question::{Question, Sum};
 use program::{Exit, Next, Node, Program};
 
-/// The maximum number of nodes, including the nodes of residual programs.
+/// The maximum number of nodes, including the nodes of residual programs. Residual programs that need more
+/// are not made.
 const MOST_NODES: usize = 1 << 20;
 
-/// A program that is ready to run.
+/// A compiled program, ready to run. It finds the classes of packets, and holds the operations of the
+/// classes.
 pub struct Interpreter {
     layout: [Option<isize>; 3],
     needs_link: bool,
     is_certain: bool,
     nodes: Vec<Compiled>,
-    /// The ranges of all nodes: the last answer of each range.
+    /// The last answer of each range, for all nodes one after the other.
     ends: Vec<u64>,
-    /// The ranges of all nodes: the destination of each range.
+    /// The node or class that each range leads to, for all nodes one after the other.
     nexts: Vec<Next>,
-    /// The tables of questions about one byte: the index of the range of each value.
+    /// A table for each question about one byte: the index of the range for each of the 256 values.
     tables: Vec<[u8; 256]>,
-    /// Questions that have no fast path.
+    /// Questions that need computation or several reads (`computed.rs`).
     others: Vec<Computed>,
-    /// Nodes whose answers have more than 64 bits, or whose offsets have more than 16 bits.
+    /// Nodes whose answers have more than 64 bits, or whose offsets do not fit into 16 bits.
     wide: Vec<Node>,
     start: Next,
     lists: Vec<RuleList>,
-    /// The nodes of residual programs, by the question, the original node, and the destinations.
+    /// The nodes of residual programs that exist already, by the question, the node of the program that
+    /// they were copied from, and the successors of their ranges. Equal nodes are shared.
     branches: HashMap<(Ask, u32, Vec<Next>), Next, RandomState>,
-    /// The number of times that the nodes of residual programs were removed. Their numbers are reused.
+    /// The number of times that the nodes of residual programs have been removed. The indices of removed
+    /// nodes are used again, so references from before are invalid.
     forgotten: u64,
-    /// The operation of each class.
+    /// The compiled operation of each class.
     operations: Vec<Operation>,
     machine_code: MachineCode,
 }
 
-/// A compiled node. Nodes are small and of equal size, because a packet's path costs one dependent memory
-/// access per node.
+/// A compiled node: a question and its ranges. Nodes are small and of equal size, because a packet's path
+/// costs one dependent memory access per node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Compiled {
     pub(super) ask: Ask,
-    /// The index of the node's first range.
+    /// The index of the node's first range in `ends` and `nexts`.
     first: u32,
-    /// The number of ranges.
+    /// The number of the node's ranges.
     count: u32,
-    /// The index of the table, for a question about one byte.
+    /// The index of the node's table in `tables`; only a question about one byte has a table.
     table: u32,
 }
 
-/// The compiled form of a question.
+/// The compiled form of a question. `Byte`, `Half` and `Word` read 1, 2 or 4 bytes at an offset; `List` has
+/// the index of a rule list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Ask {
     Byte(u16),
@@ -70,19 +75,20 @@ pub(super) enum Ask {
     Word(u16),
     Length,
     Kind,
-    /// An annotation byte.
+    /// An annotation byte at this offset.
     Annotation(u8),
-    /// A question without a fast path: an index in `others`.
+    /// A question that needs computation or several reads: an index in `others`.
     Other(u32),
-    /// A question with wide answers: an index in `wide`.
+    /// A question whose answer has more than 64 bits or whose offset does not fit: an index in `wide`.
     Wide(u32),
     List(u32),
-    /// A list whose matching rule is known for the packet's flow: the rule is only counted.
+    /// A rule list whose matching rule is known for the packet's flow. No rule is evaluated; the known rule
+    /// is counted.
     Counted(u32),
 }
 
 impl Ask {
-    /// Returns the compiled form of a frequent question; `None` for other questions.
+    /// Returns the compiled form of a question that a single read answers; `None` for other questions.
     pub(super) fn plain(question: &Question) -> Option<Ask> {
         let place = |offset: i32| u16::try_from(offset).ok();
         Some(match *question {
@@ -96,8 +102,8 @@ impl Ask {
         })
     }
 
-    /// Returns the offset and the number of the bytes that the question reads; `None` if the question reads
-    /// no bytes or is not a frequent question.
+    /// Returns the offset and the number of the bytes that the question reads; `None` if it is not `Byte`,
+    /// `Half` or `Word`.
     pub(super) fn place(self) -> Option<(usize, usize)> {
         match self {
             Ask::Byte(place) => Some((place.into(), 1)),
@@ -115,19 +121,22 @@ struct RuleList {
     outcomes: Vec<u32>,
 }
 
-/// The class of packets that are left to the elements.
+/// The class of packets that are left to the elements: they leave by [`Program::otherwise`] without
+/// changes.
 pub const OTHERWISE: u32 = u32::MAX;
 
-/// The working memory of a batch. Only trails are kept between batches.
+/// The working memory for the packets of a batch. All of it is overwritten by the next batch, except for
+/// the trails.
 pub struct Scratch {
-    /// The class of each packet.
+    /// The class of each packet of the batch, or [`OTHERWISE`].
     pub classes: Vec<u32>,
     waiting: Vec<(u8, u32)>,
     answers: Vec<u32>,
     trails: Trails,
-    /// The rules that matched: the index of the packet, the list and the rule.
+    /// The rules that matched, to be counted: the index of the packet in the batch, of the list, and of the
+    /// rule in the list.
     pub held: Vec<(u8, u32, u32)>,
-    /// The packets by class.
+    /// The packets of the batch grouped by class.
     pub groups: Groups,
 }
 
@@ -145,7 +154,8 @@ impl Default for Scratch {
 }
 
 impl Interpreter {
-    /// Compiles a program. `is_seen` returns true if an annotation byte is read downstream of an output.
+    /// Compiles a program. `is_seen` returns true if any element downstream of an output reads an
+    /// annotation byte; annotations that no element reads are not written.
     ///
     /// # Errors
     /// If the program is not valid ([`program::validate`]).
@@ -222,8 +232,10 @@ impl Interpreter {
         Ok(runner)
     }
 
-    /// Finds the class of each packet, and the rules of lists that matched. `flows` has the residual
-    /// programs of known flows.
+    /// Writes the class of each packet to `scratch.classes`, and the rules of lists that matched to
+    /// `scratch.held`. With `flows`, packets of known flows take their residual programs; the flows must
+    /// have been looked up for this batch ([`FlowCache::find`]). With `None`, all packets take the whole
+    /// program.
     pub fn classify(&self, packets: &[Packet], flows: Option<&FlowCache>, scratch: &mut Scratch) {
         let Scratch { classes, waiting, answers, trails, held, .. } = scratch;
         classes.clear();
@@ -239,7 +251,8 @@ impl Interpreter {
             }
             Some(flows) => {
                 for ((packet, place), row_head) in places.zip(flows.row_heads()) {
-                    // A packet with a key has the program's layout.
+                    // A packet that has a key has passed the test for the program's layout
+                    // ([`FlowCache::find`]).
                     match flows.start(row_head.rest()) {
                         Some(at) => trails.add(row_head.rest() + 1, at, place),
                         None if self.is_laid_out(packet) => trails.add(0, self.start, place),
@@ -249,7 +262,8 @@ impl Interpreter {
             }
         }
         trails.follow(self, &mut Found { packets, flows, classes, waiting, held });
-        // Packets that wait at the same list are looked up together.
+        // Packets that wait at the same list are looked up together. Each pass finishes one list; packets
+        // that then reach another list wait there.
         while let Some(&(_, node)) = waiting.first() {
             let Some((list, rules)) = self.list_of(node) else { break };
             let RuleList { matcher, headers, end, outcomes } = rules;
@@ -295,7 +309,7 @@ impl Interpreter {
         }
     }
 
-    /// True if the headers of a packet have the program's layout.
+    /// True if the header marks of a packet are as the program's layout says.
     #[inline]
     pub fn is_laid_out(&self, packet: &Packet) -> bool {
         let [link, network, transport] = self.layout;
@@ -305,8 +319,8 @@ impl Interpreter {
                 && (!self.needs_link || packet.offset(Base::Mac) == link)
     }
 
-    /// Returns the class of one packet. `known` is the knowledge about its flow; `hold` is called for each
-    /// rule that matches.
+    /// Returns the class of one packet. `known` is what is known about its flow; `hold` is called with list
+    /// and rule for each rule that matches.
     pub(super) fn class_of(
         &self,
         packet: &Packet,
@@ -326,7 +340,7 @@ impl Interpreter {
         }
     }
 
-    /// Removes the nodes of residual programs.
+    /// Removes the nodes of residual programs. All references to them become invalid.
     pub(super) fn forget_branches(&mut self, program: &Program) {
         let nodes = program.nodes.len();
         let parts: usize = program.nodes.iter().map(|node| node.parts.len()).sum();
@@ -339,8 +353,8 @@ impl Interpreter {
         self.forgotten += 1;
     }
 
-    /// Asks questions up to a class or a list of rules. Returns the class, or the node of the list as an
-    /// error.
+    /// Asks a packet questions, from `next` up to a class or a list of rules. Returns the class as `Ok`, or
+    /// the index of the list's node as `Err`. `hold` is called for each known rule that has to be counted.
     pub(super) fn follow(
         &self,
         mut next: Next,
@@ -373,19 +387,19 @@ impl Interpreter {
         }
     }
 
-    /// Returns a node by its number.
+    /// Returns the node with this index.
     pub(super) fn node(&self, number: u32) -> &Compiled {
         &self.nodes[number as usize]
     }
 
-    /// Returns the last answer and the destination of each range of a node.
+    /// Returns the ranges of a node: the last answer of each range, and the node or class that it leads to.
     pub(super) fn parts(&self, node: &Compiled) -> (&[u64], &[Next]) {
         let places = node.first as usize..(node.first + node.count) as usize;
         (&self.ends[places.clone()], &self.nexts[places])
     }
 
-    /// Returns the offset and the number of the bytes that a question reads, at most 8; `None` for other
-    /// questions.
+    /// Returns the offset and the number of the bytes that a question reads, 1 to 8 bytes; `None` for
+    /// questions that do not read consecutive bytes.
     pub(super) fn place(&self, ask: Ask) -> Option<(usize, usize)> {
         match ask {
             Ask::Other(number) => self.others[number as usize].place(),
@@ -393,7 +407,8 @@ impl Interpreter {
         }
     }
 
-    /// Returns the sum that a question tests, if it is a plain sum.
+    /// Returns the sum that a question tests; `None` if the question tests no sum, or one with terms that
+    /// no single read answers.
     pub(super) fn sum(&self, ask: Ask) -> Option<&Plain> {
         match ask {
             Ask::Other(number) => self.others[number as usize].sum(),
@@ -401,7 +416,7 @@ impl Interpreter {
         }
     }
 
-    /// Returns the answer to a question that is not about a list and has at most 64 bits.
+    /// Returns the answer to a question. Not for `List` and `Wide`, which [`follow`](Self::follow) handles.
     #[inline]
     pub(super) fn ask(&self, ask: Ask, data: &[u8], packet: &Packet) -> u64 {
         match ask {
@@ -410,7 +425,8 @@ impl Interpreter {
         }
     }
 
-    /// Returns the first rule of a list that matches a packet, and its outcome.
+    /// Returns the index of the first rule of a list that matches a packet, and its outcome; `None` if
+    /// there is no such list.
     pub(super) fn rule_of(&self, list: u32, packet: &Packet) -> Option<(u32, u32)> {
         let RuleList { matcher, headers, end, outcomes } = self.lists.get(list as usize)?;
         let mut found = None;
@@ -421,12 +437,13 @@ impl Interpreter {
         Some((rule as u32, outcomes.get(rule).copied().unwrap_or_default()))
     }
 
-    /// Returns a copy of a program's node with other destinations. If all destinations are equal, returns
-    /// the destination. Returns `None` if there are too many nodes.
+    /// Returns a copy of the node `number` with other successors, one for each range; an equal copy is
+    /// reused. If all successors are equal, returns the successor itself. Returns `None` if there are too
+    /// many nodes.
     pub(super) fn branch(&mut self, number: u32, nexts: Vec<Next>) -> Option<Next> {
         let first = *nexts.first()?;
         let Compiled { ask, table, first: ends, count } = *self.nodes.get(number as usize)?;
-        // The rules of a list are counted even if all outcomes have the same destination.
+        // A list is kept even if all outcomes have the same successor, because its rules are counted.
         if nexts.iter().all(|next| *next == first) && !matches!(ask, Ask::List(_)) {
             return Some(first);
         }
@@ -457,8 +474,8 @@ impl Interpreter {
         Some(next)
     }
 
-    /// Returns a node that counts the known rule of a flow in a list. Returns `None` if there are too many
-    /// nodes.
+    /// Returns a node that counts the known rule of a flow in a list, and then leads to `next`. Returns
+    /// `None` if there are too many nodes.
     pub(super) fn counted(&mut self, list: u32, next: Next) -> Option<Next> {
         let key = (Ask::Counted(list), 0, vec![next]);
         if let Some(known) = self.branches.get(&key) {
@@ -476,7 +493,7 @@ impl Interpreter {
         Some(node)
     }
 
-    /// Returns the index of the range that an answer is in.
+    /// Returns the index, among the node's ranges, of the range that contains an answer.
     #[inline]
     fn part(&self, node: &Compiled, answer: u64) -> usize {
         if let Ask::Byte(_) = node.ask {
@@ -495,7 +512,8 @@ impl Interpreter {
         self.nexts[node.first as usize + part]
     }
 
-    /// Returns the operation of a class, and counts packets that will need it.
+    /// Returns the operation of a class; `None` if there is no such class. `packets` is the number of
+    /// packets that will need the operation: it decides when machine code is made.
     #[inline]
     pub fn operation(&mut self, class: u32, packets: usize) -> Option<&Operation> {
         let operation = self.operations.get_mut(class as usize)?;
@@ -503,13 +521,13 @@ impl Interpreter {
         Some(operation)
     }
 
-    /// Returns the time at which machine code is made.
+    /// Returns the time at which machine code is made for this program.
     pub(super) fn machine_code(&self) -> MachineCode {
         self.machine_code
     }
 }
 
-/// Calls `hold` for the rule of a list that matches all packets of a flow.
+/// Calls `hold` with the rule of a list that matches all packets of a flow, if this rule is known.
 #[inline]
 pub(super) fn count(known: Option<KnownFlow<'_>>, list: u32, hold: &mut impl FnMut(u32, u32)) {
     if let Some(rule) = known.and_then(|known| known.rule_of(list)) {
@@ -517,7 +535,8 @@ pub(super) fn count(known: Option<KnownFlow<'_>>, list: u32, hold: &mut impl FnM
     }
 }
 
-/// Returns the answer to a frequent question.
+/// Returns the answer to a question that a single read answers. Bytes that the packet does not have count
+/// as zero.
 #[inline(always)]
 pub(super) fn plain(ask: Ask, data: &[u8], packet: &Packet) -> u64 {
     match ask {
@@ -542,7 +561,8 @@ pub(super) fn plain(ask: Ask, data: &[u8], packet: &Packet) -> u64 {
     }
 }
 
-/// Returns the headers of a packet, at the offsets that a list expects.
+/// Returns the headers of a packet for the rules of a list: at the list's offsets, and without the bytes
+/// after the packet's end at the list.
 #[inline]
 fn split<'p>(packet: &'p Packet, headers: [usize; 2], end: Option<&Total>) -> Headers<'p> {
     let mut data = packet.data();
@@ -554,7 +574,8 @@ fn split<'p>(packet: &'p Packet, headers: [usize; 2], end: Option<&Total>) -> He
     Headers { mac: data, network, transport }
 }
 
-/// Reads bytes that are not all in the packet's first slot. Returns zero if the packet does not have them.
+/// Reads bytes that do not all lie in the packet's first slot, as a big-endian number. Returns zero if the
+/// packet does not have all of them.
 #[cold]
 fn slow(packet: &Packet, offset: u16, length: usize) -> u64 {
     let mut bytes = [0; 8];
@@ -564,7 +585,8 @@ fn slow(packet: &Packet, offset: u16, length: usize) -> u64 {
     }
 }
 
-/// Returns the answer to any question, except questions about lists and leases.
+/// Returns the answer to a question by its definition, without a compiled form; zero for questions about
+/// lists and leases.
 pub(super) fn answer(question: &Question, packet: &Packet) -> u128 {
     match question {
         Question::Length => packet.len() as u128,

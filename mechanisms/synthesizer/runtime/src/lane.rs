@@ -1,12 +1,13 @@
-//! Writes, eight bytes at a time.
+//! The writes of a class to the bytes of its packets, eight bytes at a time.
 //!
-//! A lane is eight bytes of the packet, treated as one number. All writes of a class to them are done at
-//! once: bits that are kept, bits to which something is added, constants, and values from elsewhere, such
-//! as a leased flow. The effect on checksums is computed from the number before and after.
+//! A lane is eight bytes of the packet, treated as one big-endian number. All writes of a class to these
+//! bytes are done at once: bits that are kept, bits of a sum, constants, and values from elsewhere, such as
+//! a leased flow. The number before and after gives the change of the checksums.
 //!
 //! Invariants:
 //! - Each written byte is written by one lane, which leaves all other bytes unchanged.
-//! - The written part of a word that a checksum accounts for lies in one lane, at an even offset of it.
+//! - Of a 16-bit word that a checksum accounts for, all written bytes lie in one lane, at an even offset of
+//!   it.
 
 use std::collections::BTreeMap;
 
@@ -17,28 +18,29 @@ use jit::{Constant, Lane, ROW, Updates, Writes};
 use program::location::Location;
 use program::{Value, Write};
 
-/// The maximum number of lanes of a class for which values are gathered.
+/// The maximum number of lanes of a class whose values are gathered.
 const MOST_GATHERED: usize = 16;
 
-/// The maximum length of a number, in bytes, to which a constant is added in place.
+/// The maximum length in bytes of a number to which a constant is added in place, within its lane. A longer
+/// sum is computed before the writes.
 const LONGEST_SUM: usize = 4;
 
-/// The gathered values, eight bytes for each lane.
+/// The values of a packet that are gathered before the writes, eight bytes for each lane that needs them.
 pub(super) type Gathered = [u8; 8 * MOST_GATHERED];
 
-/// A part of a value that is gathered with others.
+/// Consecutive bytes of a value that a lane needs, and their place among the gathered values.
 #[derive(Clone, Debug)]
 struct Part {
     value: Value,
-    /// The index of the first byte of the part within the value.
+    /// The index, within the value, of the part's first byte.
     first: usize,
-    /// The index after the last byte of the part.
+    /// The index, within the value, after the part's last byte.
     last: usize,
-    /// The index of the first byte among the gathered values.
+    /// The index, among the gathered values, that the part's first byte is stored at.
     to: usize,
 }
 
-/// All writes of a class to the bytes of its packets.
+/// All writes of a class to the bytes of its packets, as tables.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lanes {
     constants: Vec<Constant>,
@@ -47,9 +49,10 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    /// Compiles writes that do not overlap, for packets that start at offset `front` during the writes.
-    /// `words` are the words that the two checksums account for. Returns `None` if the words are not
-    /// aligned to each other, or if there are more values than can be gathered.
+    /// Compiles writes that do not overlap. `front` is the offset at which packets start during the writes.
+    /// `words` has the offsets of the 16-bit words that the IPv4 and the transport checksum account for.
+    /// Returns `None` if some of these words are at even and others at odd offsets, or if more than
+    /// [`MOST_GATHERED`] lanes need gathered values.
     pub(super) fn new(writes: &[Write], words: [&[i32]; 2], front: i32) -> Option<Lanes> {
         let mut bytes = BTreeMap::new();
         for (number, write) in writes.iter().enumerate() {
@@ -58,7 +61,8 @@ impl Lanes {
                 bytes.extend((place..place.saturating_add(length)).map(|byte| (byte, number)));
             }
         }
-        // Words begin at even distances from the first word.
+        // A lane begins at an even distance from the first word of a checksum, so that it contains whole
+        // words.
         let even = words.iter().flat_map(|words| words.first()).next().copied().unwrap_or(front);
         if words.iter().copied().flatten().any(|word| (word - even) % 2 != 0) {
             return None;
@@ -66,7 +70,8 @@ impl Lanes {
         let mut lanes = Lanes::default();
         while let Some((&first, _)) = bytes.first_key_value() {
             let start = (first - (first - even).rem_euclid(2)).max(front);
-            // A byte before the first word may get a lane of its own, for which no checksum accounts.
+            // A lane cannot begin before `front`. If that is at an odd distance from the words, its first
+            // byte gets a lane of its own, for which no checksum accounts.
             let stop = if (start - even).rem_euclid(2) == 0 { start + 8 } else { start + 1 };
             let rest = bytes.split_off(&stop);
             let mut here = std::mem::replace(&mut bytes, rest);
@@ -77,7 +82,8 @@ impl Lanes {
         Some(lanes)
     }
 
-    /// Adds the lane that writes some bytes. `bytes` has the index of the write of each offset.
+    /// Adds the lane that begins at offset `start`, or `place` bytes after the start of the packet. `bytes`
+    /// has, for each offset that the lane writes, the index of the write in `writes`.
     fn add(
         &mut self,
         place: i32,
@@ -89,8 +95,8 @@ impl Lanes {
         let mut lane =
             Lane { place: usize::try_from(place).unwrap_or_default(), keep: u64::MAX, ..Lane::default() };
         let shift = |byte: i32| 8 * (7 - (byte - start).clamp(0, 7)) as u32;
-        // The values from elsewhere: the offset of the byte, its write, and the index of the byte within
-        // the write's value.
+        // The bytes that get a value from elsewhere: the offset of the byte, the index of its write, and
+        // the index of the byte within the write's value.
         let mut values = Vec::new();
         for (&byte, &number) in bytes {
             let Write { place: Location::Byte(first), value } = &writes[number] else { continue };
@@ -121,7 +127,7 @@ impl Lanes {
             }
         }
         if lane.keep == u64::MAX {
-            // The writes leave all bytes as they are.
+            // The writes leave all bytes as they are, so no lane is needed.
         } else if lane.sum == 0 && lane.take == 0 && lane.covers == [0; 2] {
             let native = |number: u64| u64::from_ne_bytes(number.to_be_bytes());
             let (keep, put) = (native(lane.keep), native(lane.put));
@@ -132,8 +138,9 @@ impl Lanes {
         Some(())
     }
 
-    /// Adds values to a lane: directly from the row of a flow if they are consecutive there, otherwise
-    /// gathered.
+    /// Has a lane take values from elsewhere. They are read from the row of the flow if they are
+    /// consecutive there; otherwise they are gathered before the writes. Returns `None` if too many lanes
+    /// need gathered values.
     fn take(
         &mut self,
         lane: &mut Lane,
@@ -143,7 +150,8 @@ impl Lanes {
     ) -> Option<()> {
         let Some(&(first, number, within)) = values.first() else { return Some(()) };
         lane.take = values.iter().fold(0, |bits, (byte, ..)| bits | 0xff << (8 * (7 - (byte - start))));
-        // Returns the index in the row to which the first byte of the lane would correspond.
+        // Returns the index in the row that corresponds to the first byte of the lane, if this byte of the
+        // value lies in the row; `None` if the value is not a copy of leased bytes.
         let origin = |byte: i32, number: usize, within: usize| match writes[number].value {
             Value::Copy(Location::Leased(_, from), _) => {
                 Some(i32::from(from) + within as i32 - (byte - start))
@@ -175,7 +183,7 @@ impl Lanes {
         Some(())
     }
 
-    /// Gathers values from an input packet, and from the row of its flow.
+    /// Computes the gathered values from an input packet, and from the row of its flow.
     pub(super) fn gather(&self, packet: &Packet, leased: &[u8; ROW]) -> Gathered {
         let mut gathered = [0; 8 * MOST_GATHERED];
         for Part { value, first, last, to } in &self.parts {
@@ -192,9 +200,9 @@ impl Lanes {
         gathered
     }
 
-    /// Writes to packets of a batch that have been extended to `front`, lane by lane, each lane for all
-    /// packets. Adds the changes of each packet's two checksums to `changes`. `row` returns the row of a
-    /// packet's flow.
+    /// Writes all lanes to the packets with the indices `places`, each lane for all packets before the
+    /// next. The packets have been extended to start at `front`. `row` returns the row of a packet's flow.
+    /// Adds the changes of the IPv4 and the transport checksum of each packet to `changes`.
     #[inline]
     pub(super) fn write<'r>(
         &self,
@@ -233,8 +241,8 @@ impl Lanes {
         }
     }
 
-    /// Returns a function that makes machine code for the same writes and for these checksum updates. None
-    /// of the lanes may be gathered.
+    /// Returns a function that makes machine code for these writes and for the given checksum updates. The
+    /// function gives `None` if any lane needs gathered values.
     pub(super) fn recipe(&self, updates: Updates) -> impl FnOnce() -> Option<Writes> + use<> {
         let Lanes { constants, lanes, .. } = self.clone();
         let sums = updates.iter().flatten().map(|(place, _)| place + 2).max().unwrap_or_default();
@@ -242,29 +250,31 @@ impl Lanes {
         move || Writes::new(&constants, &lanes, updates, window)
     }
 
-    /// Returns the number of bytes of a packet's slot, from the start on, that are read and written.
+    /// Returns the number of bytes of a packet's slot, from the start during the writes on, that the lanes
+    /// read and write.
     pub(super) fn reach(&self) -> usize {
         let places = self.constants.iter().map(|lane| lane.place);
         places.chain(self.lanes.iter().map(|lane| lane.place)).max().map_or(0, |place| place + 8)
     }
 
-    /// True if there are no writes.
+    /// True if no byte is written.
     pub(super) fn is_empty(&self) -> bool {
         self.constants.is_empty() && self.lanes.is_empty() && self.parts.is_empty()
     }
 
-    /// True if values come from the rows of flows or are gathered.
+    /// True if any value comes from the row of a flow or is gathered.
     pub(super) fn takes(&self) -> bool {
         self.lanes.iter().any(|lane| lane.take != 0)
     }
 
-    /// True if values are gathered, so that packets are processed one by one.
+    /// True if any values are gathered, so that packets have to be processed one by one.
     pub(super) fn gathers(&self) -> bool {
         !self.parts.is_empty()
     }
 }
 
-/// Returns the offset at which a lane must end, so that no sum is split and the lane has at most one sum.
+/// Returns the offset at which a lane must end, at most `stop`. No sum in place is split between lanes, and
+/// a lane has at most one such sum.
 fn cut(bytes: &BTreeMap<i32, usize>, writes: &[Write], stop: i32) -> i32 {
     let mut sums = 0;
     let mut last = None;
@@ -281,18 +291,20 @@ fn cut(bytes: &BTreeMap<i32, usize>, writes: &[Write], stop: i32) -> i32 {
     stop
 }
 
-/// True if a write adds a constant to a number in place.
+/// True if a write adds a constant to a number and stores the sum where the number was, and the number is
+/// short enough for a lane.
 fn is_sum_in_place(write: &Write) -> bool {
     matches!(write.value, Value::Plus(from, length, _) if from == write.place && usize::from(length) <= LONGEST_SUM)
 }
 
-/// Returns the word at an offset.
+/// Returns the 16-bit word at an offset from the packet's start; `None` if the packet does not have it.
 #[inline]
 pub(super) fn word_mut(packet: &mut Packet, place: i32) -> Option<&mut [u8; 2]> {
     packet.data_mut().get_mut(usize::try_from(place).ok()?..)?.first_chunk_mut()
 }
 
-/// Computes a value into `to`, and returns the number of its bytes. Constants take no room there.
+/// Computes a value into `to`, and returns the number of its bytes. For a constant, writes nothing and
+/// returns zero. `leased` is the row of the flow.
 pub(super) fn gather(value: &Value, packet: &Packet, leased: &[u8; ROW], to: &mut [u8]) -> usize {
     match value {
         Value::Constant(_) => 0,
@@ -317,8 +329,8 @@ pub(super) fn gather(value: &Value, packet: &Packet, leased: &[u8; ROW], to: &mu
     }
 }
 
-/// Copies bytes from the packet, its annotations, or the row of its flow. Does nothing if the source does
-/// not have them.
+/// Copies bytes from the packet, its annotations, or the row of its flow. Leaves `to` unchanged if the
+/// source does not have all of the bytes.
 fn copy(packet: &Packet, leased: &[u8; ROW], place: Location, to: &mut [u8]) {
     let (from, place) = match place {
         Location::Byte(place) => (packet.data(), usize::try_from(place).unwrap_or(usize::MAX)),

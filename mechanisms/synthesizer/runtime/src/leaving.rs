@@ -1,25 +1,28 @@
-//! The packets that leave a program by several outputs, in the order of their arrival.
+//! The order of packets that leave a program by several outputs.
 //!
 //! A program emits a batch early when the next packet leaves by another output from which it can reach the
-//! same element: so no packet overtakes another on its way to an element that receives both. Outputs from
+//! same element. So no packet overtakes another on its way to an element that receives both. Outputs from
 //! which packets can reach no common element emit one batch for each batch that arrives.
 
 use std::collections::BTreeSet;
 
 use element::{Batch, Cx, DropReason, ElementId, Packet};
 
-/// Packets of a batch that have not left yet.
+/// The packets of a batch that have not left the program yet, by output.
 pub(crate) struct Leaving {
-    /// By output: the packets that are held.
+    /// By output: the packets that wait to be emitted.
     waiting: Vec<Option<Batch>>,
-    /// The outputs that hold packets. No two of them meet.
+    /// The outputs at which packets wait. No two of them meet (`meet`), so the order of their packets does
+    /// not matter.
     open: Vec<usize>,
-    /// By pair of outputs: true if packets of both may reach a common element.
+    /// By pair of outputs (index `a * outputs + b`): true if packets of both may reach a common element, so
+    /// that their order has to be kept.
     meet: Vec<bool>,
 }
 
 impl Leaving {
-    /// Makes empty queues for a number of outputs, all of which meet.
+    /// Makes empty queues for a number of outputs. Until [`find_meeting`](Self::find_meeting), all outputs
+    /// count as meeting.
     pub(crate) fn new(outputs: usize) -> Leaving {
         Leaving {
             waiting: (0..outputs).map(|_| None).collect(),
@@ -28,14 +31,14 @@ impl Leaving {
         }
     }
 
-    /// Computes the pairs of outputs that meet from the elements that each output reaches.
+    /// Computes which outputs meet. `reached` has, by output, the elements that its packets may reach.
     pub(crate) fn find_meeting(&mut self, reached: &[BTreeSet<ElementId>]) {
         let pairs = reached.iter().flat_map(|one| reached.iter().map(move |other| (one, other)));
         self.meet = pairs.map(|(one, other)| !one.is_disjoint(other)).collect();
     }
 
-    /// Adds a packet for an output. Emits packets held at other outputs first, if this packet may meet
-    /// them.
+    /// Adds a packet for an output. First emits packets that wait at other outputs and that this packet
+    /// might overtake. Drops the packet if there is no such output.
     #[inline]
     pub(crate) fn push(&mut self, cx: &mut Cx<'_>, output: usize, packet: Packet) {
         let Leaving { waiting, open, meet } = self;
@@ -44,7 +47,7 @@ impl Leaving {
             return;
         };
         if let Some(batch) = here {
-            // The packets of one incoming batch always fit into one batch.
+            // The packets of one incoming batch always fit into one batch, so this does not happen.
             if let Err(packet) = batch.push(packet) {
                 cx.emit_one(output, packet, DropReason::NoOutput);
             }
@@ -66,7 +69,7 @@ impl Leaving {
         open.push(output);
     }
 
-    /// Emits all packets that are held.
+    /// Emits all packets that wait; called at the end of a batch.
     pub(crate) fn finish(&mut self, cx: &mut Cx<'_>) {
         for output in self.open.drain(..) {
             if let Some(batch) = self.waiting[output].take() {

@@ -1,13 +1,18 @@
-//! The execution of synthesized programs.
+//! The execution of synthesized programs, in the order in which a batch passes these modules:
 //!
-//! - [`interpreter`]: the classes of a batch of packets, by questions and rule lists; `trail.rs` tests
-//!   frequent paths as a whole
-//! - [`flow_cache`]: the flow cache: leased flows and their values, and the residual programs of known flows
-//! - [`operation`]: the operation of a class on its packets; `lane.rs` writes eight bytes at a time
 //! - [`synthesized`]: the element that runs a program
-//! - [`balance`]: the decision if a program saves more than it costs
+//! - [`balance`]: the decision whether a batch goes through the program, or to the elements because they
+//!   cost less
+//! - [`flow_cache`]: the flows of the packets, found by one look-up: leased flows with their values, and
+//!   the residual programs of known flows
+//! - [`interpreter`]: the class of each packet, found by questions and rule lists; `trail.rs` tests
+//!   frequent paths as a whole
+//! - [`groups`]: the packets of each class; [`operation`]: the operation of a class on its packets;
+//!   `lane.rs` writes eight bytes at a time
+//! - `leaving.rs`: the outputs by which the packets leave, without reordering
 //!
-//! The crate knows programs ([`program`]), and neither how programs are made nor how they are proven.
+//! The crate executes any valid [`program`]; it knows neither how programs are made nor how they are
+//! proven.
 
 pub mod balance;
 mod computed;
@@ -22,5 +27,5 @@ mod trail;
 
 use element::Class;
 
-/// The classes of this crate.
+/// The element classes of this crate, for the registry.
 pub static CLASSES: &[&Class] = &[&synthesized::CLASS];

@@ -1,6 +1,8 @@
-//! The operation on packets of a class: all reads first, then each write once, then the checksums.
+//! The operation of a class on its packets: first all reads, then each write once, then the checksums, then
+//! metadata and annotations.
 //!
-//! Writes are compiled to lanes of eight bytes.
+//! Writes to bytes are compiled to lanes of eight bytes (`lane.rs`), and to machine code for frequent
+//! classes.
 
 use element::effects::Header;
 use element::{Base, Packet, Timestamp};
@@ -16,57 +18,61 @@ use program::location::{IPV4, IPV4_SUM, Location};
 use program::machine_code::MachineCode;
 use program::{Checksum, Class, TransportChecksum, Value, Write};
 
-/// The maximum number of packets that are written together.
+/// The maximum number of packets that are written together, lane by lane.
 const AT_ONCE: usize = 16;
 
-/// The maximum number of bytes that non-constant values take in the annotations of a class.
+/// The maximum number of bytes of annotations, in one class, whose values depend on the packet.
 const MOST_MOVED: usize = 64;
 
-/// The compiled operation of a class.
+/// The compiled operation of a class. Offsets are relative to the start of the input packet.
 #[derive(Clone, Debug, Default)]
 pub struct Operation {
     start: i32,
     front: i32,
     end: Option<Total>,
-    /// The metadata that is set, except header marks that may lie outside of the packet.
+    /// The metadata that is set on each packet. Header marks that may lie outside of the packet are in
+    /// `headers`.
     marks: Marks,
-    /// The header marks that may lie outside of the packet.
+    /// The header marks that may lie outside of the packet, which are set one by one: offsets from the
+    /// start of the output packet.
     headers: Vec<(Base, Option<i32>)>,
     stamped: bool,
     lanes: Lanes,
     annotations: Vec<Write>,
-    /// True if annotations get values that depend on the packet.
+    /// True if annotations get values that depend on the packet, so that the values are computed before any
+    /// write.
     moves: bool,
     checksum: Option<Checksum>,
     transport_checksum: Option<TransportChecksum>,
-    /// True if `headers` or `annotations` is not empty.
+    /// True if `headers` or `annotations` is not empty, so that each packet needs this additional work.
     has_more: bool,
-    /// True if values have to be computed from each packet before the packet is written to, so that packets
+    /// True if values have to be computed from each packet before the packet is written to. Then packets
     /// are processed one by one.
     is_single: bool,
-    /// True if values may come from the rows of flows.
+    /// True if values may come from the rows of flows, so that the flow of each packet has to be known.
     takes: bool,
-    /// True if the operation changes nothing.
+    /// True if the operation changes nothing at all.
     is_nothing: bool,
-    /// The machine code for lanes and checksum updates, once enough packets have needed it.
+    /// The machine code for lanes and checksum updates; it is made once enough packets have needed the
+    /// operation.
     code: Later<Writes>,
-    /// The number of bytes that the packet must have in its first slot.
+    /// The number of bytes that the packet must have in its first slot. `usize::MAX` refuses all packets.
     needs: usize,
-    /// The number of bytes that the slot must have from the packet's start on. They may extend after the
-    /// packet's end.
+    /// The number of bytes that the slot must have from the start of the input packet on, because lanes are
+    /// read and written whole. They may extend after the packet's end.
     reach: usize,
 }
 
 impl Operation {
-    /// Returns an operation that refuses all packets, so that they are left to the elements.
+    /// Returns an operation that refuses all packets, so that the elements process them.
     fn none() -> Operation {
         Operation { needs: usize::MAX, ..Operation::default() }
     }
 
-    /// Compiles the operation of a class. `is_seen` returns true if an annotation byte is read downstream;
-    /// `leased` returns the index of a byte of a step's values in the row of a flow. An operation with too
-    /// many values that are not constant refuses all packets. The program has to be valid
-    /// ([`program::validate`]).
+    /// Compiles the operation of a class. `is_seen` returns true if any element downstream reads an
+    /// annotation byte. `leased` returns the index, in the row of a flow, of a byte of a step's values. An
+    /// operation that needs more values than there is room for refuses all packets. The program has to be
+    /// valid ([`program::validate`]).
     pub(super) fn new(
         class: &Class,
         is_seen: &dyn Fn(u8) -> bool,
@@ -85,7 +91,8 @@ impl Operation {
             Location::Byte(place) => i64::from(place) + length as i64,
             Location::Annotation(_) | Location::Leased(..) => 0,
         };
-        // Elements only strip bytes that are in the first slot.
+        // Elements only strip bytes that are in the first slot, so packets that are too short there are
+        // refused.
         let starts = class.path.iter().map(|passed| passed.start).chain([class.start]);
         let mut needs = i64::from(starts.max().unwrap_or_default());
         let mut moved = 0;
@@ -101,7 +108,7 @@ impl Operation {
                 Location::Annotation(place) => {
                     let places = place..place.saturating_add(write.value.length() as u8);
                     match &write.value {
-                        // Constant annotations are only written if they are read downstream.
+                        // Annotations that no element downstream reads are not written.
                         Value::Constant(bytes) => {
                             let read = places.zip(bytes).filter(|(place, _)| is_seen(*place));
                             for (place, byte) in read {
@@ -153,7 +160,7 @@ impl Operation {
         operation
     }
 
-    /// Counts packets that need the operation, and has machine code made if there are enough of them.
+    /// Counts packets that need the operation, and has machine code made if there have been enough of them.
     #[inline]
     pub(super) fn count(&mut self, packets: usize, machine_code: MachineCode) {
         let Operation { code, lanes, checksum, transport_checksum, front, .. } = self;
@@ -172,7 +179,8 @@ impl Operation {
         });
     }
 
-    /// Compiles the metadata of a class. `length` is the minimum length of the output packets.
+    /// Compiles the metadata that a class sets. `length` is the minimum length of the output packets in
+    /// bytes: a mark up to this offset lies inside of each packet.
     fn mark(&mut self, class: &Class, length: i64) {
         let bases = [Base::Mac, Base::Network, Base::Transport];
         for (base, header) in bases.into_iter().zip(class.headers) {
@@ -198,9 +206,10 @@ impl Operation {
         }
     }
 
-    /// Applies the operation to packets of a batch, with the values of leased flows. Packets whose first
-    /// slot lacks bytes or headroom are refused: they remain unchanged, and move from `places` to
-    /// `refused`. Returns the total length of the other packets after the operation, in bytes.
+    /// Applies the operation to the packets with the indices `places`, with the values of leased flows from
+    /// `flows`. A packet is refused if its first slot lacks bytes or headroom: it remains unchanged, and
+    /// its index moves from `places` to `refused`. Returns the total length in bytes of the other packets
+    /// after the operation.
     pub fn carry_out(
         &self,
         packets: &mut [Packet],
@@ -218,8 +227,8 @@ impl Operation {
         self.carry_out_with(packets, places, row, now, refused)
     }
 
-    /// Applies the operation like [`carry_out`](Self::carry_out), with a function that returns the row of a
-    /// packet's flow.
+    /// Applies the operation like [`carry_out`](Self::carry_out). `row` returns the row of the flow of the
+    /// packet with an index.
     fn carry_out_with<'r>(
         &self,
         packets: &mut [Packet],
@@ -260,7 +269,7 @@ impl Operation {
         few.map(|places| self.carry_out_by_tables(packets, places, row, now)).sum()
     }
 
-    /// True if the packet has the bytes and the headroom that the operation needs.
+    /// True if the packet has the bytes and the headroom that the operation needs; otherwise it is refused.
     #[inline(always)]
     fn fits(&self, packet: &Packet) -> bool {
         (packet.data().len() >= self.needs)
@@ -268,8 +277,8 @@ impl Operation {
             & (packet.headroom() >= self.front.unsigned_abs() as usize)
     }
 
-    /// Extends the packet at the front for the writes. Bytes that precede the output packet are written
-    /// before they are stripped.
+    /// Prepends the bytes that are written before the start of the input packet. Bytes that precede the
+    /// output packet are written, too, and are stripped by [`finish`](Self::finish).
     #[inline(always)]
     fn begin(&self, packet: &mut Packet) {
         if self.front != 0 {
@@ -278,7 +287,8 @@ impl Operation {
         }
     }
 
-    /// Applies the parts of the operation that do not write to the packet's bytes.
+    /// Applies the parts of the operation that follow the writes to bytes: start, end, metadata and
+    /// annotations. `single` has the values that were computed before the writes.
     #[inline(always)]
     fn finish(&self, packet: &mut Packet, single: Option<&Single>, now: Timestamp) {
         if self.start != self.front {
@@ -300,7 +310,9 @@ impl Operation {
         }
     }
 
-    /// Applies the operation to a few packets that fit, step by step, each step for all packets.
+    /// Applies the operation to at most [`AT_ONCE`] packets that are not refused, without machine code.
+    /// Each step is done for all packets before the next step. Returns their total length in bytes
+    /// afterwards.
     fn carry_out_by_tables<'r>(
         &self,
         packets: &mut [Packet],
@@ -308,7 +320,7 @@ impl Operation {
         row: impl Fn(u8) -> &'r [u8; ROW],
         now: Timestamp,
     ) -> u64 {
-        // All values are computed from the input packet, so all reads precede the writes.
+        // All values are computed from the input packet, so all reads come before the writes.
         let single = match places {
             [place] if self.is_single => Some(Single::of(self, &packets[usize::from(*place)], row(*place))),
             _ => None,
@@ -326,7 +338,7 @@ impl Operation {
         bytes
     }
 
-    /// Writes the lanes, and updates the checksums.
+    /// Writes the lanes, and updates or computes the checksums.
     fn write_by_tables<'r>(
         &self,
         packets: &mut [Packet],
@@ -375,7 +387,7 @@ impl Operation {
         }
     }
 
-    /// Writes the annotations.
+    /// Writes the annotations. `noted` has the values that depend on the packet, one after the other.
     fn annotate(&self, packet: &mut Packet, noted: Option<&[u8; MOST_MOVED]>) {
         let mut used = 0;
         for Write { place, value } in &self.annotations {
@@ -394,12 +406,12 @@ impl Operation {
         }
     }
 
-    /// True if the operation sets the end of packets.
+    /// True if the operation sets the end of packets, so that their length changes.
     pub fn cuts(&self) -> bool {
         self.end.is_some()
     }
 
-    /// Computes the values of annotations that depend on the input packet.
+    /// Computes the values of annotations that depend on the input packet, one after the other.
     fn note(&self, packet: &Packet, leased: &[u8; ROW]) -> [u8; MOST_MOVED] {
         let mut noted = [0; MOST_MOVED];
         let mut used = 0;
@@ -410,7 +422,8 @@ impl Operation {
     }
 }
 
-/// The values that are computed from one input packet before it is written to.
+/// The values that are computed from one input packet before it is written to; `None` for a kind of value
+/// that the operation does not need.
 struct Single {
     end: Option<i64>,
     noted: Option<[u8; MOST_MOVED]>,
@@ -427,14 +440,14 @@ impl Single {
     }
 }
 
-/// Returns a write whose leased values are located in the row of a flow; `None` if the row does not have
-/// them.
+/// Returns a copy of a write in which leased values are given by their index in the row of the flow.
+/// Returns `None` if the row does not have them, or not one after the other.
 fn found(write: &Write, leased: &dyn Fn(u16, u8) -> Option<u8>) -> Option<Write> {
     let find = |place: Location, length: u8| match place {
         Location::Leased(step, offset) => {
             let first = leased(step, offset)?;
             let mut more = 1..length;
-            // The bytes of a value must be consecutive in the row.
+            // The bytes of a value must be consecutive in the row, because they are copied together.
             let next =
                 |more: u8| leased(step, offset.checked_add(more)?).filter(|next| *next == first + more);
             more.all(|more| next(more).is_some()).then_some(Location::Leased(0, first))
@@ -450,7 +463,8 @@ fn found(write: &Write, leased: &dyn Fn(u16, u8) -> Option<u8>) -> Option<Write>
     Some(Write { place: write.place, value })
 }
 
-/// Adds a constant byte to the writes of annotations. Extends the last write if the byte follows it.
+/// Adds a constant byte at an annotation offset to the writes. Extends the last write if the byte follows
+/// it.
 fn add_byte(writes: &mut Vec<Write>, place: u8, byte: u8) {
     if let Some(Write { place: Location::Annotation(first), value: Value::Constant(bytes) }) =
         writes.last_mut()
@@ -470,8 +484,8 @@ mod tests {
     use super::*;
     use program::{Exit, Value};
 
-    /// Locations of test writes, by offset and length. Some are as long as a sum that is added in place can
-    /// be, others are longer.
+    /// The locations of test writes, by offset and length in bytes. Some are short enough for a sum that is
+    /// added in place, others are longer.
     const PLACES: [(i32, u8); 13] = [
         (-6, 5),
         (-1, 1),
@@ -521,7 +535,8 @@ mod tests {
             .prop_map(|writes: Vec<Option<Write>>| writes.into_iter().flatten().collect())
     }
 
-    /// Computes the expected result byte by byte and word by word.
+    /// Computes the packet that the operation must produce, byte by byte and word by word, without lanes.
+    /// `came` is the input packet; the result includes the prepended bytes.
     fn expected(class: &Class, came: &[u8], annotations: &[u8], leased: &[u8]) -> Vec<u8> {
         let front = class.front();
         let mut bytes = [vec![0; front.unsigned_abs() as usize], came.to_vec()].concat();
@@ -583,7 +598,7 @@ mod tests {
             writes in writes(),
             frames in vec(vec(any::<u8>(), 56..90), 1..40),
             (leased, annotations, sums) in (any::<[u8; ROW]>(), vec(any::<u8>(), 48), any::<[bool; 2]>()),
-            // The offset of the IPv4 header.
+            // The offset of the IPv4 header, and true for TCP, false for UDP.
             (ip, protocol) in (prop_oneof![Just(14), Just(0), Just(1), Just(18)], any::<bool>()),
         ) {
             let protocol = if protocol { Header::Tcp } else { Header::Udp };
@@ -610,9 +625,9 @@ mod tests {
                 writes,
             };
             let mut operation = Operation::new(&class, &|_| true, &|_, offset| Some(offset));
-            // An operation with too many gathered lanes refuses all packets.
+            // An operation that needs too many gathered lanes refuses all packets; such a case is skipped.
             prop_assume!(operation.needs != usize::MAX);
-            // By tables, and by machine code if it exists.
+            // The test runs by tables, then by machine code if this build has it.
             for machine_code in [MachineCode::Never, MachineCode::Now] {
                 operation.count(frames.len(), machine_code);
                 let is_code =
@@ -633,7 +648,8 @@ mod tests {
                 let made: Vec<Option<Vec<u8>>> = batch.iter_mut().map(data).collect();
                 pool.free_all(&mut batch);
                 prop_assert!(refused.is_empty(), "{:?}", refused);
-                // Bytes of the headroom that are not written have arbitrary values.
+                // Prepended bytes that the class does not write have arbitrary values, so they are not
+                // compared.
                 let is_in_front = class.writes.iter().any(|write| write.place == Location::Byte(class.front()));
                 let first = if is_in_front { 0 } else { front };
                 for (made, came) in made.iter().zip(&frames) {

@@ -136,21 +136,22 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     }))
 }
 
-/// Counts of packets since the elements were last notified.
+/// Counts of the packets of one class since the elements were last notified ([`Element::settle`]).
 #[derive(Clone, Copy, Debug, Default)]
 struct Count {
     packets: u64,
     bytes: u64,
-    /// The bytes between the start of the input packet and the final end. A packet that is cut shorter than
-    /// its prepended headers ends before the start of the input packet: sums wrap, and are correct again
-    /// once the headers are added.
+    /// The sum of the offsets, from the start of the input packet, at which packets end after the
+    /// operation. A packet that is cut shorter than its prepended headers ends before the start of the
+    /// input packet: the sum wraps, and is correct again once the headers are added.
     cut: u64,
     first: Timestamp,
     last: Timestamp,
 }
 
 impl Count {
-    /// Adds packets of one batch.
+    /// Adds the packets of one batch: their number, the sum of their lengths on arrival, and the sum of the
+    /// offsets of their ends ([`cut`](Count::cut)).
     #[inline]
     fn add(&mut self, packets: u64, bytes: u64, cut: u64, now: Timestamp) {
         if packets == 0 {
@@ -167,7 +168,8 @@ impl Count {
 }
 
 /// Counts of packets for each rule of a list since the elements were last notified. There may be many
-/// rules, and each packet may match a different rule, so the times are common to all rules.
+/// rules, and each packet may match a different rule, so the first and last time are kept for the list and
+/// not for each rule.
 #[derive(Clone, Debug)]
 struct RuleCounts {
     packets: Vec<u64>,
@@ -191,40 +193,45 @@ impl RuleCounts {
     }
 }
 
-/// The path of packets outside of the sample while the balance is negative.
+/// The path of the batches that are not in a sample, while the balance is negative.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fallback {
-    /// All packets go to the elements.
+    /// The packets go to the elements.
     Elements,
-    /// The program handles packets up to the point where flows are leased: that alone pays.
+    /// The packets go through the program without its flow cache, up to the first element that leases
+    /// flows. This part alone costs less than the elements.
     Program,
 }
 
 struct Synthesized {
     program: Arc<Program>,
-    /// The exit of each class.
+    /// By class: the output or the drop reason.
     ends: Vec<Exit>,
-    /// The number of instructions that a packet of each class saves, compared with the fallback.
+    /// By class: the number of instructions that the program saves per packet, compared with the fallback.
     saved: Vec<i64>,
     balance: Balance,
     fallback: Fallback,
     runner: Option<Interpreter>,
     flows: Option<FlowCache>,
-    /// The elements that packets bypass, where they are in the graph.
+    /// The replaced elements, by their index in the program; `None` for an element that is not in the
+    /// graph.
     elements: Vec<Option<ElementId>>,
-    /// True if all these elements are in the graph, so that elements count the packets they drop.
+    /// True if all replaced elements are in the graph. Then a drop by the program is counted at the element
+    /// that would have dropped the packet.
     tells: bool,
-    /// Counts by class, and by list and rule, that the elements have not been notified of.
+    /// By class: the packets of which the elements have not been notified. `rules` has the same by list and
+    /// rule.
     counts: Vec<Count>,
     rules: Vec<RuleCounts>,
-    /// The total number of packets of each class.
+    /// By class: the number of packets of which the elements have been notified.
     passed: Vec<u64>,
     scratch: Scratch,
     leaving: Leaving,
     is_outdated: bool,
 }
 
-/// The exits of a batch's packets: true if some end here, and the common exit of the others.
+/// A summary of the exits of a batch. It tells if the batch can leave as a whole, without a look at each
+/// packet.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ways {
     has_ended: bool,
@@ -233,7 +240,8 @@ struct Ways {
 }
 
 impl Ways {
-    /// Adds an exit of some packets. If elements are notified, dropped packets end here.
+    /// Adds the exit of some packets of the batch. With `tells`, a packet that the program drops leaves the
+    /// batch here, because the element that it bypassed counts the drop.
     fn add(&mut self, exit: Exit, tells: bool) {
         if tells && matches!(exit, Exit::Drop(_)) {
             self.has_ended = true;
@@ -245,7 +253,7 @@ impl Ways {
 }
 
 impl Synthesized {
-    /// Computes the number of instructions that each class saves.
+    /// Computes `fallback`, and the number of instructions that each class saves compared with it.
     fn weigh(&mut self) {
         let program = &self.program;
         let without = self.flows.as_ref().and_then(FlowCache::saved_without);
@@ -263,7 +271,8 @@ impl Synthesized {
         self.saved = program.classes.iter().map(saved).collect();
     }
 
-    /// Drops or sends packets according to their classes; returns the batch if all of it goes to output 0.
+    /// Drops or sends the packets of a batch according to their classes. Returns the batch if all of its
+    /// packets leave by output 0, so that the engine forwards it without an emission.
     fn leave(&mut self, cx: &mut Cx<'_>, mut batch: Batch, ways: Ways) -> Option<Batch> {
         let Synthesized { program, ends, scratch, leaving, tells, .. } = self;
         let otherwise = Exit::Output(program.otherwise);
@@ -310,10 +319,11 @@ impl Element for Synthesized {
             let element = self.elements.get(step.element as usize).copied().flatten()?;
             Some(cx.service::<Leasing>(element)?.0.clone())
         };
-        // If an element is missing, nothing is leased: packets go to whatever is in its place.
+        // If any element is missing, no flow is leased: packets of the flows go to the element that is in
+        // its place.
         let lessors = self.program.steps.iter().map(lessor).collect::<Option<Vec<_>>>().unwrap_or_default();
         self.flows = FlowCache::new(&self.program, lessors, cx.hash_seed());
-        // Without the elements there is no alternative to the program.
+        // Without the elements in the graph, the program has to take all packets, whatever they cost.
         let is_only_way = !self.tells || self.elements.is_empty();
         self.balance = Balance::new(self.program.always || is_only_way, cx.hash_seed());
         self.weigh();
@@ -384,7 +394,7 @@ impl Element for Synthesized {
             if !places.is_empty() {
                 ways.add(ends[class as usize], *tells);
             }
-            // The distance of the end from the start of the input packet.
+            // The sum of the offsets at which the output packets start, to convert lengths into ends.
             let moved = i64::from(program.classes[class as usize].start) * places.len() as i64;
             let cut = carried.wrapping_add_signed(moved);
             let bytes = if operation.cuts() { before - length(refused, &batch) } else { cut };
@@ -393,7 +403,8 @@ impl Element for Synthesized {
         if is_weighed {
             balance.note(came, all_saved);
         }
-        // Packets that go to the elements are counted by the rules there.
+        // The rules that matched are counted, but not for packets that go to the elements: the element
+        // counts these itself.
         for &(place, list, rule) in &self.scratch.held {
             if self.scratch.classes[usize::from(place)] != OTHERWISE {
                 self.rules[list as usize].add(rule, now);
@@ -418,7 +429,6 @@ impl Element for Synthesized {
         let mut lines = String::new();
         let counts = self.passed.iter().zip(&self.counts);
         for (class, (passed, count)) in counts.enumerate() {
-            // Writing to a string cannot fail.
             let _ = writeln!(lines, "c{class} {}", passed + count.packets);
         }
         Ok(lines)
@@ -434,7 +444,8 @@ impl Element for Synthesized {
             *passed += count.packets;
             for passed in &class.path {
                 let Some(Some(element)) = elements.get(passed.element as usize) else { continue };
-                // The bytes that were stripped or prepended before the element.
+                // The bytes that were stripped (or, if negative, prepended) before the packets would have
+                // reached the element.
                 let moved = (count.packets as i64).saturating_mul(passed.start.into());
                 let count = if passed.cut { Count { bytes: count.cut, ..count } } else { count };
                 tell(*element, tally(count, passed.input, passed.case, moved));
@@ -471,7 +482,7 @@ fn tally(count: Count, input: usize, case: usize, moved: i64) -> Tally {
     Tally { input, case, packets, bytes: bytes.wrapping_add_signed(-moved), first, last }
 }
 
-/// Sends a whole batch to one exit; returns the batch if the exit is output 0.
+/// Sends a whole batch to one exit. Returns the batch if the exit is output 0.
 #[inline]
 fn send(cx: &mut Cx<'_>, batch: Batch, exit: Exit) -> Option<Batch> {
     match exit {

@@ -5,8 +5,8 @@
 //! time, and the ranges of other answers. The conditions do not depend on each other, and one branch
 //! decides if the packet is on the trail. Packets on no trail are asked question by question.
 //!
-//! Trails are recorded from packets that arrive ([`Trails::follow`]). Periodically, trails that few packets
-//! take are removed.
+//! Trails are recorded from packets that arrive (`Start::lay`). Each start of the program has up to four
+//! trails. After every 1024 packets of a start, trails that few of its packets take are removed.
 
 use std::collections::BTreeMap;
 
@@ -19,33 +19,38 @@ use jit::{Check, Conditions, Exactly, Later};
 use program::Next;
 use program::machine_code::MachineCode;
 
-/// The maximum number of starts with trails: the start for packets of unknown flows, and the starts of the
-/// first residual programs.
+/// The maximum number of starts that have trails. A start is a node at which packets begin: the start of
+/// the program, for packets of unknown flows, or the start of a residual program. Of the residual programs,
+/// those that were made first have trails.
 const MOST_STARTS: usize = 64;
 
-/// The maximum number of trails from one start.
+/// The maximum number of trails that begin at one start.
 const MOST_TRAILS: usize = 4;
 
-/// The number of packets at a start after which its trails are reviewed.
+/// The number of packets at a start after which its trails are reviewed ([`Start::review`]).
 const REVIEW: u32 = 1024;
-/// The inverse of the minimum share: at least one in 8 of the packets that reach a trail has to take it.
+/// The inverse of the share that justifies a trail: at least one in 8 of the packets that are tested for a
+/// trail has to be on it.
 const WORTH_IT: u32 = 8;
 
-/// The initial number of packets on no trail after which a trail is recorded.
+/// The number of packets on no trail after which a trail is recorded, at first. It doubles each time that a
+/// review removes a trail.
 const PATIENCE: u32 = 64;
-/// The maximum number of packets on no trail after which a trail is recorded.
+/// The upper limit of the number of packets on no trail after which a trail is recorded.
 const MOST_PATIENCE: u32 = 1 << 14;
 
-/// A path through the program.
+/// A path through the program, as conditions on a packet, and its end.
 #[derive(Clone, Debug)]
 struct Trail {
-    /// The minimum length of the packet in its first slot, in bytes.
+    /// The number of bytes that the packet must have in its first slot, because conditions read them.
     reach: usize,
-    /// The number of bytes of the slot that are read.
+    /// The number of bytes of the slot that are read at most, because bytes are read 8 or 16 at a time.
+    /// They may extend after the packet's end.
     window: usize,
-    /// The lowest length of the packet, and the difference between the highest and the lowest.
+    /// The range of packet lengths on the path: the lowest length in bytes, and the difference between the
+    /// highest and the lowest length.
     length: (u64, u64),
-    /// The packet types on the path, as a set of bits.
+    /// The set of packet types on the path: bit `n` is set for type `n`.
     kinds: u64,
     exactly: Vec<Exactly>,
     checks: Vec<Check>,
@@ -55,18 +60,19 @@ struct Trail {
     /// The conditions on other answers: the question, the lowest answer, and the difference between the
     /// highest and the lowest answer.
     others: Vec<(Ask, u64, u64)>,
-    /// The lists on the path whose known rules are counted.
+    /// The lists on the path whose rule is known for the flow. The rule is counted for each packet on the
+    /// trail.
     counted: Vec<u32>,
-    /// The end of the path.
+    /// The class that the path leads to, or the node at which questions have to be asked one by one.
     end: Next,
-    /// The number of packets that have taken the trail since the last review.
+    /// The number of packets on the trail since the last review.
     taken: u32,
-    /// The machine code for `exactly` and `checks`, once many packets have taken the trail.
+    /// The machine code for `exactly` and `checks`; it is made once many packets have been on the trail.
     conditions: Later<Conditions>,
 }
 
 impl Trail {
-    /// True if a packet meets the conditions on its length and type.
+    /// True if a packet meets the trail's conditions on its length and type.
     #[inline(always)]
     fn holds(&self, packet: &Packet) -> bool {
         (packet.data().len() >= self.reach)
@@ -74,16 +80,17 @@ impl Trail {
             & (self.kinds >> (packet.kind() as u8 & 63) & 1 == 1)
     }
 
-    /// True if a packet leaves the trail, according to its length and type, and to the machine code for its
-    /// bytes.
+    /// True if a packet is not on the trail, according to its length and type, and to the machine code for
+    /// its bytes. Conditions on annotations and other answers are not tested.
     #[inline(always)]
     fn differs(&self, conditions: &Conditions, packet: &Packet) -> bool {
         let bytes = if self.holds(packet) { packet.slot_window(self.window) } else { None };
         bytes.is_none_or(|bytes| conditions.differ(bytes) != 0)
     }
 
-    /// Sets a number in `leave` for each of some packets of a batch: zero if the packet is on the trail.
-    /// Each condition is tested for all packets before the next condition.
+    /// Tests the packets with the indices `places` for the trail. The element of `leave` at the same
+    /// position becomes zero if the packet is on the trail, and another number if not. Each condition is
+    /// tested for all packets before the next condition.
     fn leave(&self, runner: &Interpreter, packets: &[Packet], places: &[u8], leave: &mut [u64]) {
         let of = |place: &u8| &packets[usize::from(*place)];
         if let Some(conditions) = self.conditions.get() {
@@ -107,7 +114,8 @@ impl Trail {
         }
     }
 
-    /// Evaluates the conditions on length, type and bytes without machine code.
+    /// Like [`leave`](Self::leave), but only for the conditions on length, type and bytes, and without
+    /// machine code.
     fn leave_by_tables(&self, packets: &[Packet], places: &[u8], leave: &mut [u64]) {
         let of = |place: &u8| &packets[usize::from(*place)];
         for (leaves, place) in leave.iter_mut().zip(places) {
@@ -126,7 +134,7 @@ impl Trail {
         }
     }
 
-    /// Counts packets that have taken the trail.
+    /// Counts packets on the trail, and has machine code made if there have been enough of them.
     fn take(&mut self, packets: usize, machine_code: MachineCode) {
         self.taken += packets as u32;
         let Trail { conditions, exactly, checks, window, .. } = self;
@@ -137,14 +145,14 @@ impl Trail {
     }
 }
 
-/// The trails from one start.
+/// The trails for packets that begin at one node: the start of the program or of a residual program.
 #[derive(Clone, Debug, Default)]
 struct Start {
     at: Next,
     trails: Vec<Trail>,
-    /// The packets of the batch that are at this start, by index.
+    /// The indices of the packets of the batch that begin here.
     here: Vec<u8>,
-    /// The number of packets since the last review.
+    /// The number of packets at this start since the last review.
     packets: u32,
     /// The number of packets on no trail since the last trail was recorded.
     astray: u32,
@@ -152,14 +160,16 @@ struct Start {
     patience: u32,
 }
 
-/// All trails of a program.
+/// All trails of a program, and the packets of the present batch by their start.
 pub(super) struct Trails {
     starts: Vec<Start>,
     /// The number of times that nodes of residual programs had been removed when the trails were recorded.
+    /// If it has changed, the trails are invalid.
     forgotten: u64,
-    /// The numbers of the starts that have packets of the batch.
+    /// The indices of the starts at which packets of the batch begin.
     numbers: Vec<usize>,
-    /// The packets of the batch at starts without trails.
+    /// The packets of the batch that begin at starts without trails: the node or class, and the index of
+    /// the packet.
     elsewhere: Vec<(Next, u8)>,
     leave: [u64; BATCH_CAPACITY],
 }
@@ -176,20 +186,22 @@ impl Default for Trails {
     }
 }
 
-/// The results for a batch.
+/// The input and the results of the search for the classes of a batch.
 pub(super) struct Found<'f> {
     pub(super) packets: &'f [Packet],
     pub(super) flows: Option<&'f FlowCache>,
-    /// The class of each packet.
+    /// The class of each packet; written for packets whose class is found.
     pub(super) classes: &'f mut [u32],
-    /// The packets that wait at a list of rules, with the node of the list.
+    /// The packets that wait at a list of rules: the index of the packet, and of the list's node.
     pub(super) waiting: &'f mut Vec<(u8, u32)>,
-    /// The rules that matched: the index of the packet, the list and the rule.
+    /// The rules that matched, to be counted: the index of the packet, of the list, and of the rule in the
+    /// list.
     pub(super) held: &'f mut Vec<(u8, u32, u32)>,
 }
 
 impl Found<'_> {
-    /// Asks a packet question by question, up to its class or a list of rules.
+    /// Asks a packet questions one by one, from `from` up to its class or a list of rules, and stores the
+    /// result.
     fn follow(&mut self, runner: &Interpreter, from: Next, place: u8) {
         let known = self.flows.and_then(|flows| flows.known(place.into()));
         let held = &mut *self.held;
@@ -200,8 +212,8 @@ impl Found<'_> {
         }
     }
 
-    /// Takes a packet to the end of a trail, unless it leaves the trail. Returns true if it leaves the
-    /// trail.
+    /// Takes a packet to the end of a trail if it is on the trail (`leaves` is false). Returns `leaves`, so
+    /// that the caller keeps packets that are not on the trail for the next trail.
     #[inline(always)]
     fn arrive_unless(&mut self, leaves: bool, runner: &Interpreter, trail: &Trail, place: u8) -> bool {
         if leaves {
@@ -217,7 +229,7 @@ impl Found<'_> {
         false
     }
 
-    /// Counts the rule of a list that matches all packets of the packet's flow.
+    /// Counts the rule of a list that is known for the packet's flow.
     fn count(&mut self, list: u32, place: u8) {
         let known = self.flows.and_then(|flows| flows.known(place.into()));
         let held = &mut *self.held;
@@ -227,7 +239,7 @@ impl Found<'_> {
 
 impl Trails {
     /// Removes all trails if nodes of residual programs have been removed since the trails were recorded:
-    /// the numbers of these nodes are reused.
+    /// their indices may mean other nodes now. `forgotten` is the present number of removals.
     #[inline]
     pub(super) fn keep(&mut self, forgotten: u64) {
         if std::mem::replace(&mut self.forgotten, forgotten) != forgotten {
@@ -235,8 +247,8 @@ impl Trails {
         }
     }
 
-    /// Adds a packet of the batch. `number` is the number of its start, and `at` is the node or class
-    /// there.
+    /// Adds the packet with index `place` to a start. `number` is the number of the start, and `at` is the
+    /// node or class where its packets begin.
     #[inline]
     pub(super) fn add(&mut self, number: usize, at: Next, place: u8) {
         match self.starts.get_mut(number) {
@@ -246,7 +258,8 @@ impl Trails {
         }
     }
 
-    /// Returns the packets of the batch at a start, by a number below `MOST_STARTS`.
+    /// Returns the list of the batch's packets at a start, to add packets. `number` is below
+    /// [`MOST_STARTS`]. If other packets begin there now (`at`), the old trails are removed.
     pub(super) fn begin(&mut self, number: usize, at: Next) -> &mut Vec<u8> {
         if number >= self.starts.len() {
             self.starts.resize_with(number + 1, Start::default);
@@ -261,7 +274,8 @@ impl Trails {
         &mut start.here
     }
 
-    /// Finds the classes of the packets that were added, or the lists that they wait at.
+    /// Finds, for the packets that were added, the class or the list at which they wait. The lists of
+    /// packets are empty afterwards.
     pub(super) fn follow(&mut self, runner: &Interpreter, found: &mut Found<'_>) {
         for (at, place) in self.elsewhere.drain(..) {
             found.follow(runner, at, place);
@@ -273,7 +287,8 @@ impl Trails {
 }
 
 impl Start {
-    /// Tests the packets of the batch against each trail, then asks the rest question by question.
+    /// Tests the packets at this start for each trail, then asks the packets on no trail question by
+    /// question. `leave` is working memory.
     fn follow(&mut self, runner: &Interpreter, found: &mut Found<'_>, leave: &mut [u64]) {
         let Start { at, trails, here, .. } = self;
         self.packets += here.len() as u32;
@@ -309,7 +324,9 @@ impl Start {
         }
     }
 
-    /// Removes trails that too few packets take, and sorts the others by the number of packets.
+    /// Removes trails that too few packets take, and sorts the others by the number of their packets, so
+    /// that the most frequent trail is tested first. If the start has another node (`at`), removes all
+    /// trails.
     #[cold]
     fn review(&mut self, at: Next) {
         if self.at != at {
@@ -325,7 +342,7 @@ impl Start {
             left = left.saturating_sub(trail.taken);
             is_worth_it
         });
-        // If packets differ too much for trails, new trails are recorded less and less often.
+        // If packets differ too much for trails, further trails are recorded less and less often.
         if self.trails.len() < before {
             self.patience = (2 * self.patience).clamp(PATIENCE, MOST_PATIENCE);
         } else if before > 0 {
@@ -337,7 +354,8 @@ impl Start {
         self.packets = 0;
     }
 
-    /// Records the path of a packet as a trail, up to the first question that trails cannot test.
+    /// Records the path of a packet as a trail, up to the first question that a trail cannot test. Does
+    /// nothing if that is the first question.
     #[cold]
     fn lay(&mut self, runner: &Interpreter, packet: &Packet) {
         self.astray = 0;
@@ -356,13 +374,14 @@ impl Start {
     }
 }
 
-/// A trail that is being recorded.
+/// A trail while it is being recorded: the conditions of the questions so far.
 struct Laid {
     length: (u64, u64),
     kinds: u64,
-    /// By offset of a byte: the bits that are tested, and their required values.
+    /// By the offset of a byte: the bits that are tested, and their required values.
     bytes: BTreeMap<usize, (u8, u8)>,
-    /// The conditions on numbers: offset, length, tested bits, lowest and highest number.
+    /// The conditions on big-endian numbers in the packet: offset, length in bytes, tested bits, lowest and
+    /// highest number.
     ranges: Vec<(usize, usize, u64, u64, u64)>,
     annotations: Vec<(u8, u8, u8)>,
     others: Vec<(Ask, u64, u64)>,
@@ -384,8 +403,9 @@ impl Default for Laid {
 }
 
 impl Laid {
-    /// Adds a question to the trail, with the packet's answer. Returns the destination of the answer;
-    /// `None` if the trail has to end before this question.
+    /// Adds the condition that the answer to the question of `node` leads where this packet's answer leads.
+    /// Returns the node or class there; `None` if a trail cannot test the question, so that it has to end
+    /// before it.
     fn pass(&mut self, runner: &Interpreter, node: &Compiled, data: &[u8], packet: &Packet) -> Option<Next> {
         if let Ask::Counted(list) = node.ask {
             self.counted.push(list);
@@ -429,14 +449,14 @@ impl Laid {
         Some(next)
     }
 
-    /// Returns the bits of a byte that are tested so far, and their required values.
+    /// Returns the bits of a byte for which the trail requires a value so far, and their required values.
     fn known(&self, place: usize) -> (u8, u8) {
         self.bytes.get(&place).copied().unwrap_or_default()
     }
 
     fn bytes(&mut self, place: usize, length: usize, mask: u64, low: u64, high: u64) {
-        // Numbers that differ only in their lowest bits, with any values of these bits, are a condition on
-        // the upper bits.
+        // If low and high differ only in their lowest bits, and all values of these bits are in the range,
+        // the range is a condition on the upper bits alone.
         let run = low ^ high;
         if (run & run.wrapping_add(1)) != 0 || low & run != 0 {
             return self.ranges.push((place, length, mask, low, high));
@@ -489,9 +509,10 @@ impl Laid {
     }
 }
 
-/// Returns a condition for numbers that have the same destination as one number: a mask, and the range that
-/// contains the masked numbers. `ends` has the last number of each range; `bits` is the width of the
-/// numbers, or 0 if the mask has to include all bits.
+/// Returns a condition for a set of numbers that lead to the same successor as `number`, and that contains
+/// `number`: a mask, and the range that contains the masked numbers. `ends` has the last number of each
+/// range, `nexts` its successor. `bits` is the width of the numbers, or 0 if the mask has to include all
+/// bits.
 fn range_of(ends: &[u64], nexts: &[Next], bits: u32, number: u64) -> (u64, u64, u64) {
     let mask = if bits == 0 { u64::MAX } else { relevant(ends, nexts, bits) };
     let number = number & mask;
@@ -510,14 +531,16 @@ fn all_of(bits: u32) -> u64 {
     if bits >= 64 { u64::MAX } else { (1 << bits) - 1 }
 }
 
-/// The maximum number of multiples of a bit that are tested to decide if the bit matters.
+/// The maximum number of multiples of a bit that are tested to decide if the bit matters. A bit with more
+/// multiples counts as one that matters.
 const MOST_TRIES: u64 = 4096;
 
-/// Returns a mask of the bits of a number that its destination depends on. The mask may include other bits.
+/// Returns a mask of the bits of a number that its successor depends on. The mask may include further bits,
+/// but no bit that matters is missing.
 fn relevant(ends: &[u64], nexts: &[Next], bits: u32) -> u64 {
     let leads = |number: u64| nexts[ends.partition_point(|end| *end < number).min(nexts.len() - 1)];
     let all = all_of(bits);
-    // The numbers at which the destination changes.
+    // The numbers at which the successor changes.
     let pairs = nexts.windows(2).zip(ends);
     let changes: Vec<u64> =
         pairs.filter(|(pair, end)| pair[0] != pair[1] && **end < all).map(|(_, end)| end + 1).collect();
@@ -525,8 +548,8 @@ fn relevant(ends: &[u64], nexts: &[Next], bits: u32) -> u64 {
     let mut mask = all & !all_of(low);
     for place in low..bits {
         let bit = 1 << place;
-        // The destinations with and without the bit can only change at multiples of the bit, and at the
-        // changes, with and without the bit. So these numbers suffice as a test.
+        // With and without the bit, the successor can only change at multiples of the bit and at `changes`.
+        // So it suffices to test these numbers, each with and without the bit.
         if all / bit >= MOST_TRIES {
             continue;
         }
@@ -545,7 +568,7 @@ mod tests {
 
     use super::*;
 
-    /// Generates ranges of numbers of eight or twelve bits, as nodes have them.
+    /// Generates the ranges of a node for answers of `bits` bits: their last answers and their successors.
     fn parts(bits: u32) -> impl Strategy<Value = (Vec<u64>, Vec<Next>)> {
         let made = proptest::collection::vec((0..all_of(bits), 0u32..3), 0..12).prop_map(move |parts| {
             let mut ends: Vec<u64> = parts.iter().map(|(end, _)| *end).chain([all_of(bits)]).collect();
@@ -555,7 +578,7 @@ mod tests {
             let nexts = nexts.collect();
             (ends, nexts)
         });
-        // Ranges that depend on some of the bits only.
+        // Ranges whose successors depend on some of the bits only.
         let masked = (any::<u64>(), 0u64..4).prop_map(move |(mask, classes)| {
             let class =
                 |number: u64| Next::Class(((number & mask).count_ones() as u64 % (classes + 1)) as u32);
@@ -589,7 +612,8 @@ mod tests {
             prop_assert_eq!(relevant(&ends, &nexts, 8), mask);
         }
 
-        /// A trail that was recorded from one packet tests another packet for the recorded conditions.
+        /// A trail is recorded from one packet. It must contain that packet, and contain a second packet
+        /// exactly if the second packet meets all recorded conditions; the same by machine code.
         #[test]
         fn checks_ask_what_was_asked(
             asked in proptest::collection::vec((0usize..30, 1usize..=8, any::<u64>(), 0u64..3, 0u64..5), 1..6),
@@ -608,7 +632,8 @@ mod tests {
                     bytes[place..place + length].iter().fold(0u64, |n, byte| n << 8 | u64::from(*byte)) & mask
                 };
                 let (low, high) = (number(&first).saturating_sub(below), number(&first).saturating_add(above));
-                // The lowest number of a range has no bits outside of the mask.
+                // Masked numbers have no bits outside of the mask, so a range cannot begin with such a
+                // number.
                 if low & !mask != 0 {
                     continue;
                 }

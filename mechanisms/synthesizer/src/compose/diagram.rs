@@ -1,5 +1,5 @@
-//! Decision DAGs over questions: equal nodes are shared, and after ordering each path asks a question at
-//! most once.
+//! Decision graphs over questions (directed and acyclic), in which equal nodes are shared. After ordering,
+//! each path asks a question at most once.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -8,10 +8,10 @@ use classify::IntervalSet;
 use program::question::{Leased, Question};
 use program::{Next, Node};
 
-/// The maximum number of nodes that ordering may add; a graph that needs more is left as it is.
+/// The maximum number of nodes that ordering may add. A graph that needs more stays as it is.
 const MOST_NODES: usize = 1 << 18;
 
-/// A hash-consed store of decision nodes.
+/// A store of decision nodes, without duplicates (hash-consing). A graph is given by its start.
 #[derive(Default)]
 pub struct Diagram {
     nodes: Vec<Node>,
@@ -19,7 +19,9 @@ pub struct Diagram {
 }
 
 impl Diagram {
-    /// Returns a node whose sets of answers lead to successors. Answers in none of the sets do not occur.
+    /// Returns a node for a question: each set of answers leads to its successor. Answers that are in none
+    /// of the sets must not occur; they may lead anywhere. If there is a single successor, it is returned
+    /// instead of a node.
     pub fn switch(&mut self, question: &Question, parts: Vec<(IntervalSet, Next)>) -> Next {
         let mut ranges: Vec<(u128, u128, Next)> = parts
             .iter()
@@ -30,9 +32,10 @@ impl Diagram {
         self.node(question, ends)
     }
 
-    /// Returns a node given by the last answer of each range; answers between ranges do not occur.
+    /// Returns a node for a question, given by the last answer and the successor of each range in ascending
+    /// order. Answers between ranges must not occur.
     fn node(&mut self, question: &Question, mut ends: Vec<(u128, Next)>) -> Next {
-        // Adjacent ranges with one successor are merged.
+        // Adjacent ranges with equal successors are merged.
         let mut parts: Vec<(u128, Next)> = Vec::with_capacity(ends.len());
         for (last, next) in ends.drain(..) {
             match parts.last_mut() {
@@ -45,8 +48,8 @@ impl Diagram {
             Some((last, _)) => *last = all,
             None => return Next::default(),
         }
-        // Rule lists count, and leases take effect, so these questions are asked even if nothing depends on
-        // the answer.
+        // The rules of a list are counted, and a lease takes effect, so these questions are asked even if
+        // all answers have the same successor.
         if let [(_, only)] = parts[..]
             && !matches!(question, Question::List(_) | Question::Leased { what: Leased::Output, .. })
         {
@@ -69,8 +72,8 @@ impl Diagram {
         }
     }
 
-    /// Returns an equivalent graph in which questions follow their order and none is asked twice; the
-    /// unchanged graph if the result would be too large.
+    /// Returns an equivalent graph in which questions follow the order of [`Question`], so that no path
+    /// asks a question twice. Returns the unchanged graph if the result would be too large.
     #[must_use]
     pub fn ordered(&mut self, start: Next) -> Next {
         let limit = self.nodes.len() + MOST_NODES;
@@ -78,7 +81,8 @@ impl Diagram {
         order.order(start).unwrap_or(start)
     }
 
-    /// Loads a graph from a list of nodes, each of which leads to later nodes only; returns its start.
+    /// Adds a graph given as a list of nodes, each of which leads only to nodes with a higher index.
+    /// Returns its start.
     pub fn load(&mut self, nodes: &[Node], start: Next) -> Next {
         let mut loaded = vec![Next::default(); nodes.len()];
         let place = |loaded: &[Next], next| match next {
@@ -92,14 +96,15 @@ impl Diagram {
         place(&loaded, start)
     }
 
-    /// Returns all questions of a graph.
+    /// Returns all questions that a graph asks.
     pub fn questions(&self, start: Next) -> BTreeSet<Question> {
         let (nodes, _) = self.finish(start);
         nodes.into_iter().map(|node| node.question).collect()
     }
 
-    /// Returns the residual graph for an answer in a set. Where a single successor remains, the classes
-    /// below it are replaced by `replace`.
+    /// Returns the residual graph for packets whose answer to `question` is in a set. Where this leaves a
+    /// single successor, the question is removed, and each class below it is replaced by the class that
+    /// `replace` returns.
     #[must_use]
     pub fn narrowed(
         &mut self,
@@ -146,7 +151,7 @@ impl Diagram {
         left
     }
 
-    /// Returns the graph with its classes replaced.
+    /// Returns the graph with each class replaced by the class that `replace` returns.
     fn replaced(
         &mut self,
         next: Next,
@@ -171,11 +176,12 @@ impl Diagram {
         replaced
     }
 
-    /// Returns the nodes of a graph, each before its successors, and the start.
+    /// Returns the nodes of a graph as a list in which each node only leads to nodes with a higher index,
+    /// and the start with its index in this list.
     pub fn finish(&self, start: Next) -> (Vec<Node>, Next) {
         let mut done: Vec<u32> = Vec::new();
         let mut seen = vec![false; self.nodes.len()];
-        // Depth-first search in postorder; the reverse is a topological order.
+        // Depth-first search in postorder; the reverse of it is a topological order.
         let mut work = vec![(start, false)];
         while let Some((next, is_left)) = work.pop() {
             let Next::Node(number) = next else { continue };
@@ -204,7 +210,7 @@ impl Diagram {
     }
 }
 
-/// A restriction of the answers to a question.
+/// A question, and the answers to it that are possible.
 struct Narrow<'a> {
     question: &'a Question,
     answers: &'a IntervalSet,
@@ -213,7 +219,7 @@ struct Narrow<'a> {
 struct Order<'d> {
     diagram: &'d mut Diagram,
     limit: usize,
-    /// The questions in the graph below each node.
+    /// By node: the questions that the graph below the node asks, including its own.
     questions: HashMap<Next, std::rc::Rc<BTreeSet<Question>>>,
     done: HashMap<Next, Next>,
 }
@@ -266,7 +272,8 @@ impl Order<'_> {
         Some(done)
     }
 
-    /// Collects the last answers of all ranges for a question in a graph.
+    /// Adds the last answers of all ranges that any node of a graph has for a question. Within each range
+    /// between them, all answers lead to the same class.
     fn ends(&self, next: Next, question: &Question, ends: &mut BTreeSet<u128>, seen: &mut BTreeSet<Next>) {
         let Some(node) = self.diagram.get(next) else { return };
         if !seen.insert(next) {
@@ -281,7 +288,8 @@ impl Order<'_> {
         children.into_iter().for_each(|child| self.ends(child, question, ends, seen));
     }
 
-    /// Returns the residual graph for a known answer.
+    /// Returns the residual graph for packets with a known answer to a question; `None` if there would be
+    /// too many nodes.
     fn restrict(
         &mut self,
         next: Next,
@@ -339,7 +347,8 @@ mod tests {
     }
 
     proptest! {
-        /// Random graphs over three bytes, with repeated questions: ordering preserves their classes.
+        /// Builds random graphs over three bytes, with repeated questions. The ordered graph must give each
+        /// packet the same class, and ask its questions in ascending order.
         #[test]
         fn order_changes_nothing(choices in prop::collection::vec((0i32..3, any::<u8>(), 0u32..5), 1..14),
                                  packets in prop::collection::vec(any::<[u8; 3]>(), 40)) {

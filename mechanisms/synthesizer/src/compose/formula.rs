@@ -1,4 +1,4 @@
-//! Conditions on the input packet, and the path condition.
+//! Conditions on the input packet, and the path condition: the answers that are still possible on a path.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -7,38 +7,38 @@ use classify::IntervalSet;
 
 use program::question::{Question, Sum, masked, preimage};
 
-/// The maximum size of a set of answers that is enumerated.
+/// The maximum size of a set of answers that is enumerated to find equal bits.
 const MOST_LOOKED_THROUGH: u128 = 256;
 
-/// A condition on the input packet.
+/// A condition on the input packet, expressed by the answers to questions.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Formula {
-    /// A condition that is always true, or never.
+    /// A condition that holds for all packets (true) or for none (false).
     Constant(bool),
-    /// A condition that only the element knows.
+    /// A condition that cannot be expressed by questions; only the element itself can evaluate it.
     Unknown,
-    /// True if the answer to a question is in a set.
+    /// The condition that the answer to a question is in a set.
     Is(Question, Rc<IntervalSet>),
-    /// The negation.
+    /// The negation of a condition.
     Not(Box<Formula>),
-    /// The conjunction.
+    /// The conjunction of conditions.
     All(Vec<Formula>),
-    /// The disjunction.
+    /// The disjunction of conditions.
     One(Vec<Formula>),
 }
 
-/// The possible answers to each question, where some are excluded: the path condition, in the paper the
-/// packet filter.
+/// The path condition (in the paper: the packet filter): the answers that are still possible for packets on
+/// a path, for each question that is restricted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Known(BTreeMap<Question, Rc<IntervalSet>>);
 
 impl Known {
-    /// Returns the possible answers.
+    /// Returns the answers to a question that are still possible; all answers if it is not restricted.
     pub fn of(&self, question: &Question) -> Rc<IntervalSet> {
         self.0.get(question).cloned().unwrap_or_else(|| Rc::new(question.all()))
     }
 
-    /// Returns the path condition with the answers to a question replaced.
+    /// Returns the path condition in which the possible answers to a question are replaced by `answers`.
     #[must_use]
     pub fn with(&self, question: &Question, answers: IntervalSet) -> Known {
         let mut more = self.clone();
@@ -46,13 +46,13 @@ impl Known {
         more
     }
 
-    /// Iterates over the restricted questions.
+    /// Iterates over the restricted questions and their possible answers.
     pub fn iter(&self) -> impl Iterator<Item = (&Question, &IntervalSet)> {
         self.0.iter().map(|(question, answers)| (question, &**answers))
     }
 
-    /// Returns some bits of an answer, if they are equal for all possible answers. Only small sets are
-    /// enumerated.
+    /// Returns the bits of an answer under a mask, if they are equal for all possible answers; otherwise
+    /// `None`. Sets with more than 256 possible answers give `None`, because they are not enumerated.
     pub fn bits(&self, question: &Question, mask: u128) -> Option<u128> {
         let set = self.0.get(question)?;
         let is_short = set
@@ -66,7 +66,7 @@ impl Known {
         values.all(|value| masked(value, mask) == first).then_some(first)
     }
 
-    /// Returns a sum with known answers substituted.
+    /// Returns a sum in which the terms whose value is known are replaced by constants.
     pub fn substitute(&self, sum: &Sum) -> Sum {
         let mut rest = Sum::constant(sum.constant);
         for (factor, question, mask) in &sum.terms {
@@ -81,7 +81,8 @@ impl Known {
 }
 
 impl Formula {
-    /// Returns the condition that the answer is in a set.
+    /// Returns the condition that the answer to a question is in a set. A set of all answers or of none
+    /// gives a constant.
     pub fn is(question: Question, set: IntervalSet) -> Formula {
         if set.is_empty() {
             return Formula::Constant(false);
@@ -93,15 +94,16 @@ impl Formula {
         Formula::Is(question, Rc::new(set))
     }
 
-    /// Returns the condition that the sum is zero or more.
+    /// Returns the condition that a sum is zero or more. A sum of a single answer becomes a set of answers
+    /// to that question.
     pub fn at_least_zero(sum: Sum) -> Formula {
         match &sum.terms[..] {
             [] => Formula::Constant(sum.constant >= 0),
             [(factor, question, mask)] => {
-                // constant + factor * value >= 0
+                // Solves constant + factor * value >= 0 for the value.
                 let (constant, factor) = (i128::from(sum.constant), i128::from(*factor));
                 let values = if factor > 0 {
-                    // value >= -constant / factor, rounded up
+                    // For a positive factor: value >= -constant / factor, rounded up.
                     let least =
                         (-constant).div_euclid(factor) + i128::from((-constant).rem_euclid(factor) != 0);
                     IntervalSet::one(least.max(0) as u128, u128::MAX)
@@ -123,7 +125,7 @@ impl Formula {
         }
     }
 
-    /// Returns the negation.
+    /// Returns the negation of the condition.
     #[must_use]
     pub fn negated(self) -> Formula {
         match self {
@@ -133,7 +135,7 @@ impl Formula {
         }
     }
 
-    /// Returns the conjunction, simplified.
+    /// Returns the conjunction of conditions, without constants and nested conjunctions.
     pub fn all(parts: impl IntoIterator<Item = Formula>) -> Formula {
         let mut rest = Vec::new();
         for part in parts {
@@ -151,7 +153,7 @@ impl Formula {
         }
     }
 
-    /// Returns the disjunction, simplified.
+    /// Returns the disjunction of conditions, without constants and nested disjunctions.
     pub fn one(parts: impl IntoIterator<Item = Formula>) -> Formula {
         let mut rest = Vec::new();
         for part in parts {
@@ -169,13 +171,13 @@ impl Formula {
         }
     }
 
-    /// Returns the residual condition under a path condition.
+    /// Returns what remains of the condition for packets that meet a path condition.
     #[must_use]
     pub fn under(&self, known: &Known) -> Formula {
         match self {
             Formula::Constant(_) | Formula::Unknown => self.clone(),
             Formula::Is(Question::AtLeastZero(sum), set) => {
-                // Some answers in the sum, or their bounds, may be known.
+                // Answers in the sum, or bounds of answers, may be known.
                 let sum = known.substitute(sum);
                 let asked = match bounds(&sum, known) {
                     (least, _) if least >= 0 => Formula::Constant(true),
@@ -199,7 +201,7 @@ impl Formula {
         }
     }
 
-    /// Returns the first question that the condition depends on.
+    /// Returns the first question that the condition depends on; `None` if there is none.
     pub fn question(&self) -> Option<&Question> {
         match self {
             Formula::Constant(_) | Formula::Unknown => None,
@@ -209,7 +211,8 @@ impl Formula {
         }
     }
 
-    /// Collects every set that the answer to a question is compared with.
+    /// Adds each set that the condition compares the answer to a question with. The condition cannot
+    /// distinguish answers that are in the same of these sets.
     pub fn sets<'f>(&'f self, question: &Question, sets: &mut Vec<&'f Rc<IntervalSet>>) {
         match self {
             Formula::Constant(_) | Formula::Unknown => {}
@@ -226,7 +229,8 @@ impl Formula {
     }
 }
 
-/// Returns the condition that an answer is in a set, simplified by its possible answers.
+/// Returns the condition that an answer is in a set; a constant if all possible answers or none are in the
+/// set.
 fn narrowed(question: Question, set: &Rc<IntervalSet>, known: &Known) -> Formula {
     let Some(possible) = known.0.get(&question) else { return Formula::Is(question, set.clone()) };
     let both = possible.intersection(set);
@@ -239,7 +243,7 @@ fn narrowed(question: Question, set: &Rc<IntervalSet>, known: &Known) -> Formula
     }
 }
 
-/// Returns the minimum and the maximum of a sum.
+/// Returns a lower and an upper bound of a sum for packets that meet a path condition.
 fn bounds(sum: &Sum, known: &Known) -> (i128, i128) {
     let mut bounds = (i128::from(sum.constant), i128::from(sum.constant));
     for (factor, question, mask) in &sum.terms {
@@ -267,14 +271,14 @@ mod tests {
 
     #[test]
     fn sums_of_one_answer_are_intervals() {
-        // Length - 34 >= 0
+        // The condition length - 34 >= 0.
         let enough = Formula::at_least_zero(Sum::of(LENGTH).plus_constant(-34));
         assert_eq!(enough, Formula::Is(LENGTH, Rc::new(IntervalSet::one(34, u32::MAX.into()))));
-        // 1500 - total >= 0
+        // The condition 1500 - total length >= 0.
         let fits = Formula::at_least_zero(Sum::constant(1500).plus(-1, &Sum::of(TOTAL)));
         assert_eq!(fits, Formula::Is(TOTAL, Rc::new(IntervalSet::one(0, 1500))));
         assert_eq!(Formula::at_least_zero(Sum::constant(-1)), Formula::Constant(false));
-        // A multiple of four bits.
+        // The condition that four times the low four bits of a byte are 20 or more.
         let header = Sum { constant: -20, terms: vec![(4, Question::Bytes { offset: 14, length: 1 }, 0x0f)] };
         let Formula::Is(_, set) = Formula::at_least_zero(header) else { panic!("a question") };
         assert!(set.contains(0x45) && set.contains(0x4f) && !set.contains(0x44));

@@ -1,4 +1,5 @@
-//! Exit states: the classes, without duplicates, and the operations that they require.
+//! Exit states: the states in which paths leave a region, without duplicates, and the operations that bring
+//! packets into them. Each exit state becomes a class of the program.
 
 use std::collections::HashMap;
 
@@ -11,42 +12,44 @@ use program::location::{Byte, IPV4_SUM, Location};
 use program::question::{Question, Sum};
 use program::{Checksum, TransportChecksum, Value, Write};
 
-/// An element on the path of packets.
+/// An element on a path, which packets bypass, and what its counters need to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Passed {
-    /// The element.
+    /// The index of the element in the chain.
     pub node: usize,
-    /// The input.
+    /// The input at which packets would arrive.
     pub input: usize,
-    /// The case of the element's declaration.
+    /// The case that applies: an index in the `cases` of the element's declaration.
     pub case: usize,
-    /// The offset of the packet's start on arrival.
+    /// The offset at which the packet would start on arrival, from the start of the input packet.
     pub start: i32,
-    /// True if the packet already had its final end on arrival, and not the end of the input packet.
+    /// True if the packet would already be cut to its final end on arrival; false if it would still have
+    /// the end of the input packet.
     pub cut: bool,
 }
 
-/// The destination of packets.
+/// The destination of packets that leave a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum To {
-    /// An input of an element.
+    /// The packets go to this input of an element. The element is downstream of the region, or it is in the
+    /// region and the packets are handed over to it.
     Port(Port),
-    /// No destination: the last element of the path drops the packets.
+    /// The packets are dropped for this reason, at the last element of the path.
     Drop(DropReason),
 }
 
-/// An exit state: a class under construction.
+/// An exit state: the state of packets where a path leaves a region.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ExitState {
-    /// The symbolic packet at the exit.
+    /// The symbolic packet at the end of the path.
     pub packet: Packet,
-    /// The destination.
+    /// The destination of the packets.
     pub to: To,
-    /// The elements on the path.
+    /// The elements that packets on the path bypass, in order.
     pub path: Vec<Passed>,
 }
 
-/// A set of exit states, without duplicates.
+/// The exit states of a region, without duplicates, with consecutive numbers.
 #[derive(Default)]
 pub struct ExitStates {
     all: Vec<ExitState>,
@@ -54,7 +57,7 @@ pub struct ExitStates {
 }
 
 impl ExitStates {
-    /// Returns the number of an exit state, and adds the state if it is new.
+    /// Returns the number of an exit state. A new state gets the next number.
     pub fn add(&mut self, leaf: ExitState) -> u32 {
         let next = self.all.len() as u32;
         *self.numbers.entry(leaf).or_insert_with_key(|leaf| {
@@ -63,37 +66,39 @@ impl ExitStates {
         })
     }
 
-    /// Returns the number of exit states.
+    /// Returns the number of different exit states.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// True if the set is empty.
+    /// True if there are no exit states.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// Iterates over all exit states.
+    /// Iterates over all exit states in the order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = &ExitState> {
         self.all.iter()
     }
 
-    /// Returns the exit state with this number.
+    /// Returns the exit state with this number, which must exist.
     pub fn get(&self, number: u32) -> &ExitState {
         &self.all[number as usize]
     }
 }
 
-/// Returns the end of a packet, if it differs from the end of the input packet.
+/// Returns the offset at which a symbolic packet ends; `None` if it ends where the input packet ends.
 pub fn end(packet: &Packet) -> Option<Sum> {
     (packet.end != Sum::of(Question::Length)).then(|| packet.end.clone())
 }
 
-/// Returns the writes that turn the input packet into this packet.
+/// Returns the writes that turn the input packet `incoming` into this packet. Consecutive constants and
+/// copies are one write.
 pub fn writes(packet: &Packet, incoming: &Packet) -> Vec<Write> {
     let bytes = packet.bytes.iter().map(|(place, byte)| (Location::Byte(*place), byte));
-    // Annotations that the source sets already have their values. Annotations that a stateful element
-    // writes are nevertheless listed: the equivalence proof passes packets through the element.
+    // An annotation that already has its value in the input packet needs no write. Annotations that a
+    // stateful element writes are listed even then: in the equivalence proof, packets pass the element,
+    // which writes them.
     let is_new = |(place, byte): &(&u8, &Byte)| {
         incoming.annotations.get(place) != Some(byte) || packet.rewritten.contains(place)
     };
@@ -129,7 +134,7 @@ pub fn writes(packet: &Packet, incoming: &Packet) -> Vec<Write> {
     writes
 }
 
-/// Returns the operation on the IPv4 checksum.
+/// Returns the operation on the IPv4 checksum; `None` if the program does not update it.
 pub fn checksum(packet: &Packet) -> Option<Checksum> {
     match &packet.summed {
         Summed::Not => None,
@@ -139,13 +144,15 @@ pub fn checksum(packet: &Packet) -> Option<Checksum> {
             let mut words: Vec<i32> = written.map(|place| header + (place - header) / 2 * 2).collect();
             words.retain(|word| *word != header + IPV4_SUM);
             words.dedup();
-            // An update without changes may still turn ffff into 0000.
+            // An update is needed even if no word changes: it may turn the checksum ffff into 0000, as the
+            // elements do.
             Some(Checksum::Updated { header: *header, words })
         }
     }
 }
 
-/// Returns the operation on the checksum of the transport header.
+/// Returns the operation on the checksum of the TCP or UDP header; `None` if the program does not update
+/// it.
 pub fn transport_checksum(packet: &Packet) -> Option<TransportChecksum> {
     let summed = packet.transport_summed.as_ref()?;
     let written = summed.places.iter().filter(|place| packet.bytes.contains_key(place));

@@ -1,5 +1,6 @@
-//! Leases: packets of flows that a stateful element knows take values that the compiler does not know, each
-//! with a location of its own. A decision of the state remains a single question, whose answer belongs to
+//! Leases during path exploration. Packets of flows that a stateful element knows get values, such as new
+//! addresses, which the compiler does not know. Each of these values has a location of its own
+//! ([`Location::Leased`]). The decision of the element becomes a single question, whose answer belongs to
 //! the flow (Properties 1 and 2 of the paper).
 
 use classify::IntervalSet;
@@ -14,23 +15,23 @@ use program::chain::Port;
 use program::location::{Byte, Location};
 use program::question::{self, Question};
 
-/// The maximum number of steps of a program.
+/// The maximum number of steps of a program. At further stateful elements, packets are handed over.
 const MOST_STEPS: usize = 64;
 
-/// A stateful element on the path of packets of a flow.
+/// A step under construction: a stateful element on a path of packets of a known flow.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Leased {
-    /// The element and the input.
+    /// The element and the input at which packets would arrive.
     pub port: Port,
-    /// The case of the element's declaration for packets of known flows.
+    /// The case of the element's declaration that applies to packets of known flows.
     pub case: usize,
-    /// The previous step on the path.
+    /// The step before this step on the path; `None` if no stateful element precedes.
     pub after: Option<u16>,
-    /// The packet as it arrives at the element.
+    /// The symbolic packet as it would arrive at the element.
     pub packet: Packet,
 }
 
-/// True if a case is for packets of flows that the element knows.
+/// True if a case applies only to packets of flows that the element knows.
 pub fn is_for_known_flows(when: &Filter) -> bool {
     match when {
         Filter::State { hit, .. } => *hit,
@@ -39,7 +40,8 @@ pub fn is_for_known_flows(when: &Filter) -> bool {
     }
 }
 
-/// Returns the bytes of a flow's key with their locations: addresses, protocol and ports, in this order.
+/// Returns the bytes of a packet's flow key with their locations: addresses, protocol and ports, in this
+/// order. Returns `None` if a header is not marked.
 pub fn key(packet: &Packet) -> Option<Vec<(Location, Byte)>> {
     let fields = [
         wire_field::IP_SRC,
@@ -58,15 +60,18 @@ pub fn key(packet: &Packet) -> Option<Vec<(Location, Byte)>> {
 }
 
 impl Walk<'_> {
-    /// Returns the filter of packets of known flows that still go through the element, if flows can be
-    /// leased from it.
+    /// Returns the filter of packets of known flows that still have to go through the element. Returns
+    /// `None` if flows cannot be leased from it.
     pub(super) fn leases(&self, node: usize) -> Option<&Filter> {
         let element = &self.chain.nodes[node];
-        // On a loop, values that a translator gives to returning packets could not be proven.
+        // On a loop, a translator gives values to packets that come back to it, and the verifier could not
+        // prove the program.
         element.effects.leases.as_ref().filter(|_| self.limits.leases && element.circle.is_none())
     }
 
-    /// Continues with packets of flows that an element knows.
+    /// Continues a path at an element that leases flows, after its case `number` for packets of known
+    /// flows. The path forks by the output that the element has chosen for the flow. Packets for which the
+    /// element does not lease the flow are handed over to it.
     pub(super) fn lease(
         &mut self,
         port: Port,
@@ -128,8 +133,9 @@ impl Walk<'_> {
         Ok(self.diagram.switch(&question, nexts))
     }
 
-    /// True if the flow's key follows from the input packet, and has the same locations as on all other
-    /// paths.
+    /// True if one look-up per packet suffices to find the flow's key at the element. The key has to follow
+    /// from the input packet and earlier leases. A first step has to find it at the same locations as the
+    /// first steps of all other paths.
     fn is_looked_up_alike(&self, way: &Path) -> bool {
         let Some(here) = key(&way.packet) else { return false };
         let known = |byte: &Byte| {

@@ -1,11 +1,14 @@
-//! Synthesis (SNF paper, "Service chain synthesizer"): the front end, from declarations to programs.
+//! The front end of the compiler (SNF paper, "Service chain synthesizer"): it finds the regions of a chain
+//! and turns each into a program.
 //!
 //! A region begins at each output from which packets can be followed: the output of a source, or of an
-//! element that must stay. All packets of the entry are followed through the region at once ([`mod@walk`]):
-//! conditions of elements ([`formula`]) are expressed in terms of the input packet ([`packet`]), operations
-//! are composed ([`step`]), and rule sets with many rules stay together ([`rules`]). Packets whose further
-//! processing is not known at compile time are handed over to the element that they have reached, with all
-//! earlier changes applied. The result is a decision DAG in which no path asks a question twice
+//! element that must stay. All packets that enter there are followed through the region at once
+//! ([`mod@walk`]). Conditions of elements ([`formula`]) are expressed in terms of the input packet
+//! ([`packet`]), and the changes of successive elements are combined ([`step`]). Rule sets with many rules
+//! stay together ([`rules`]), and decisions of stateful elements are leased ([`leased`]). If the further
+//! processing of some packets is not known at compile time, they are handed over to the element that they
+//! have reached, with all earlier changes applied. Each path ends in an exit state ([`leaf`]), which
+//! becomes a class. The questions form a decision graph in which no path asks a question twice
 //! ([`diagram`]).
 //!
 //! Invariants:
@@ -37,40 +40,40 @@ use program::metadata::headers_of;
 use program::{Class, Exit, List, Passed, Program, Step, cost, text};
 use walk::{Handed, Limits, TooMany, Walked, walk};
 
-/// A region and its program.
+/// A region of a chain, and the program that replaces it.
 #[derive(Clone, Debug)]
 pub struct Region {
-    /// The entry: the element and the output at which the region begins.
+    /// The entry of the region: an element that stays, and its output, at which the program is inserted.
     pub from: Port,
-    /// The input that the entry was connected to.
+    /// The input that this output was connected to.
     pub to: Port,
-    /// The program.
+    /// The program that replaces the region.
     pub program: Program,
-    /// The destination of each output of the program.
+    /// For each output of the program, the input that it leads to.
     pub outputs: Vec<Port>,
-    /// The inputs to which packets are handed over, and the reasons.
+    /// The inputs of elements at which packets are handed over, with the reasons.
     pub handed: Handed,
-    /// The elements that packets bypass.
+    /// The elements that packets of some class bypass, by index in the chain.
     pub passed: BTreeSet<usize>,
 }
 
-/// The result of the synthesis of a chain.
+/// The result of the synthesis of a chain: the regions with their programs, and what stays as it is.
 #[derive(Clone, Debug, Default)]
 pub struct Synthesis {
-    /// The regions, in the order in which packets pass.
+    /// The regions that programs replace, in the order in which packets pass them.
     pub regions: Vec<Region>,
-    /// Elements that stay because they would multiply the classes beyond the limit, each with its number of
-    /// forks.
+    /// The elements at which regions end, because their forks would lead to more classes than the limit;
+    /// each with its number of forks.
     pub multiplied: Vec<(usize, usize)>,
-    /// Elements that stay, and the reasons.
+    /// The elements that process all of their packets themselves, with the reasons.
     pub alone: BTreeMap<usize, String>,
-    /// Regions that stay because a program would cost more than the elements: the entry, and the maximum
-    /// number of elements that packets would bypass.
+    /// The regions that are not replaced, because a program would cost more than the elements. Each has its
+    /// entry, and the number of elements on its longest path.
     pub unprofitable: Vec<(Port, usize)>,
 }
 
 impl Synthesis {
-    /// Returns the synthesis with another time for making machine code.
+    /// Returns the synthesis with another time at which machine code is made for its programs.
     #[must_use]
     pub fn with_machine_code(mut self, making: MachineCode) -> Synthesis {
         for region in &mut self.regions {
@@ -80,8 +83,8 @@ impl Synthesis {
     }
 }
 
-/// Synthesizes a chain. `is_pushed` returns true if packets are pushed out of an output: where packets are
-/// pulled, elements stay.
+/// Finds the regions of a chain and composes their programs. `is_pushed` returns true if packets are pushed
+/// out of an output. Where packets are pulled, elements stay, because a program cannot pull.
 pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bool) -> Synthesis {
     let mut alone = limits.alone.clone();
     let mut synthesis = Synthesis::default();
@@ -96,7 +99,8 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
         for output in 0..chain.nodes[node].forward.len() {
             let Some(packet) = given(&chain.nodes[node].effects) else { continue };
             if !is_pushed((node, output)) {
-                // A downstream element that pulls may have the entry at its own outputs.
+                // Packets are pulled out of this output. A region may begin at outputs of the element
+                // downstream that pulls.
                 for &(next, _) in &chain.nodes[node].forward[output] {
                     behind(
                         chain,
@@ -120,7 +124,8 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
         let walked = loop {
             match walk(chain, to, packet.clone(), &limits) {
                 Ok(walked) => break walked,
-                // The limit applies per region: the element that forks most often becomes its end.
+                // The limit of classes applies to each region. The element that forks most often becomes
+                // the end of the region, and the region is explored again.
                 Err(TooMany { elements }) => match elements.first() {
                     Some(&(node, parts)) if limits.alone.insert(node) => {
                         alone.insert(node);
@@ -137,7 +142,8 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
             }
             let Some(why) = walked.why_alone(port) else { continue };
             synthesis.alone.entry(node).or_insert_with(|| why.to_string());
-            // Packets downstream of an element that leases flows belong to flows that are not leased.
+            // If this element leases flows, packets downstream of it are of flows that have not been
+            // leased, so this program does not lease them.
             let leases = leases && walked.steps.iter().all(|step| step.port.0 != node);
             behind(chain, node, &layouts, is_pushed, &mut |from, headers| {
                 begin(&mut work, Start::behind(from, headers, leases));
@@ -164,11 +170,13 @@ pub fn synthesize(chain: &Chain, limits: &Limits, is_pushed: &dyn Fn(Port) -> bo
     synthesis
 }
 
-/// The offsets of marked headers from the start of the packet: link, network, transport.
+/// The offsets of the marked link, network and transport header from the start of the packet; `None` for a
+/// header without a mark.
 type Layout = [Option<i32>; 3];
 
-/// Finds the possible entries downstream of an element that stays: at its outputs, or further downstream if
-/// packets are pulled out of them.
+/// Calls `begin` for each possible entry of a region downstream of an element that stays: its outputs, or,
+/// where packets are pulled out of them, the next outputs out of which packets are pushed. `layouts` has
+/// the layouts of packets that arrive at the element.
 fn behind(
     chain: &Chain,
     node: usize,
@@ -186,7 +194,8 @@ fn behind(
             let known =
                 layouts.iter().filter_map(|layout| moved(*layout, &chain.nodes[node].effects, output));
             let known: BTreeSet<Layout> = known.collect();
-            // Most packets have all headers that any packet has.
+            // Most packets have all the header marks that any packet has, so the program is made for this
+            // layout.
             let Some(headers) = known.iter().max_by_key(|layout| layout.iter().flatten().count()) else {
                 continue;
             };
@@ -202,20 +211,22 @@ fn behind(
 struct Start {
     from: Port,
     packet: Packet,
-    /// True if all packets have this layout.
+    /// True if all packets that enter have the headers of `packet`.
     is_certain: bool,
-    /// True if flows may be leased.
+    /// True if flows may be leased in this region.
     leases: bool,
 }
 
 impl Start {
-    /// Makes the start of a region at an element's output, for packets with headers at these offsets.
+    /// Makes the start of a region at an element's output, for packets with headers at these offsets. Other
+    /// packets may arrive there, too.
     fn behind(from: Port, headers: Layout, leases: bool) -> Start {
         Start { from, packet: Packet::incoming(headers), is_certain: false, leases }
     }
 }
 
-/// Returns a packet as a source emits it; `None` if only the source knows the offsets of its headers.
+/// Returns the symbolic packet that a source emits, according to its declaration. Returns `None` if only
+/// the source knows the offsets of its headers.
 pub(crate) fn given(source: &Effects) -> Option<Packet> {
     let mut packet = Packet::incoming(headers_of(source.emits.first().and_then(|emit| emit.starts)));
     packet.annotations = (0..48).map(|place| (place, Byte::Constant(0))).collect();
@@ -241,7 +252,7 @@ pub(crate) fn given(source: &Effects) -> Option<Packet> {
     Some(packet)
 }
 
-/// Returns the layouts of packets that are handed over, by destination.
+/// Returns, for each input at which packets leave a region, the layouts of these packets.
 fn handed_to(walked: &Walked) -> BTreeMap<Port, BTreeSet<Layout>> {
     let mut layouts: BTreeMap<Port, BTreeSet<Layout>> = BTreeMap::new();
     for leaf in walked.leaves.iter() {
@@ -253,7 +264,9 @@ fn handed_to(walked: &Walked) -> BTreeMap<Port, BTreeSet<Layout>> {
     layouts
 }
 
-/// Returns the layout of packets that leave an element by an output, according to its declaration.
+/// Returns the layout of packets that leave an element by an output, for packets that arrive with `layout`.
+/// Returns `None` if the declaration of the element does not tell. If packets leave with several layouts,
+/// returns the one with the most marks.
 fn moved(layout: Layout, effects: &Effects, output: usize) -> Option<Layout> {
     if effects.opaque.is_some() {
         return None;
@@ -294,7 +307,8 @@ pub(crate) fn leads_to(target: element::effects::Target, output: usize) -> bool 
     }
 }
 
-/// Returns the result of a walk that hands over all packets at the entry.
+/// Returns the result of a walk that hands over all packets at the entry, for a region that cannot be
+/// explored.
 fn walk_nowhere(to: Port, packet: &Packet) -> Walked {
     let mut walked = Walked::default();
     let leaf = leaf::ExitState { packet: packet.clone(), to: To::Port(to), path: Vec::new() };
@@ -302,8 +316,8 @@ fn walk_nowhere(to: Port, packet: &Packet) -> Walked {
     walked
 }
 
-/// Returns the reason why a program cannot be written down, or run: elements may read offsets that no
-/// packet has.
+/// Returns the reason why a program cannot be written down, or run; for example, elements may be configured
+/// to read offsets that no packet has. Returns `None` for a usable program.
 fn refusal(program: &Program) -> Option<String> {
     let lines: Vec<String> =
         lang::args::split(&text::write(program)).into_iter().map(|line| line.text).collect();
@@ -313,7 +327,8 @@ fn refusal(program: &Program) -> Option<String> {
     }
 }
 
-/// Returns the program of a walk; `None` if packets bypass no element.
+/// Returns the region of a walk, with its program. `incoming` is the symbolic packet at the entry `from`;
+/// `to` is the input that the entry was connected to. Returns `None` if packets bypass no element.
 fn region(
     chain: &Chain,
     from: Port,
@@ -336,7 +351,8 @@ fn region(
     used.sort_unstable();
     used.dedup();
     let mut elements = Names { chain, numbers: BTreeMap::new(), names: Vec::new() };
-    // The output of most classes comes first: the engine's path for it is the shortest.
+    // The output that most of the bypassed elements lead to comes first, because the engine's path for
+    // output 0 is the shortest.
     let mut outputs: Vec<Port> = Vec::new();
     let mut often: BTreeMap<Port, usize> = BTreeMap::new();
     for class in &used {
@@ -346,7 +362,7 @@ fn region(
     }
     outputs.extend(often.keys());
     outputs.sort_by_key(|port| std::cmp::Reverse(often[port]));
-    // Packets with another layout take the original path.
+    // Packets with another layout go where they went without the program.
     if !outputs.contains(&to) {
         outputs.push(to);
     }
@@ -442,7 +458,8 @@ fn class_of(
     };
     let headers = std::array::from_fn(|base| {
         let is_other = packet.headers[base] != incoming.headers[base];
-        // The former offset of the link header may be unknown.
+        // If packets with other marks may arrive, the link header has to be marked even if its offset is
+        // the same as in the layout.
         let is_new = is_other || base == 0 && packet.link_marked && !is_certain;
         (!is_dropped && is_new).then_some(packet.headers[base])
     });

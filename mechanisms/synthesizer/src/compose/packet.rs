@@ -1,7 +1,8 @@
-//! A symbolic packet of the compiler: its contents, as expressions over the input packet.
+//! The symbolic packet of the compiler: its contents at one point of a path, as expressions over the input
+//! packet.
 //!
 //! Offsets are counted from the first byte of the input packet. The paper's operation is the difference
-//! between this packet and an unmodified one.
+//! between this packet and an unmodified packet.
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -16,33 +17,37 @@ use super::formula::Formula;
 use program::location::{Byte, IPV4, IPV4_SUM, Location};
 use program::question::{Leased, Question, Sum, preimage, shifted};
 
-/// The value of a field, as an expression over the input.
+/// The value of consecutive bytes, as an expression over the input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
     /// A constant.
     Constant(Vec<u8>),
-    /// The input number of this location and length, plus a constant.
+    /// A big-endian number of the input plus a constant: the location, the length in bytes, and the
+    /// constant.
     Came(Location, u8, i64),
-    /// An input byte with bits cleared and set.
+    /// An input byte with some bits changed: the location, the mask of the bits that are kept, and the bits
+    /// that are set.
     Masked(Location, u8, u8),
-    /// A mixture of several kinds of bytes, which has no single expression.
+    /// Bytes that no single expression describes, or that are not known.
     Mixed,
 }
 
-/// The state of the checksum of an IPv4 header without options.
+/// The state of the checksum of an IPv4 header without options: which writes it accounts for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Summed {
     /// No element has updated or computed the checksum.
     #[default]
     Not,
-    /// The checksum accounts for the writes at these offsets of the header at this offset.
+    /// Elements have updated the checksum for writes. The first number is the offset of the header; the set
+    /// has the offsets of all bytes that were written with an update.
     Updated(i32, BTreeSet<i32>),
-    /// The checksum of the header at this offset was computed from scratch.
+    /// An element has computed the checksum of the header at this offset from scratch.
     Recomputed(i32),
 }
 
 impl Summed {
-    /// Returns the offset of the header whose checksum is maintained.
+    /// Returns the offset of the header whose checksum elements have updated or computed; `None` if no
+    /// element has.
     pub fn header(&self) -> Option<i32> {
         match self {
             Summed::Not => None,
@@ -51,22 +56,24 @@ impl Summed {
     }
 }
 
-/// A checksum of TCP or UDP that accounts for writes at some offsets of its header, of the payload and of
-/// the IP addresses.
+/// A checksum of TCP or UDP that elements have updated, and the writes that it accounts for. It covers the
+/// transport header, the payload and the IP addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct TransportSummed {
-    /// The protocol.
+    /// The transport protocol: TCP or UDP.
     pub protocol: Header,
     /// The offset of the IPv4 header.
     pub network: i32,
     /// The offset of the transport header.
     pub transport: i32,
-    /// The offsets of the writes.
+    /// The offsets of all bytes that were written with an update of the checksum.
     pub places: BTreeSet<i32>,
 }
 
 impl TransportSummed {
-    /// True if the checksum covers a byte. The other fields of the pseudo-header do not change with it.
+    /// True if the checksum covers the byte at an offset: the IP addresses, and all bytes from the
+    /// transport header on. The pseudo-header's protocol and length are not counted, because elements that
+    /// update this checksum do not change them.
     pub fn covers(&self, place: i32) -> bool {
         let addresses = self.network + 12..self.network + 20;
         place >= self.transport || addresses.contains(&place)
@@ -78,8 +85,8 @@ impl TransportSummed {
     }
 }
 
-/// True if any path has depended on the offset of the link header in the input packet. The flag is shared
-/// by all packets of a walk, and does not take part in their comparison.
+/// A flag that is true if any path has depended on the offset of the link header in the input packet. All
+/// packets of a walk share it, so comparisons of packets ignore it.
 #[derive(Clone, Debug, Default)]
 pub struct LinkAsked(Rc<Cell<bool>>);
 
@@ -95,41 +102,46 @@ impl Hash for LinkAsked {
     fn hash<H: Hasher>(&self, _: &mut H) {}
 }
 
-/// The symbolic packet at one point of a path.
+/// The symbolic packet at one point of a path. Packets are equal if their contents are; `link_asked` does
+/// not count.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Packet {
-    /// The offset at which the packet starts.
+    /// The offset at which the packet starts, from the start of the input packet.
     pub start: i32,
-    /// The offsets at which the packet's link, network and transport header start.
+    /// The offsets at which the link, network and transport header are marked; `None` for a header without
+    /// a mark.
     pub headers: [Option<i32>; 3],
-    /// True if an element of the path has marked the link header.
+    /// True if an element on the path has marked the link header, so that its offset in the input no longer
+    /// matters.
     pub link_marked: bool,
-    /// The record of a dependence on the link header's former offset.
+    /// The flag that is set if a path depends on the offset of the link header in the input.
     link_asked: LinkAsked,
-    /// The offset at which the packet ends.
+    /// The offset at which the packet ends, as a sum over the input.
     pub end: Sum,
-    /// The bytes that were written.
+    /// The values of the bytes that differ from the input, by their offset.
     pub bytes: BTreeMap<i32, Byte>,
-    /// The annotations that were written.
+    /// The values of the annotations that differ from the input, by their offset.
     pub annotations: BTreeMap<u8, Byte>,
-    /// The annotations that stateful elements write, regardless of later writes.
+    /// The offsets of annotations that a stateful element has written, even if another element has
+    /// overwritten them.
     pub rewritten: BTreeSet<u8>,
-    /// The packet type, if known.
+    /// The packet type that elements have set; `None` if none has set it.
     pub kind: Option<u8>,
-    /// The input port of the packet, if known.
+    /// The input port that elements have recorded in the packet; `None` if none has recorded any.
     pub port: Option<u8>,
-    /// True if an element has made an Ethernet frame of the packet: captures record that.
+    /// True if an element has made an Ethernet frame of the packet, so that its link type, which captures
+    /// record, is set.
     pub framed: bool,
-    /// True if the time stamp is the time at which the chain processes the packet.
+    /// True if the time stamp has been set to the time at which the chain processes the packet.
     pub stamped: bool,
     /// The state of the IPv4 header's checksum.
     pub summed: Summed,
-    /// The state of the transport header's checksum, if an element maintains it.
+    /// The state of the TCP or UDP checksum; `None` if no element has updated it.
     pub transport_summed: Option<TransportSummed>,
 }
 
 impl Packet {
-    /// Returns an unmodified packet with headers marked at these offsets.
+    /// Returns an unmodified input packet with headers marked at these offsets.
     pub fn incoming(headers: [Option<i32>; 3]) -> Packet {
         Packet {
             start: 0,
@@ -149,7 +161,8 @@ impl Packet {
         }
     }
 
-    /// Returns the offset that a base refers to.
+    /// Returns the offset that a base refers to; `None` if that header is not marked. A dependence on the
+    /// link header of the input is recorded.
     pub fn place(&self, base: Base) -> Option<i32> {
         match base {
             Base::Data => Some(self.start),
@@ -164,7 +177,7 @@ impl Packet {
         }
     }
 
-    /// Marks a header.
+    /// Marks a header at an offset from the start of the input packet, or removes the mark (`None`).
     pub fn mark(&mut self, base: Base, place: Option<i32>) {
         match base {
             Base::Data => {}
@@ -177,17 +190,18 @@ impl Packet {
         }
     }
 
-    /// True if any path has depended on the offset of the link header in the input packet.
+    /// True if any path of the walk has depended on the offset of the link header in the input packet. Then
+    /// the program has to check it.
     pub fn is_link_asked(&self) -> bool {
         self.link_asked.0.get()
     }
 
-    /// Returns the condition that the packet extends at least to an offset.
+    /// Returns the condition that the packet has all bytes up to an offset.
     pub fn reaches(&self, place: i32) -> Formula {
         Formula::at_least_zero(self.end.clone().plus_constant(-i64::from(place)))
     }
 
-    /// Returns the value of a byte.
+    /// Returns the value of the byte at a location.
     pub fn byte(&self, place: Location) -> Byte {
         let written = match place {
             Location::Byte(place) => self.bytes.get(&place),
@@ -197,8 +211,8 @@ impl Packet {
         written.cloned().unwrap_or(Byte::Came(place))
     }
 
-    /// True if every number that a constant was added to is complete at its location: no write has replaced
-    /// a part of it.
+    /// True if every sum of several bytes is complete at its location. If a write has replaced a part of a
+    /// sum, the rest cannot be expressed as a write.
     pub fn is_whole(&self) -> bool {
         let bytes = self.bytes.iter().map(|(place, byte)| (Location::Byte(*place), byte));
         let annotations = self.annotations.iter().map(|(place, byte)| (Location::Annotation(*place), byte));
@@ -212,14 +226,15 @@ impl Packet {
         })
     }
 
-    /// Returns the value of consecutive bytes.
+    /// Returns the value of `length` consecutive bytes.
     pub fn value(&self, first: Location, length: u8) -> Value {
-        // Offsets before the input packet have bytes that were never part of it.
+        // Offsets before the input packet have unknown bytes, unless the program has written them.
         if matches!(first, Location::Byte(place) if (place..place.saturating_add(length.into()).min(0)).any(|p| !self.bytes.contains_key(&p)))
         {
             return Value::Mixed;
         }
-        // Maintained checksums are updated as a whole at the exit.
+        // The value of a checksum that elements update is not known: the program updates it as a whole at
+        // the end.
         if let Location::Byte(place) = first
             && self.sums().any(|sum| place < sum + 2 && sum < place.saturating_add(length.into()))
         {
@@ -254,14 +269,14 @@ impl Packet {
         Value::Mixed
     }
 
-    /// Returns the offsets of the maintained checksums.
+    /// Returns the offsets of the checksum fields that elements have updated or computed.
     fn sums(&self) -> impl Iterator<Item = i32> {
         let network = self.summed.header().map(|header| header + IPV4_SUM);
         network.into_iter().chain(self.transport_summed.as_ref().map(TransportSummed::place))
     }
 
     /// Returns the location and the length of a field of bytes or annotations; `None` for other fields, and
-    /// if the header is not marked.
+    /// if the field's header is not marked.
     pub fn whereabouts(&self, field: &Field) -> Option<(Location, u8)> {
         match *field {
             Field::Bytes { base, offset, length } => {
@@ -273,7 +288,7 @@ impl Packet {
         }
     }
 
-    /// Writes bytes.
+    /// Writes bytes to consecutive locations from `first` on.
     pub fn write(&mut self, first: Location, bytes: impl IntoIterator<Item = Byte>) {
         for (more, byte) in (0..).zip(bytes) {
             let place = first.behind(more);
@@ -281,14 +296,14 @@ impl Packet {
             match place {
                 Location::Byte(place) => put(&mut self.bytes, place, byte, is_old),
                 Location::Annotation(place) => put(&mut self.annotations, place, byte, is_old),
-                // Values of elements are read-only.
+                // Leased values are read-only.
                 Location::Leased(..) => {}
             }
         }
     }
 
-    /// Returns a number of a declaration as a sum over the input, and the condition that the packet has its
-    /// fields.
+    /// Returns a number of a declaration as a sum over the input, and the condition that the packet has the
+    /// fields that the number reads. Returns `None` if it cannot be expressed.
     pub fn number(&self, number: &Number) -> Option<(Sum, Formula)> {
         let mut sum = Sum::constant(number.constant);
         let mut there = Vec::new();
@@ -301,7 +316,7 @@ impl Packet {
                 },
                 field => {
                     let Some((place, length)) = self.whereabouts(field) else {
-                        // A header that is not marked has no fields.
+                        // A header that is not marked has no fields, so conditions on them are false.
                         let is_bytes = matches!(field, Field::Bytes { .. });
                         return is_bytes.then(|| (Sum::constant(0), Formula::Constant(false)));
                     };
@@ -334,8 +349,8 @@ impl Packet {
     }
 
     /// Returns a filter of a declaration as a condition on the input packet. This is the paper's Algorithm
-    /// 2 with earlier writes substituted: a constant decides at once, and for a function of the old value,
-    /// the pre-image of the set is taken.
+    /// 2 with earlier writes substituted. If an element has set the field to a constant, the filter is
+    /// decided. If the field is a function of its input value, the pre-image of the filter's set is taken.
     pub fn condition(&self, filter: &Filter) -> Formula {
         match filter {
             Filter::Any => Formula::Constant(true),
@@ -375,7 +390,7 @@ impl Packet {
             }
             Field::HeaderOffset(base) => match self.place(*base) {
                 Some(place) => {
-                    // The offset is relative to the start, in the width that declarations give it.
+                    // Declarations give the offset relative to the packet's start, as a number of 24 bits.
                     let offset = (i64::from(place) - i64::from(self.start)) as u128 & 0xff_ffff;
                     Formula::Constant(set.contains(offset & mask))
                 }
@@ -390,7 +405,7 @@ impl Packet {
                 if length > 16 {
                     return Formula::Unknown;
                 }
-                // Only bytes with bits in the mask are tested.
+                // Only the bytes of the field that have bits in the mask are tested.
                 let runs = runs(mask & all_ones(length), length);
                 let inside = match (&runs[..], set.intervals()) {
                     (&[(first, width)], _) => {
@@ -441,8 +456,8 @@ impl Packet {
         }
     }
 
-    /// Returns the condition that the checksum of an IPv4 header is correct. An update preserves
-    /// correctness, and incorrectness.
+    /// Returns the condition that the checksum of an IPv4 header is correct. An incremental update keeps a
+    /// correct checksum correct, and an incorrect one incorrect, so the input decides.
     fn right_checksum(&self, base: Base, offset: i32) -> Formula {
         let Some(place) = self.place(base).and_then(|place| place.checked_add(offset)) else {
             return Formula::Constant(false);
@@ -461,7 +476,8 @@ impl Packet {
     }
 }
 
-/// Stores the value of a byte, or removes the entry if the value is the input byte.
+/// Stores the value of a byte, or removes the entry if the byte has its input value (`is_old`), so that
+/// equal packets have equal maps.
 fn put<K: Ord>(bytes: &mut BTreeMap<K, Byte>, place: K, byte: Byte, is_old: bool) {
     match is_old {
         true => bytes.remove(&place),
@@ -469,7 +485,8 @@ fn put<K: Ord>(bytes: &mut BTreeMap<K, Byte>, place: K, byte: Byte, is_old: bool
     };
 }
 
-/// Returns the runs of bytes that have bits in a mask, each by first byte and length.
+/// Returns the groups of consecutive bytes that have bits in a mask, each as the index of its first byte
+/// and its length. `length` is the number of bytes of the field.
 fn runs(mask: u128, length: u8) -> Vec<(u8, u8)> {
     let mut runs: Vec<(u8, u8)> = Vec::new();
     for byte in 0..length {
@@ -484,7 +501,7 @@ fn runs(mask: u128, length: u8) -> Vec<(u8, u8)> {
     runs
 }
 
-/// Returns the numbers of a set whose lowest `bits` bits are zero, without these bits.
+/// Returns the numbers of a set whose lowest `bits` bits are zero, shifted right by `bits`.
 fn scaled(set: &IntervalSet, bits: u32) -> IntervalSet {
     let rest = (1u128 << bits) - 1;
     let up = |low: u128| low.checked_add(rest).map_or(u128::MAX >> bits, |low| low >> bits);
@@ -496,11 +513,11 @@ fn scaled(set: &IntervalSet, bits: u32) -> IntervalSet {
 }
 
 fn preimage_of(mask: u128, set: &IntervalSet, bits: u32) -> IntervalSet {
-    // Sets of eight-bit numbers always have a pre-image.
+    // Sets of eight-bit numbers always have a pre-image of few intervals.
     preimage(mask, set, bits).unwrap_or_else(IntervalSet::empty)
 }
 
-/// Returns the condition that a sum is in a set.
+/// Returns the condition that a sum is in a set of 24-bit numbers.
 fn in_any(sum: &Sum, set: &IntervalSet) -> Formula {
     let bound = |value: u128| i64::try_from(value).unwrap_or(i64::MAX);
     Formula::one(set.intervals().iter().map(|&(low, high)| {
@@ -513,7 +530,7 @@ fn in_any(sum: &Sum, set: &IntervalSet) -> Formula {
     }))
 }
 
-/// Returns the question that reads a location of the input.
+/// Returns the question for `length` consecutive bytes of the input.
 pub fn asking(place: Location, length: u8) -> Question {
     match place {
         Location::Byte(offset) => Question::Bytes { offset, length },
@@ -527,7 +544,7 @@ pub fn big_endian(bytes: &[u8]) -> u128 {
     bytes.iter().fold(0, |number, &byte| number << 8 | u128::from(byte))
 }
 
-/// Returns a number with all bits set in its lowest `length` bytes.
+/// Returns the number with the lowest `length` bytes set to all ones.
 pub fn all_ones(length: u8) -> u128 {
     if length >= 16 { u128::MAX } else { (1 << (8 * u32::from(length))) - 1 }
 }

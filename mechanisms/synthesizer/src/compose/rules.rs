@@ -1,4 +1,5 @@
-//! Rule sets that stay together: their conditions, expressed over the input packet.
+//! The rules of an element that stay together as a list: their conditions, expressed over the headers of
+//! the input packet.
 
 use classify::IntervalSet;
 use classify::filter::{Condition, Header, Test, Tree};
@@ -9,14 +10,16 @@ use super::packet::{Packet, Value, big_endian};
 use program::location::Location;
 use program::question::shifted;
 
-/// Returns the offsets of a packet's network and transport header for tests, if both are known.
+/// Returns the offsets of a packet's network and transport header, to which the rules' conditions will
+/// refer. Returns `None` if one of them is not known, or if they do not lie in order in the input packet.
 pub fn headers(packet: &Packet) -> Option<[i32; 2]> {
     let [_, network, transport] = packet.headers;
     let (network, transport) = (network?, transport?);
     (0 <= network && network <= transport).then_some([network, transport])
 }
 
-/// Returns a filter as a condition over header bytes; `None` if it cannot be expressed.
+/// Returns a filter as a condition over header bytes of the input packet. `headers` are the offsets of the
+/// network and transport header. Returns `None` if the filter cannot be expressed in this way.
 pub fn condition(filter: &Filter, packet: &Packet, headers: [i32; 2]) -> Option<Condition> {
     let all = |parts: &[Filter]| {
         parts.iter().map(|part| condition(part, packet, headers)).collect::<Option<Vec<Condition>>>()
@@ -40,14 +43,14 @@ fn tests(
 ) -> Option<Condition> {
     let Field::Bytes { length: 1..=4, .. } = field else { return None };
     let Some((place, length)) = packet.whereabouts(field) else {
-        // A header that is not marked has no bytes.
+        // A header that is not marked has no bytes, so the test is false.
         return Some(Tree::Constant(false));
     };
     let bits = 8 * u32::from(length);
     let all = u128::from(u32::MAX) >> (32 - bits);
     match packet.value(place, length) {
         Value::Constant(bytes) => {
-            // The field was written, so the packet has it.
+            // The field was set to a constant, so the packet has it, and the test is decided.
             Some(Tree::Constant(set.contains(big_endian(&bytes) & mask)))
         }
         Value::Came(Location::Byte(offset), length, plus) => {
@@ -71,7 +74,8 @@ fn tests(
             Some(match inside[..] {
                 [] => Tree::Constant(false),
                 [(low, high)] => test(low as u32, high as u32, false),
-                // Two intervals at the ends are the outside of one interval.
+                // Two intervals that begin at zero and end at the largest number are the outside of one
+                // interval.
                 [(0, below), (above, high)] if high == largest => {
                     test(below as u32 + 1, above as u32 - 1, true)
                 }
@@ -84,7 +88,8 @@ fn tests(
     }
 }
 
-/// Returns the header that contains an offset, and the offset in it.
+/// Returns the header that contains an offset, and the offset from that header's start; `None` for an
+/// offset before the packet.
 fn header_of(place: i32, [network, transport]: [i32; 2]) -> Option<(Header, u16)> {
     let (header, start) = match place {
         _ if place >= transport => (Header::Transport, transport),

@@ -1,5 +1,5 @@
-//! The transfer function of a case of a declaration (the composition of operations in the paper's Algorithm
-//! 1).
+//! The transfer function of a case of a declaration: it applies the case to a symbolic packet (the
+//! composition of operations in the paper's Algorithm 1).
 
 use std::collections::BTreeSet;
 
@@ -11,16 +11,17 @@ use super::formula::{Formula, Known};
 use super::packet::{Packet, Summed, TransportSummed, Value};
 use program::location::{Byte, IPV4, IPV4_SUM, Location};
 
-/// The reason why a case cannot be executed symbolically.
+/// The reason why a case cannot be applied to a symbolic packet.
 pub enum Stop {
-    /// The execution depends on a condition: a fork on it leads further.
+    /// The result depends on a condition. If the path forks on it, the case can be applied where the
+    /// condition holds.
     Needs(Formula),
-    /// Only the element itself can execute the case.
+    /// Only the element itself can process the packets.
     Alone,
 }
 
-/// Executes a case on packets of a path condition. Values that the element chooses are values of a lease's
-/// step.
+/// Returns the packet after a case, for packets that meet the path condition `known`. With a `step`, values
+/// that the element chooses become leased values of that step.
 pub fn carry_out(before: &Packet, case: &Case, known: &Known, step: Option<u16>) -> Result<Packet, Stop> {
     let mut packet = before.clone();
     let mut written: Vec<i32> = Vec::new();
@@ -28,7 +29,9 @@ pub fn carry_out(before: &Packet, case: &Case, known: &Known, step: Option<u16>)
     for action in &case.actions {
         act(before, &mut packet, action, known, &mut chosen, &mut written)?;
     }
-    // Bytes before the input packet were never part of it; their values are unknown.
+    // Refuses a packet that includes unwritten bytes before the input packet, because these bytes are
+    // unknown. Also refuses a packet with a sum of which a part was overwritten, because it cannot be
+    // expressed.
     if (packet.start.min(0)..0).any(|place| !packet.bytes.contains_key(&place)) || !packet.is_whole() {
         return Err(Stop::Alone);
     }
@@ -71,7 +74,7 @@ fn act(
                 }
                 Set::Number(number) => Some(packet.start.saturating_add(place(before, number, known)?)),
                 Set::Copy(Field::HeaderOffset(other)) => {
-                    // The offset is relative to the former start.
+                    // Declarations give the offset relative to the packet's start before the case.
                     before.place(*other).map(|place| place - before.start + packet.start)
                 }
                 _ => return Err(Stop::Alone),
@@ -93,12 +96,13 @@ fn act(
                 _ => return Err(Stop::Alone),
             };
             let end = known.substitute(&length.plus_constant(packet.start.into()));
-            // The program counts lengths with the initial end or the final end, so there can be no other.
+            // Counters of a program know packet lengths with the initial end and with the final end, so a
+            // path cannot cut packets twice to different ends.
             let was_cut = super::leaf::end(packet).is_some();
             if was_cut && packet.end != end {
                 return Err(Stop::Alone);
             }
-            // The new bytes of a packet that grows are unknown.
+            // The new bytes of a packet that grows would be unknown, so the packet must not grow.
             holds(Formula::at_least_zero(packet.end.clone().plus(-1, &end)), known)?;
             packet.end = end;
             Ok(())
@@ -135,7 +139,8 @@ fn act(
     }
 }
 
-/// Continues if a condition holds under the path condition.
+/// Returns `Ok` if a condition holds for all packets that meet the path condition, and otherwise the reason
+/// to stop.
 fn holds(condition: Formula, known: &Known) -> Result<(), Stop> {
     match condition.under(known) {
         Formula::Constant(true) => Ok(()),
@@ -144,8 +149,8 @@ fn holds(condition: Formula, known: &Known) -> Result<(), Stop> {
     }
 }
 
-/// Returns a distance from the start in bytes that is constant for all packets. If it depends on the length
-/// of an IPv4 header, a fork selects headers without options.
+/// Returns the value of a number that has to be constant, as a distance in bytes. If it depends on the
+/// length of an IPv4 header, the result is a fork that selects headers without options.
 fn place(packet: &Packet, number: &element::effects::Number, known: &Known) -> Result<i32, Stop> {
     let (sum, there) = packet.number(number).ok_or(Stop::Alone)?;
     holds(there, known)?;
@@ -161,7 +166,8 @@ fn place(packet: &Packet, number: &element::effects::Number, known: &Known) -> R
     }
 }
 
-/// Returns the new value of a field, byte by byte.
+/// Returns the new value of a field, byte by byte. `before` is the packet before the case, `packet` the
+/// packet after the earlier actions of the case.
 fn value_of(
     before: &Packet,
     packet: &Packet,
@@ -209,7 +215,8 @@ fn value_of(
     }
 }
 
-/// Returns a value plus a constant, byte by byte. Numbers wrap around.
+/// Returns a value plus a constant, byte by byte. The sum wraps around at the width of the field. Returns
+/// `None` if it cannot be expressed.
 fn moved(value: Value, plus: i64) -> Option<Vec<Byte>> {
     Some(match value {
         Value::Constant(bytes) if plus == 0 => bytes.into_iter().map(Byte::Constant).collect(),
@@ -230,12 +237,13 @@ fn moved(value: Value, plus: i64) -> Option<Vec<Byte>> {
     })
 }
 
-/// Records the effect of a case on checksums.
+/// Records which checksums a case updates or computes, and refuses cases after which a single update could
+/// not give the right checksum.
 ///
-/// A checksum is updated once, at the exit, by the difference between the input words and the final words.
-/// Therefore each written byte of its header must be accounted for: a byte that was written without an
-/// update of the checksum is no part of the difference, even if another element writes it again. An element
-/// that overwrites a whole checksum ends its maintenance.
+/// A program updates a checksum once, at the end, by the difference between the input words and the final
+/// words. So each written byte of the checksum's header must have been written with an update. A byte that
+/// was written without an update is not part of the difference that the elements count, even if another
+/// element writes it again. An element that overwrites a whole checksum ends the record of updates.
 fn sum_up(
     before: &Packet,
     packet: &mut Packet,
@@ -261,7 +269,7 @@ fn sum_up(
         if written.iter().any(is_sum) || packet.summed.header().is_some_and(|other| other != start) {
             return Err(Stop::Alone);
         }
-        // Before the input packet, there are only bytes that the program writes.
+        // Before the start of the input packet, only bytes that the program writes are known.
         if (start.min(0)..0).any(|place| !packet.bytes.contains_key(&place)) {
             return Err(Stop::Alone);
         }
@@ -288,8 +296,8 @@ fn sum_up(
     Ok(())
 }
 
-/// Ends the maintenance of a header's checksum if an element has overwritten all of it. A write to other
-/// bytes of the header is refused, because the checksum would not account for it.
+/// Forgets the updates of a header's checksum if an element has overwritten the whole checksum. Refuses a
+/// case that writes to other bytes of the header, because the checksum would not account for them.
 fn end_where_overwritten(packet: &mut Packet, header: i32, written: &[i32]) -> Result<(), Stop> {
     if [0, 1].iter().all(|byte| written.contains(&(header + IPV4_SUM + byte))) {
         packet.summed = Summed::Not;
@@ -299,7 +307,8 @@ fn end_where_overwritten(packet: &mut Packet, header: i32, written: &[i32]) -> R
     if is_hit { Err(Stop::Alone) } else { Ok(()) }
 }
 
-/// Records the effect on the checksum of TCP or UDP, if it is updated.
+/// Records the update of a TCP or UDP checksum by a case, if `updated` names the protocol. Refuses cases
+/// after which a single update could not give the right checksum.
 fn sum_up_transport(
     before: &Packet,
     packet: &mut Packet,
@@ -313,7 +322,7 @@ fn sum_up_transport(
         if (summed.protocol, summed.network, summed.transport) != (protocol, network, transport) {
             return Err(Stop::Alone);
         }
-        // Programs do not update checksums in headers that start before the input packet.
+        // The runtime cannot update a checksum in a header that starts before the input packet.
         if network < 0 || transport < 0 {
             return Err(Stop::Alone);
         }
@@ -327,8 +336,8 @@ fn sum_up_transport(
     }
     let Some(summed) = &packet.transport_summed else { return Ok(()) };
     let sum = summed.place()..summed.place() + 2;
-    // Refuses bytes that the checksum does not account for, even if they were overwritten later, and other
-    // writes into its field.
+    // Refuses covered bytes that were written without an update, even if they were overwritten later, and
+    // other writes to the checksum field.
     let is_odd = |place: &i32| summed.covers(*place) && !summed.places.contains(place);
     let is_wrong = |place: &i32| sum.contains(place) || summed.covers(*place) && updated.is_none();
     if packet.bytes.keys().any(is_odd) || written.iter().any(is_wrong) {

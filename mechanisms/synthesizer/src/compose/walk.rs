@@ -1,6 +1,7 @@
-//! Path exploration: all packets of an entry through the chain at once (the paper's Algorithm 1). Each
-//! condition of an element forks the path, each change is recorded, and where a path cannot continue, its
-//! packets are handed over to the element itself.
+//! Path exploration: follows all packets of an entry through the chain at once (the paper's Algorithm 1).
+//!
+//! Each condition of an element forks the path, and each change is recorded in the symbolic packet. Where a
+//! path cannot continue, its packets are handed over to the element itself.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -19,21 +20,22 @@ use program::chain::{Chain, Port};
 use program::question::Question;
 use program::{List, Next, Rule};
 
-/// The number of undecided rules from which on an element's rules stay together as a list.
+/// The maximum number of undecided rules of an element that are asked one by one. More rules stay together
+/// as a list.
 const MOST_APART: usize = 16;
 
-/// The limits of a composition.
+/// The limits of path exploration.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// The maximum number of classes.
+    /// The maximum number of classes of a program.
     pub classes: usize,
-    /// The elements that stay, by number.
+    /// The elements that packets must not bypass, by index in the chain.
     pub alone: BTreeSet<usize>,
-    /// The minimum number of elements that packets bypass in a region that becomes a program, regardless of
-    /// cost: such programs take all packets and flows. `None` if only programs that cost less than their
-    /// elements are wanted.
+    /// The minimum length of a region that becomes a program regardless of cost: the number of elements on
+    /// its longest path, plus its lists of rules. Such programs process all packets and flows. `None` if
+    /// only programs that cost less than their elements are wanted.
     pub least: Option<usize>,
-    /// True if packets of flows are followed through elements that lease them.
+    /// True if flows may be leased from stateful elements, so that paths continue through these elements.
     pub leases: bool,
 }
 
@@ -43,48 +45,50 @@ impl Default for Limits {
     }
 }
 
-/// The error of a walk with more classes than the limit.
+/// The error of a walk that reaches more classes than the limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TooMany {
-    /// The elements with their numbers of forks, the highest number first.
+    /// The elements with the number of forks that each caused, the highest number first.
     pub elements: Vec<(usize, usize)>,
 }
 
-/// The inputs where packets are handed over: the reason, and true if that applies to all packets.
+/// The inputs at which packets are handed over to the element itself, each with the reason, and true if the
+/// reason applies to all packets that arrive there.
 pub type Handed = BTreeMap<Port, (String, bool)>;
 
-/// The result of a walk.
+/// The result of a walk: a decision graph with exit states as its leaves.
 #[derive(Default)]
 pub struct Walked {
-    /// The start of the graph.
+    /// The start of the decision graph in `diagram`.
     pub start: Next,
     /// The decision graph.
     pub diagram: Diagram,
-    /// The exit states.
+    /// The exit states; a class of the graph is the number of an exit state.
     pub leaves: ExitStates,
-    /// The rule lists.
+    /// The rule sets that stay together; the graph refers to them by index.
     pub lists: Vec<List>,
-    /// The elements that flows are leased from.
+    /// The steps: stateful elements that flows are leased from; the graph refers to them by index.
     pub steps: Vec<Leased>,
-    /// The inputs where packets are handed over, and the reasons.
+    /// The inputs at which packets are handed over, with the reasons.
     pub handed: Handed,
-    /// The elements with outputs where some packets are followed further.
+    /// The elements that some packets bypass and leave by an output.
     pub gone_on: BTreeSet<usize>,
 }
 
 impl Walked {
-    /// Returns the reason why an element itself processes all packets that arrive at an input; `None` if
-    /// only some of them.
+    /// Returns the reason why the element at an input processes all packets that arrive there; `None` if it
+    /// processes only some of them.
     pub fn why_alone(&self, (node, input): Port) -> Option<&str> {
         let (why, always) = self.handed.get(&(node, input))?;
         (*always || !self.gone_on.contains(&node)).then_some(why)
     }
 }
 
-/// Follows packets from an input of an element.
+/// Follows packets from an input of an element until all paths have left the region. `packet` is the
+/// symbolic packet that arrives there.
 ///
 /// # Errors
-/// If there are too many classes.
+/// If there are more classes than the limit.
 pub fn walk(chain: &Chain, from: Port, packet: Packet, limits: &Limits) -> Result<Walked, TooMany> {
     let mut walk = Walk {
         chain,
@@ -112,17 +116,17 @@ pub fn walk(chain: &Chain, from: Port, packet: Packet, limits: &Limits) -> Resul
     }
 }
 
-/// The error that the limit of classes is reached.
+/// The error that ends a walk when the limit of classes is reached.
 pub(super) struct Full;
 
-/// The state of a path: the symbolic packet, and the elements passed.
+/// The state of a path: the symbolic packet, and the elements that it has passed.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Path {
     pub(super) packet: Packet,
     pub(super) path: Vec<super::leaf::Passed>,
-    /// The passed elements whose rules stay together.
+    /// The passed elements whose rules stay together as a list; they are not in `path`.
     pub(super) lists: Vec<usize>,
-    /// The last passed element that the flow is leased from.
+    /// The last step on the path: the last stateful element that the flow is leased from.
     pub(super) step: Option<u16>,
 }
 
@@ -139,7 +143,8 @@ pub(super) struct Walk<'w> {
     seen: HashMap<(Port, Path, Known), Next>,
 }
 
-/// The cases that may still be the first that holds, with their residual conditions.
+/// The cases of an element that may still be the first one to hold, in order, each with what remains of its
+/// condition.
 type Open = Vec<(usize, Formula)>;
 
 impl Walk<'_> {
@@ -173,7 +178,8 @@ impl Walk<'_> {
         Ok(next)
     }
 
-    /// Returns the reason why all packets are handed over to an element, if there is one.
+    /// Returns the reason why all packets that arrive at an element are handed over to it; `None` if
+    /// packets may bypass it.
     fn why_alone(&self, node: usize) -> Option<String> {
         let element = &self.chain.nodes[node];
         if self.chain.is_exit(node) {
@@ -200,7 +206,8 @@ impl Walk<'_> {
         if self.leaves.len() > self.limits.classes { Err(Full) } else { Ok(Next::Class(number)) }
     }
 
-    /// Forks until the first case that holds is known.
+    /// Forks the path by the questions that the cases depend on, until the first case that holds is known,
+    /// and continues there.
     fn decide(&mut self, port: Port, way: &Path, known: &Known, open: Open) -> Result<Next, Full> {
         let open = under(open, known);
         let Some((number, first)) = open.first() else {
@@ -218,7 +225,7 @@ impl Walk<'_> {
             return self.hand_over(port, way, "it decides by itself");
         };
         let parts = parts(&question, known, &open);
-        // Packets with equal residual cases stay together.
+        // Answers after which the same cases remain are kept together, so the path forks less often.
         let mut groups: Vec<(IntervalSet, Open)> = Vec::new();
         for part in parts {
             let left = under(open.clone(), &known.with(&question, part.clone()));
@@ -236,7 +243,7 @@ impl Walk<'_> {
         Ok(self.diagram.switch(&question, nexts))
     }
 
-    /// Continues after a case.
+    /// Continues a path after case `number` of an element.
     fn take(&mut self, port: Port, way: &Path, known: &Known, number: usize) -> Result<Next, Full> {
         let chain = self.chain;
         let element = &chain.nodes[port.0];
@@ -247,7 +254,7 @@ impl Walk<'_> {
         if !element.effects.may_be_tallied(case, element.forward.len()) {
             return self.hand_over(port, way, "it shows the fate of packets");
         }
-        // Packets that the element emits must be made by the element itself.
+        // The element may emit packets of its own in response; only the element itself can make these.
         let makes =
             element.effects.emits.iter().filter(|emit| emit.input.is_none_or(|input| input == port.1));
         let made = Formula::one(makes.map(|emit| way.packet.condition(&emit.when))).under(known);
@@ -271,7 +278,8 @@ impl Walk<'_> {
         }
     }
 
-    /// Takes a case where a condition holds; elsewhere, packets are handed over to the element.
+    /// Applies a case where a condition holds; elsewhere, packets are handed over to the element. Forks the
+    /// path by the questions of the condition.
     pub(super) fn part(
         &mut self,
         port: Port,
@@ -301,8 +309,9 @@ impl Walk<'_> {
         Ok(self.diagram.switch(&question, nexts))
     }
 
-    /// Continues downstream of an element; if the graph has no such output, packets are dropped for the
-    /// reason `otherwise`.
+    /// Continues a path downstream of an element. `before` is the state on arrival at the element, `way`
+    /// the state after its case. If the graph has no such output, packets are dropped for the reason
+    /// `otherwise`.
     pub(super) fn leave(
         &mut self,
         port: Port,
@@ -331,7 +340,7 @@ impl Walk<'_> {
     }
 
     fn drop(&mut self, way: Path, reason: DropReason) -> Result<Next, Full> {
-        // Changes of a dropped packet do not matter, except for its start and end: elements may have
+        // The changes of a dropped packet do not matter, except for its start and end: elements may have
         // counted its bytes, and may have lacked room for a header.
         let mut packet = Packet::incoming([None; 3]);
         packet.start = way.packet.start;
@@ -339,8 +348,9 @@ impl Walk<'_> {
         self.leaf(ExitState { packet, to: super::leaf::To::Drop(reason), path: way.path })
     }
 
-    /// Keeps many rules together, as a single question for the outcome of the list; `None` if that is not
-    /// possible.
+    /// Makes a list of the undecided rules of an element: a single question, whose answer is the outcome.
+    /// Returns `None` if the rules cannot be expressed over the headers of the input packet, or if the
+    /// first case is not a rule that the user wrote ([`Case::written`]).
     fn list(&mut self, port: Port, way: &Path, known: &Known, open: &Open) -> Result<Option<Next>, Full> {
         let chain = self.chain;
         let cases = &chain.nodes[port.0].effects.cases;
@@ -374,7 +384,7 @@ impl Walk<'_> {
         for (answer, &number) in (0..).zip(&outcomes) {
             let answer = IntervalSet::one(answer, answer);
             let known = known.with(&question, answer.clone());
-            // The list counts in place of the element.
+            // The list, and not the path, counts packets for the element.
             let next = self.behind_list(port, way, &known, number)?;
             nexts.push((answer, next));
         }
@@ -399,8 +409,8 @@ impl Walk<'_> {
     }
 }
 
-/// Returns the cases that may still hold under a path condition; cases after a case that certainly holds
-/// are left out.
+/// Returns the cases that may still be the first one to hold under a path condition. Cases after one that
+/// certainly holds are left out.
 fn under(open: Open, known: &Known) -> Open {
     let mut left = Vec::with_capacity(open.len());
     for (number, formula) in open {
@@ -417,7 +427,7 @@ fn under(open: Open, known: &Known) -> Open {
     left
 }
 
-/// Partitions the answers to a question so that all answers of a part are equal for all cases.
+/// Partitions the possible answers to a question: within a part, no case distinguishes the answers.
 fn parts(question: &Question, known: &Known, open: &Open) -> Vec<IntervalSet> {
     let mut sets = Vec::new();
     open.iter().for_each(|(_, formula)| formula.sets(question, &mut sets));
@@ -437,7 +447,7 @@ fn does_the_same(a: &Case, b: &Case) -> bool {
     (a.to, a.otherwise, &a.checksum) == (b.to, b.otherwise, &b.checksum) && a.actions == b.actions
 }
 
-/// Returns the reason why packets cannot bypass an element, whatever case applies.
+/// Returns the reason why no packet can bypass an element, whatever case applies; `None` if there is none.
 fn obstacle(effects: &Effects) -> Option<String> {
     if let Some(why) = effects.opaque {
         return Some(format!("opaque ({why})"));

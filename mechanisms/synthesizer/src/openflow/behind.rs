@@ -1,7 +1,8 @@
-//! The software side of a switch: the number of a packet's class selects the residual program.
+//! The software side of a switch: the number of a packet's switch class selects the residual program.
 //!
-//! A VLANDecap removes the tag and stores the number in an annotation, which the program tests first. If
-//! each class has a port of its own, a SetVLANAnno after the interface at each port sets the number.
+//! If the number is in a VLAN tag, a VLANDecap removes the tag and stores the number in the VLAN
+//! annotation, which the program tests first. If each class has a port of its own, a SetVLANAnno after the
+//! source at each port stores the number.
 
 use classify::IntervalSet;
 use lang::{Connection, Graph};
@@ -14,16 +15,17 @@ use program::location::Location;
 use program::question::Question;
 use program::{Exit, Next, Program, Value, Write};
 
-/// The class of the element that removes tags.
+/// The class of the element that removes VLAN tags.
 const DECAP: &str = "VLANDecap";
-/// The class of the element that sets a number.
+/// The class of the element that sets the VLAN annotation to a number.
 const NUMBER: &str = "SetVLANAnno";
 const NETWORK: i32 = ethernet::Header::LEN as i32;
 
 impl Division {
-    /// Returns the program of the software. Packets arrive without a tag and with the number of their class
-    /// in the VLAN annotation; if a tag was removed, the network header is marked after the Ethernet
-    /// header. Packets with numbers that the switch does not use run the whole program.
+    /// Returns the program that the software runs. Its packets arrive without a tag, and with the number of
+    /// their class in the VLAN annotation. If a VLANDecap has removed a tag, it has marked the network
+    /// header after the Ethernet header. Packets with a number that the switch does not use go through the
+    /// whole program.
     pub fn program(&self) -> Program {
         let mut diagram = Diagram::default();
         let (nodes, whole) = self.diagram.finish(self.whole);
@@ -43,7 +45,8 @@ impl Division {
             program.layout[1] = Some(NETWORK);
         }
         for class in program.classes.iter_mut().filter(|class| matches!(class.exit, Exit::Output(_))) {
-            // Packets leave as if they had arrived without a tag.
+            // Packets leave as if they had arrived without a tag: without the mark, and with a zero
+            // annotation.
             class.headers[1].get_or_insert(None);
             for place in
                 [Annotations::VLAN_TCI as u8, Annotations::VLAN_TCI as u8 + 1].map(Location::Annotation)
@@ -60,8 +63,8 @@ impl Division {
     }
 }
 
-/// Returns the residual program for packets with the layout that the switch assumes; the whole program for
-/// others.
+/// Returns a graph that checks the layout of packets: packets with the layout that the switch assumes
+/// continue at `left`, all others at `whole`.
 fn usual(diagram: &mut Diagram, left: Next, whole: Next) -> Next {
     let mut next = left;
     for (offset, length, value) in [(NETWORK, 1, 0x45), (NETWORK - 2, 2, u128::from(ether_type::IPV4))] {
@@ -76,7 +79,7 @@ fn usual(diagram: &mut Diagram, left: Next, whole: Next) -> Next {
     diagram.switch(&Question::Length, lengths)
 }
 
-/// Inserts the element that removes tags before another element.
+/// Inserts a VLANDecap before an element: all connections to the element lead to it instead.
 pub fn take_tags(graph: &mut Graph, element: usize) {
     let number = graph.elements.len();
     let span = graph.elements[element].span;
@@ -87,8 +90,9 @@ pub fn take_tags(graph: &mut Graph, element: usize) {
     graph.connections.push(Connection { from: (number, 0), to: (element, 0), span });
 }
 
-/// Adds sources at more interfaces next to the source that feeds an element. Inserts after each source an
-/// element that sets the number of its class, starting at [`REST`].
+/// Prepares a configuration for one port per class. Copies the source that feeds an element, once for each
+/// of the further interfaces, and inserts after each source an element that stores the number of its class.
+/// The existing source has the number [`REST`], the others the following numbers.
 pub fn number_ports(graph: &mut Graph, element: usize, interfaces: &[String]) {
     let Some(place) = graph.connections.iter().position(|connection| connection.to.0 == element) else {
         return;

@@ -1,9 +1,9 @@
-//! The fields that a switch can match, and conditions of rules in terms of them.
+//! The fields that a switch can match, and the conditions of rules in terms of these fields.
 //!
-//! A switch matches conjunctions, so a condition becomes several cubes, each with one set of values per
-//! field. If a condition tests something that a switch cannot match, its cube says that the condition may
-//! hold: then the software evaluates the rules itself. All of this applies to IPv4 packets without options
-//! that are no fragments; other packets do not reach the rules in the switch.
+//! A flow of a switch matches a conjunction, so a condition becomes several cubes, each with one set of
+//! values per field. If a condition tests something that a switch cannot match, its cube says that the
+//! condition *may* hold. For these packets, the software evaluates the rules itself. All of this applies to
+//! IPv4 packets without options that are no fragments; other packets do not reach the rules in the switch.
 
 use classify::IntervalSet;
 use classify::filter::{Condition, Header, Test, Tree};
@@ -11,28 +11,28 @@ use wire::{ether_type, ip_protocol};
 
 use program::question::preimage;
 
-/// The maximum number of cubes of a condition; with more, the condition is left to the software.
+/// The maximum number of cubes of a condition. A condition with more is left to the software.
 const MOST_CUBES: usize = 64;
 
 /// A field that OpenFlow 1.3 matches (OpenFlow Switch Specification 1.3, 7.2.3.7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Field {
-    /// DSCP and ECN, a byte.
+    /// The type of service byte, which consists of DSCP and ECN.
     TypeOfService,
-    /// The protocol.
+    /// The protocol number of the IPv4 header.
     Protocol,
-    /// The source address.
+    /// The IPv4 source address.
     Source,
-    /// The destination address.
+    /// The IPv4 destination address.
     Destination,
     /// The source port of TCP, UDP or SCTP.
     SourcePort,
-    /// The destination port.
+    /// The destination port of TCP, UDP or SCTP.
     DestinationPort,
 }
 
 impl Field {
-    /// All fields, in the order of [`Cube::sets`].
+    /// All fields, in the order in which [`Cube::sets`] has them.
     pub const ALL: [Field; 6] = [
         Field::TypeOfService,
         Field::Protocol,
@@ -51,12 +51,12 @@ impl Field {
         }
     }
 
-    /// True if only some protocols have the field.
+    /// True if only packets of some protocols have the field.
     pub fn is_port(self) -> bool {
         matches!(self, Field::SourcePort | Field::DestinationPort)
     }
 
-    /// Returns the header, and the offset of the field in it.
+    /// Returns the header that has the field, and the offset of the field in bytes from the header's start.
     fn place(self) -> (Header, u32) {
         match self {
             Field::TypeOfService => (Header::Network, 1),
@@ -68,8 +68,8 @@ impl Field {
         }
     }
 
-    /// Returns the field that contains some bytes of a header, and the distance in bits from their end to
-    /// the field's end.
+    /// Returns the field that contains all of some bytes of a header, and the number of the field's bits
+    /// after them; `None` if no field does.
     fn of(header: Header, offset: u32, length: u32) -> Option<(Field, u32)> {
         Field::ALL.into_iter().find_map(|field| {
             let (own, first) = field.place();
@@ -79,9 +79,9 @@ impl Field {
     }
 }
 
-/// Returns the field that contains some bytes of a packet, and the values of the field that have a number
-/// of the set in these bytes. `None` if a switch does not match the field, or if there are too many
-/// intervals.
+/// Returns the field that contains some bytes of a header, and the values of the field for which these
+/// bytes, under a mask, are a number of the set. Returns `None` if a switch does not match such a field, or
+/// if the values form too many intervals.
 pub fn values(
     header: Header,
     offset: u32,
@@ -96,39 +96,40 @@ pub fn values(
     preimage(mask, &moved.collect(), field.bits()).map(|values| (field, values))
 }
 
-/// A conjunction: a set of values for each field, in the order of [`Field::ALL`].
+/// A set of packets that a conjunction describes: for each field, the values that it may have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cube {
-    /// The sets of values.
+    /// The possible values of each field, in the order of [`Field::ALL`].
     pub sets: [IntervalSet; 6],
-    /// True if the condition holds for all packets with such values; false if it may hold.
+    /// True if the condition holds for all packets of the cube; false if it may hold for some.
     pub is_certain: bool,
 }
 
 impl Cube {
-    /// Returns the cube of all packets.
+    /// Returns the cube of all packets; `is_certain` says if the condition holds for them or only may hold.
     pub fn all(is_certain: bool) -> Cube {
         Cube { sets: Field::ALL.map(|field| IntervalSet::full(field.bits())), is_certain }
     }
 
-    /// Returns the values of a field.
+    /// Returns the possible values of a field.
     pub fn set(&self, field: Field) -> &IntervalSet {
         &self.sets[field as usize]
     }
 
-    /// True if the cube restricts a field.
+    /// True if the cube excludes any value of a field.
     pub fn asks(&self, field: Field) -> bool {
         *self.set(field) != IntervalSet::full(field.bits())
     }
 
-    /// Returns the cube with the values of a field replaced.
+    /// Returns the cube with the possible values of a field replaced.
     #[must_use]
     pub fn with(mut self, field: Field, set: IntervalSet) -> Cube {
         self.sets[field as usize] = set;
         self
     }
 
-    /// Returns the intersection; `None` if it is empty.
+    /// Returns the packets that are in both cubes; `None` if there are none. The condition is certain only
+    /// if it is in both.
     fn and(&self, other: &Cube) -> Option<Cube> {
         let mut both = self.clone();
         for (set, other) in both.sets.iter_mut().zip(&other.sets) {
@@ -142,17 +143,18 @@ impl Cube {
     }
 }
 
-/// Returns a condition as cubes: cubes for which it certainly holds, and cubes for which it may hold. It
-/// holds for no other packet.
+/// Returns the cubes of a condition. It holds for packets of certain cubes, may hold for packets of the
+/// other cubes, and does not hold for any other packet. Certain cubes come first. A condition with too many
+/// cubes becomes one cube of all packets, which is not certain.
 pub fn cubes(condition: &Condition) -> Vec<Cube> {
     let mut cubes = said(condition, true).unwrap_or_else(|| vec![Cube::all(false)]);
     cubes = cubes.into_iter().flat_map(by_protocol).collect();
-    // Certain cubes take precedence.
+    // A packet in both kinds of cubes meets the condition, so certain cubes take precedence.
     cubes.sort_by_key(|cube| !cube.is_certain);
     cubes
 }
 
-/// Returns the cubes of a condition, or of its negation. `None` if there are too many.
+/// Returns the cubes of a condition (`positive`), or of its negation; `None` if there are too many.
 fn said(condition: &Condition, positive: bool) -> Option<Vec<Cube>> {
     match condition {
         Tree::Constant(value) => Some(if *value == positive { vec![Cube::all(true)] } else { Vec::new() }),
@@ -206,7 +208,7 @@ fn tested(test: &Test, positive: bool) -> Vec<Cube> {
     }
     let set = IntervalSet::one(test.low.into(), test.high.into());
     let set = if is_outside { set.complement(32) } else { set };
-    // Numbers wider than the bytes are not possible values.
+    // A test of a few bytes cannot have larger numbers.
     let set = set.intersection(&IntervalSet::full(8 * u32::from(test.length)));
     match values(test.header, test.offset.into(), test.length.into(), test.mask.into(), &set) {
         Some((_, set)) if set.is_empty() => Vec::new(),
@@ -215,7 +217,8 @@ fn tested(test: &Test, positive: bool) -> Vec<Cube> {
     }
 }
 
-/// Returns the number that a test looks at, if it is equal in all packets that reach the rules.
+/// Returns the number that a test reads, if it is equal in all packets that reach the rules in the switch;
+/// otherwise `None`.
 fn known(test: &Test) -> Option<u32> {
     let mut number = 0;
     for offset in test.offset..test.offset + u16::from(test.length) {
@@ -229,24 +232,25 @@ fn known(test: &Test) -> Option<u32> {
     Some(number)
 }
 
-/// Returns the bits of a byte that are equal in all packets that reach the rules, as mask and value.
+/// Returns the bits of a header byte that are equal in all packets that reach the rules in the switch:
+/// their mask, and their values.
 pub fn known_byte(header: Header, offset: u16) -> (u8, u8) {
     match (header, offset) {
         (Header::Mac, 12) => (0xff, ether_type::IPV4.to_be_bytes()[0]),
         (Header::Mac, 13) => (0xff, ether_type::IPV4.to_be_bytes()[1]),
         (Header::Network, 0) => (0xff, 0x45),
-        // No fragment: the fragment offset and the more-fragments flag are zero.
+        // Packets are no fragments, so the fragment offset and the more-fragments flag are zero.
         (Header::Network, 6) => (0x3f, 0),
         (Header::Network, 7) => (0xff, 0),
         _ => (0, 0),
     }
 }
 
-/// The protocols whose ports a switch parses.
+/// The protocols whose ports a switch parses: TCP, UDP and SCTP.
 pub const WITH_PORTS: [u8; 3] = [ip_protocol::TCP, ip_protocol::UDP, ip_protocol::SCTP];
 
-/// Splits a cube with ports into one cube for each protocol that has ports. For other protocols, the switch
-/// knows no bytes after the IP header.
+/// Splits a cube that restricts ports: one cube for each protocol with ports, and one for all other
+/// protocols. For these, the switch knows no bytes after the IP header, so that cube is not certain.
 fn by_protocol(cube: Cube) -> Vec<Cube> {
     if !Field::ALL.into_iter().any(|field| field.is_port() && cube.asks(field)) {
         return vec![cube];

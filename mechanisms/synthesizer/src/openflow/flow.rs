@@ -1,5 +1,5 @@
-//! Flows in the syntax of `ovs-ofctl` (ovs-ofctl(8), ovs-fields(7), ovs-actions(7)), and the contents of
-//! the metadata.
+//! Flow entries in the syntax of `ovs-ofctl` (ovs-ofctl(8), ovs-fields(7), ovs-actions(7)), and the parts
+//! of a packet's metadata in the switch.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -10,23 +10,24 @@ use wire::ip_protocol;
 use super::cube::{Cube, Field};
 use super::ranges::{Ranges, prefixes};
 
-/// The maximum number of flows of one cube.
+/// The maximum number of flow entries for one cube.
 const MOST_MATCHES: usize = 4096;
-/// The mask for a host address.
+/// The mask of a single IPv4 address.
 const WHOLE: u32 = u32::MAX;
-/// The bit for the presence of a VLAN tag (OpenFlow Switch Specification 1.3, 7.2.3.7, OFPVID_PRESENT).
+/// The bit of the VLAN field that is set if a packet has a VLAN tag (OpenFlow Switch Specification 1.3,
+/// 7.2.3.7, OFPVID_PRESENT).
 const PRESENT: u16 = 0x1000;
 
-/// A part of the metadata, which is written and matched separately.
+/// A part of the 64 bits of metadata, which has 16 bits and is written and matched separately.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// The state: the number of the residual program.
+    /// The state in the pipeline: the number of the residual program.
     State,
-    /// The outcome of a list of rules.
+    /// The outcome of the last list of rules.
     Outcome,
-    /// The ranges that contain the source port, one bit each.
+    /// The ranges that contain the source port: bit `n` is set for range `n`.
     SourceRanges,
-    /// The ranges that contain the destination port, one bit each.
+    /// The ranges that contain the destination port: bit `n` is set for range `n`.
     DestinationRanges,
 }
 
@@ -35,13 +36,13 @@ impl Part {
         16 * self as u32
     }
 
-    /// Returns the instruction that writes a value.
+    /// Returns the instruction that writes a value to this part of the metadata.
     pub fn write(self, value: u64) -> String {
         format!("write_metadata:{:#x}/{:#x}", value << self.shift(), 0xffff_u64 << self.shift())
     }
 }
 
-/// A value of the metadata under a mask.
+/// A match on the metadata: a value under a mask. The default matches everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Metadata {
     value: u64,
@@ -49,13 +50,13 @@ pub struct Metadata {
 }
 
 impl Metadata {
-    /// Returns the metadata with the value of a part added.
+    /// Returns the match that also requires a value of a part.
     #[must_use]
     pub fn with(self, part: Part, value: u64) -> Metadata {
         self.with_bits(value << part.shift(), 0xffff << part.shift())
     }
 
-    /// Returns the metadata with a bit of a part added.
+    /// Returns the match that also requires a set bit of a part.
     #[must_use]
     pub fn with_bit(self, part: Part, bit: usize) -> Metadata {
         let bit = 1 << (part.shift() as usize + bit);
@@ -67,16 +68,16 @@ impl Metadata {
     }
 }
 
-/// A flow entry of a switch.
+/// A flow entry of a switch; formatted as a line for `ovs-ofctl`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// The number of the table.
+    /// The number of the table that the entry is in.
     pub table: u8,
-    /// The priority; the matching flow with the highest priority applies.
+    /// The priority. In a table, the matching entry with the highest priority applies.
     pub priority: u16,
-    /// The match.
+    /// The match in the syntax of `ovs-ofctl`; empty if all packets match.
     pub matched: String,
-    /// The instructions.
+    /// The instructions, in the syntax of `ovs-ofctl`.
     pub instructions: String,
 }
 
@@ -90,18 +91,19 @@ impl fmt::Display for Flow {
     }
 }
 
-/// Returns the instructions that send a packet to the software with the tag of a class.
+/// Returns the instructions that send a packet to a port, with the number of its class in a VLAN tag.
 pub fn tagged(class: u16, port: &str) -> String {
     format!("push_vlan:0x8100,set_field:{}->vlan_vid,output:{port}", PRESENT | class)
 }
 
-/// Returns the match of packets with a VLAN tag.
+/// Returns the match for packets with any VLAN tag.
 pub fn with_tag() -> String {
     format!("vlan_vid={PRESENT:#x}/{PRESENT:#x}")
 }
 
-/// Returns the matches of a cube of IPv4 packets, together with a match of metadata. `None` if there are
-/// too many.
+/// Returns the matches for the IPv4 packets of a cube whose metadata matches, too; one flow entry is needed
+/// for each. Sets of ports that are in `ranges` are matched by their bits in the metadata. Returns `None`
+/// if there are too many.
 pub fn matches(cube: &Cube, metadata: Metadata, ranges: &[Ranges; 2]) -> Option<Vec<String>> {
     let mut all = vec![(metadata, String::new())];
     let ports = [(Part::SourceRanges, Field::SourcePort), (Part::DestinationRanges, Field::DestinationPort)];
@@ -146,7 +148,7 @@ fn protocols(cube: &Cube) -> Vec<String> {
     numbers.map(protocol).collect()
 }
 
-/// Returns the match of a protocol over IPv4.
+/// Returns the match for packets of a protocol over IPv4.
 pub fn protocol(number: u8) -> String {
     match number {
         ip_protocol::TCP => "tcp".into(),
@@ -156,7 +158,7 @@ pub fn protocol(number: u8) -> String {
     }
 }
 
-/// Returns the matches of a field, one for each prefix.
+/// Returns the matches for a set of values of a field, one for each prefix.
 fn values(field: Field, set: &IntervalSet) -> Vec<String> {
     let prefixes = prefixes(set, field.bits()).into_iter().map(|(value, mask)| (value as u32, mask as u32));
     let masked = |name: &'static str| {
@@ -181,7 +183,8 @@ fn values(field: Field, set: &IntervalSet) -> Vec<String> {
     }
 }
 
-/// Returns the matches of a type of service. OpenFlow has DSCP and ECN as fields without masks.
+/// Returns the matches for type of service bytes under a prefix mask. OpenFlow has DSCP and ECN as separate
+/// fields without masks, so there is one match for each value.
 fn types_of_service((value, mask): (u32, u32)) -> Vec<String> {
     let size = 8 - (mask as u8).leading_ones();
     let (first, last) = (value, value + (1 << size) - 1);

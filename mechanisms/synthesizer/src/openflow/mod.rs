@@ -1,22 +1,23 @@
-//! The OpenFlow back end: the part of a program that a switch can execute, as OpenFlow 1.3 flows (SNF
-//! paper, "Hardware-accelerated SNF").
+//! The OpenFlow back end: the part of a program that a switch can execute, as OpenFlow 1.3 flow entries
+//! (SNF paper, "Hardware-accelerated SNF"). In this module, a *flow* is a flow entry of a switch.
 //!
-//! A switch matches addresses, ports, protocol and DSCP; it does not know lengths, TTLs or checksums. So it
-//! evaluates the questions of a program that it can answer ([`pipeline`]), and forwards each packet with a
-//! number in a VLAN tag, its *switch class*, or by the class's own port. The number selects the residual
-//! program, which the software runs ([`behind`]). Rules stay rules, the first one with the highest priority
-//! ([`cube`], [`flow`]); ranges of ports become prefixes or bits of metadata ([`ranges`]).
+//! A switch matches addresses, ports, protocol and DSCP. It does not know lengths, times to live or
+//! checksums. So it evaluates those questions of a program that it can answer ([`pipeline`]). It forwards
+//! each packet with a number, its *switch class*: in a VLAN tag, or by the class's own port. The number
+//! selects the residual program, which the software runs ([`behind`]). The rules of a list become flows,
+//! the first rule with the highest priority ([`cube`], [`flow`]). Ranges of ports become prefixes or bits
+//! of metadata ([`ranges`]).
 //!
 //! Invariants:
 //! - Only untagged IPv4 packets that are no fragments, and whose fields the switch has parsed, have a class
-//!   of their own. All others are of the class [`REST`], and the software runs the whole program.
+//!   of their own. All others are of the class [`REST`], and the software runs the whole program for them.
 //! - The software verifies that a packet has the layout that the switch assumes: an Ethernet header and an
-//!   IPv4 header without options. It trusts the switch for such packets only, because the residual programs
-//!   read ports at that offset.
+//!   IPv4 header without options. It trusts the switch for these packets only, because the residual
+//!   programs read ports at that offset.
 //! - If a switch cannot decide a rule, packets for which the rule may hold are of class [`REST`].
 //!
-//! In a switch, fields that a packet does not have are zero (ovs-fields(7)). Packets whose fields are all
-//! zero are of class [`REST`] too.
+//! In a switch, fields that a packet does not have are zero (ovs-fields(7)). So packets whose fields are
+//! all zero are of class [`REST`], too.
 
 pub mod behind;
 pub mod cube;
@@ -30,55 +31,58 @@ use crate::compose::diagram::Diagram;
 use pipeline::Pipeline;
 use program::{Next, Program};
 
-/// The switch class of packets for which the software runs the whole program; other classes have higher
-/// numbers.
+/// The switch class of packets for which the software runs the whole program. The classes with residual
+/// programs have the numbers from 2 on.
 pub const REST: u16 = 1;
 
-/// The number of classes that a VLAN tag can distinguish (IEEE 802.1Q reserves 0 and 4095).
+/// The number of switch classes that a VLAN tag can distinguish (IEEE 802.1Q reserves 0 and 4095).
 pub const MOST_CLASSES: usize = 4094;
 
-/// The form in which ranges of ports are matched.
+/// The form in which a switch matches ranges of ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum RangeForm {
-    /// The form with fewer flows.
+    /// The form that needs fewer flows: both are tried.
     #[default]
     Fewest,
-    /// Prefixes.
+    /// Several flows for each range, one for each prefix.
     Prefix,
-    /// Bits of metadata, set by two tables.
+    /// A single flow for each range, which matches a bit of the metadata; two tables before it set the
+    /// bits.
     Metadata,
 }
 
-/// The parameters of the switch.
+/// The parameters of the switch, and of its connection to the software.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The port at which packets arrive.
+    /// The switch's port at which packets arrive.
     pub from: String,
-    /// The port that leads to the software, where packets have the number of their class in a VLAN tag.
-    /// With several ports: one for each class, first the port of [`REST`], without tags.
+    /// The ports that lead to the software. With a single port, packets have the number of their class in a
+    /// VLAN tag. With several ports, each class has a port and packets have no tag; the first port is for
+    /// [`REST`].
     pub to: Vec<String>,
-    /// The number of the first table.
+    /// The number of the first table that the flows use.
     pub first_table: u8,
     /// The form in which ranges of ports are matched.
     pub ranges: RangeForm,
-    /// True if the switch drops packets that the software would drop if they have no IP options. Then it
-    /// also drops such packets with options, and packets with a wrong length, whatever the software would
+    /// True if the switch may drop packets whose residual program drops them. The switch then also drops
+    /// packets with IP options or a wrong length of which it believes the same, whatever the software would
     /// do with them.
     pub discards: bool,
 }
 
 impl Options {
-    /// True if the port determines the class, not a tag.
+    /// True if the port at which a packet reaches the software determines its class; false if a tag does.
     pub fn is_by_port(&self) -> bool {
         self.to.len() > 1
     }
 
-    /// Returns the maximum number of classes, including [`REST`].
+    /// Returns the maximum number of switch classes, including [`REST`].
     fn most_classes(&self) -> usize {
         if self.is_by_port() { self.to.len() } else { MOST_CLASSES }
     }
 
-    /// Returns the instructions that send a packet of a class to the software.
+    /// Returns the instructions that send a packet of a class to the software: with a tag, or by the port
+    /// of the class.
     fn sending(&self, class: u16) -> String {
         match &self.to[..] {
             [port] => flow::tagged(class, port),
@@ -102,14 +106,15 @@ impl Default for Options {
     }
 }
 
-/// The reason why a program is not suitable for a switch.
+/// The reason why no part of a program can be given to a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The program does not begin at a source of whole Ethernet frames.
+    /// The program does not begin at a source of whole Ethernet frames, so the switch would not know its
+    /// packets.
     Layout,
     /// The program has no question that a switch can answer.
     Nothing,
-    /// The program needs more tables than there are.
+    /// The program needs more tables than a switch has.
     Tables,
 }
 
@@ -123,7 +128,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// A program divided between a switch and software.
+/// A program that is divided between a switch and the software after it.
 pub struct Division {
     diagram: Diagram,
     pipeline: Pipeline,
@@ -132,7 +137,8 @@ pub struct Division {
     is_by_port: bool,
 }
 
-/// Returns the flows of a program, a line for each, after comments that describe them.
+/// Returns the flows for the part of a program that a switch executes: one per line, after comments that
+/// describe them.
 ///
 /// # Errors
 /// If the program is not suitable for a switch.
@@ -141,7 +147,8 @@ pub fn write(program: &Program, options: &Options) -> Result<String, Refusal> {
 }
 
 impl Division {
-    /// Divides a program.
+    /// Divides a program between a switch and the software. Of the permitted forms of ranges, the form is
+    /// used with which the switch answers the most questions with the fewest flows.
     ///
     /// # Errors
     /// If the program is not suitable for a switch.
@@ -175,7 +182,7 @@ impl Division {
         best
     }
 
-    /// Returns the flows, a line for each, after comments that describe them.
+    /// Returns the flows for the switch: one per line, after comments that describe them.
     pub fn flows(&self) -> String {
         let Pipeline { flows, notes, .. } = &self.pipeline;
         let notes = notes.iter().map(|note| format!("# {note}\n"));
@@ -187,7 +194,7 @@ impl Division {
         self.pipeline.classes.len() + 1
     }
 
-    /// Returns the number of tables.
+    /// Returns the number of tables that the flows use.
     pub fn tables(&self) -> u8 {
         self.pipeline.tables
     }

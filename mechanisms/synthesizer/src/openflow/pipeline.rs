@@ -1,10 +1,10 @@
-//! The pipeline: one table for each question that a switch answers.
+//! The pipeline of a switch: one table for each question that it answers.
 //!
-//! Metadata holds the state: the number of the residual program for the answers so far. A table evaluates
-//! one question and writes the next state, so the number of flows grows with the number of states per
-//! question, not with the number of paths. A list of rules is evaluated in one table for all states; a
-//! second table combines state and outcome. The last table sends each state to the software as a class of
-//! its own.
+//! The metadata of a packet holds its state: the number of the residual program after the answers so far. A
+//! table evaluates one question and writes the next state, so the number of flows grows with the number of
+//! states per question, not with the number of paths. A list of rules is evaluated in one table for all
+//! states; a second table combines state and outcome. The last table sends the packets of each state to the
+//! software as a class of its own.
 //!
 //! Questions that a switch cannot answer, or that need too many flows or classes, are left to the software.
 
@@ -22,42 +22,43 @@ use crate::compose::diagram::Diagram;
 use program::question::{Question, preimage};
 use program::{Class, Exit, List, Next, Passed, Program};
 
-/// The maximum number of flows of a question.
+/// The maximum number of flows for one question; a question that needs more is left to the software.
 const MOST_FLOWS: usize = 1 << 18;
 
-/// The largest number of states: a state has 16 bits of the metadata.
+/// The maximum number of states: a state has 16 bits of the metadata.
 const MOST_STATES: usize = u16::MAX as usize;
-/// The offsets of headers in packets of the layout that the switch assumes.
+/// The offsets of the network and the transport header in packets of the layout that the switch assumes.
 const NETWORK: i32 = ethernet::Header::LEN as i32;
 const TRANSPORT: i32 = NETWORK + ipv4::Header::LEN as i32;
-/// The outcome of a list if only the software knows it.
+/// The outcome of a list, in the metadata, for packets for which only the software can evaluate the rules.
 const UNKNOWN: u64 = 0xffff;
 
-/// Flows, and the residual programs of the software.
+/// The flows of a switch, and the residual programs that the software runs for its classes.
 pub struct Pipeline {
-    /// The flows, by table and priority.
+    /// The flows, in the order of their tables and then of descending priority.
     pub flows: Vec<Flow>,
-    /// The residual program of each class, from [`REST`] + 1 on.
+    /// For each class from [`REST`] + 1 on, the start of its residual program.
     pub classes: Vec<Next>,
-    /// Comments about the flows.
+    /// Comments about the flows, for the head of the output.
     pub notes: Vec<String>,
-    /// The number of tables.
+    /// The number of tables that the flows use.
     pub tables: u8,
-    /// The number of questions that the switch answers.
+    /// The number of the program's questions that the switch answers.
     asked: usize,
 }
 
 impl Pipeline {
-    /// True if this pipeline answers more questions than another, or as many with fewer flows.
+    /// True if this pipeline answers more questions than the other, or as many with fewer flows.
     pub fn is_better(&self, other: &Pipeline) -> bool {
         (self.asked, other.flows.len()) > (other.asked, self.flows.len())
     }
 
-    /// Makes the pipeline of a program whose questions are in the diagram. Classes are added to the program
-    /// for packets that have passed rules in the switch.
+    /// Makes the pipeline for a program. `diagram` contains its questions, and `whole` is their start. With
+    /// `by_metadata`, ranges of ports get bits of the metadata; otherwise they become prefixes. For packets
+    /// that have passed rules in the switch, classes that count these rules are added to the program.
     ///
     /// # Errors
-    /// If there is nothing that a switch can do.
+    /// If the switch can answer no question, or if there are too many tables.
     pub fn new(
         diagram: &mut Diagram,
         whole: Next,
@@ -109,8 +110,8 @@ impl Pipeline {
     }
 }
 
-/// Returns the residual program for packets of the usual layout: an Ethernet and an IPv4 header, no options
-/// and no fragment.
+/// Returns the residual program for packets of the layout that the switch assumes: an Ethernet header, and
+/// an IPv4 header without options that is no fragment.
 fn usual(diagram: &mut Diagram, whole: Next) -> Next {
     let mut next = whole;
     for question in diagram.questions(whole) {
@@ -139,7 +140,7 @@ fn usual(diagram: &mut Diagram, whole: Next) -> Next {
     next
 }
 
-/// The size of the pipeline before a question.
+/// The size of the pipeline before a question was added to it.
 #[derive(Clone, Copy)]
 struct Built {
     flows: usize,
@@ -147,13 +148,14 @@ struct Built {
     states: u64,
 }
 
-/// A rule in the form of a switch.
+/// A rule of a list as a switch evaluates it.
 struct SwitchRule {
     cubes: Vec<Cube>,
     outcome: u32,
 }
 
-/// Returns the rules of a list; `None` if they apply to packets of another layout.
+/// Returns the rules of a list for a switch. Returns `None` if they apply to packets of another layout, or
+/// if there are too many outcomes.
 fn rules_of(list: &List) -> Option<Vec<SwitchRule>> {
     if list.headers != [NETWORK, TRANSPORT]
         || list.rules.iter().any(|rule| u64::from(rule.outcome) >= UNKNOWN)
@@ -171,19 +173,19 @@ fn rules_of(list: &List) -> Option<Vec<SwitchRule>> {
 struct Build<'b> {
     diagram: &'b mut Diagram,
     program: &'b mut Program,
-    /// The instructions that send a packet of class [`REST`].
+    /// The instructions that send a packet to the software as class [`REST`].
     rest: String,
-    /// The maximum number of classes, including [`REST`].
+    /// The maximum number of switch classes, including [`REST`].
     most_classes: usize,
-    /// The number of the table under construction.
+    /// The number of the table to which flows are added.
     table: u8,
     flows: Vec<Flow>,
     notes: Vec<String>,
-    /// The numbers of all states, by residual program.
+    /// The number of each state that exists, by the start of its residual program.
     states: BTreeMap<Next, u16>,
-    /// The states in which packets reach the next table.
+    /// The states in which packets reach the table under construction.
     current: BTreeSet<Next>,
-    /// The ranges that have bits.
+    /// The ranges of source and of destination ports that have bits in the metadata.
     ranges: [Ranges; 2],
 }
 
@@ -192,7 +194,7 @@ impl Build<'_> {
         self.flows.push(Flow { table: self.table, priority, matched, instructions });
     }
 
-    /// Returns the instruction that continues with the following table.
+    /// Returns the instruction that continues with the next table.
     fn further(&self) -> String {
         format!("goto_table:{}", self.table + 1)
     }
@@ -206,7 +208,8 @@ impl Build<'_> {
         Ok(())
     }
 
-    /// Adds the table that diverts packets whose fields the switch does not know.
+    /// Adds the first table. It sends packets to the software as [`REST`] if the switch does not know their
+    /// fields, and lets all others continue in the first state. `from` is the port at which packets arrive.
     fn sort(&mut self, from: &str) -> Result<(), Refusal> {
         let rest = self.rest.clone();
         let comes = format!("in_port={from}");
@@ -222,7 +225,8 @@ impl Build<'_> {
         self.next_table()
     }
 
-    /// Adds the tables that set a bit for each range that contains a port.
+    /// Adds the tables that look up the source and the destination port, and set a bit in the metadata for
+    /// each range that contains the port.
     fn port_tables<'r>(&mut self, rules: impl Iterator<Item = &'r SwitchRule>) -> Result<(), Refusal> {
         let mut asked: [BTreeMap<IntervalSet, usize>; 2] = Default::default();
         let mut protocols = BTreeSet::new();
@@ -259,12 +263,13 @@ impl Build<'_> {
         (*self.states.entry(next).or_insert(new)).into()
     }
 
-    /// Returns the state of the tables, to which `give_up` returns if a question cannot be translated.
+    /// Returns the present size of the pipeline, to which `give_up` can return.
     fn built(&self) -> Built {
         Built { flows: self.flows.len(), table: self.table, states: self.states.len() as u64 }
     }
 
-    /// Removes what was built for a question, and leaves the question to the software.
+    /// Removes everything that was added for a question, so that the question is left to the software.
+    /// Returns false: the question is not answered. `why` is for the comments.
     fn give_up(&mut self, question: &Question, before: Built, why: &str) -> bool {
         self.flows.truncate(before.flows);
         self.table = before.table;
@@ -273,7 +278,8 @@ impl Build<'_> {
         false
     }
 
-    /// Continues with the states that have been reached, unless there are too many.
+    /// Ends the tables of a question, after which packets are in the states `reached`. Returns false, and
+    /// removes the tables, if there are too many states or flows.
     fn reach(
         &mut self,
         question: &Question,
@@ -292,7 +298,7 @@ impl Build<'_> {
         Ok(true)
     }
 
-    /// Returns sets of answers to a question, each with the residual program.
+    /// Returns sets of answers to a question, each with the residual program that these answers leave.
     fn parts(&mut self, state: Next, question: &Question) -> Vec<(IntervalSet, Next)> {
         let mut ends = BTreeSet::new();
         for node in self.diagram.finish(state).0.iter().filter(|node| node.question == *question) {
@@ -336,7 +342,8 @@ impl Build<'_> {
                 };
                 ways.push((prefixes(&set, field.bits()).len(), field, set, left));
             }
-            // The set with the most flows matches whatever the others leave.
+            // The set of answers that needs the most flows gets a flow of lower priority instead, which
+            // matches all packets that the other sets leave.
             ways.sort_by_key(|way| way.0);
             let most = ways.pop();
             let protocols = match most.as_ref().is_some_and(|way| way.1.is_port()) {
@@ -382,8 +389,8 @@ impl Build<'_> {
             .copied()
             .filter(|state| self.diagram.questions(*state).contains(&question))
             .collect();
-        // Each rule has two priorities: one for packets for which it holds, and a lower one for packets for
-        // which it may hold.
+        // Each rule has two priorities. The higher is for packets for which the rule certainly holds, the
+        // lower for packets for which it may hold.
         if asking.is_empty() || rules.len() > usize::from(u16::MAX) / 2 - 1 {
             return Ok(false);
         }
@@ -394,7 +401,8 @@ impl Build<'_> {
             for cube in &rule.cubes {
                 let matched = matches(cube, Metadata::default(), &self.ranges);
                 let is_certain = cube.is_certain && matched.is_some();
-                // With too many matches, the rule may apply to all packets.
+                // If the rule needs too many flows, it gets one flow for all IPv4 packets, for which the
+                // software has to decide.
                 let matched = matched.unwrap_or_else(|| vec!["ip".into()]);
                 let outcome = if is_certain { rule.outcome.into() } else { UNKNOWN };
                 outcomes.insert(outcome);
@@ -413,7 +421,7 @@ impl Build<'_> {
         if self.flows.len() - before.flows > MOST_FLOWS {
             return Ok(self.give_up(&question, before, "too many flows"));
         }
-        // One of the rules always holds.
+        // One of the rules always holds, so this flow is a safeguard.
         let rest = self.rest.clone();
         self.add(0, String::new(), rest);
         self.next_table()?;
@@ -455,7 +463,8 @@ impl Build<'_> {
         self.program.elements.get(element).cloned().unwrap_or_default()
     }
 
-    /// Adds the table that sends packets out, by state.
+    /// Adds the last table, which sends packets to the software: each state is a class. Returns the
+    /// finished pipeline.
     fn send(mut self, options: &Options, asked: usize) -> Result<Pipeline, Refusal> {
         let mut classes = Vec::new();
         for (class, state) in (REST + 1..).zip(self.current.clone()) {
@@ -476,7 +485,7 @@ impl Build<'_> {
         Ok(Pipeline { flows, classes, notes, tables, asked })
     }
 
-    /// True if packets are dropped whatever the remaining answers are.
+    /// True if a residual program drops all packets, whatever the remaining answers are.
     fn is_dropped(&self, state: Next) -> bool {
         let (nodes, start) = self.diagram.finish(state);
         let mut ends = nodes.iter().flat_map(|node| node.parts.iter().map(|(_, next)| *next)).chain([start]);
@@ -490,8 +499,9 @@ impl Build<'_> {
     }
 }
 
-/// Returns the class for packets that have passed rules in the switch: the element with the rules is added
-/// to the path. The rule that decided is not known; the first rule with that outcome is used.
+/// Returns the class for packets that have passed a list of rules in the switch: a copy of `class` whose
+/// path has the list's element as well, so that the element counts the packets. It is not known which rule
+/// decided, so the first rule with that outcome is counted.
 fn tell(program: &mut Program, class: u32, list: u32, outcome: u32) -> u32 {
     let (Some(class), Some(list)) = (program.classes.get(class as usize), program.lists.get(list as usize))
     else {

@@ -1,22 +1,25 @@
-//! Ranges of ports: as prefixes, or as bits of metadata that tables before the rules set (SNF paper,
-//! "Hardware-accelerated SNF").
+//! The ranges of ports that rules test: as prefixes, or as bits of metadata that two tables before the
+//! rules set (SNF paper, "Hardware-accelerated SNF").
 //!
 //! A range that is a single prefix, such as a single port, is matched directly. Each other range may get a
-//! bit of its own in the metadata: a table for each of the two ports finds the part of the ports that
-//! contains a port, and sets the bits of all ranges that contain the part, so a rule matches any of them
-//! with one flow. With numbers for the parts instead of bits for the ranges, a rule would need a flow for
-//! each part, or for each pair of parts if it tests both ports. There are [`MOST_RANGES`] bits for each
-//! port: the ranges that save the most flows get them, and other ranges are expanded.
+//! bit in the metadata. For source and for destination ports, a table divides the port numbers into parts
+//! at the borders of all ranges. It finds the part that contains the packet's port, and sets the bits of
+//! all ranges that contain this part. So a rule matches any range with one flow entry. If the metadata held
+//! the number of the part instead, a rule would need an entry for each part of its range, or for each pair
+//! of parts if it tests both ports.
+//!
+//! There are [`MOST_RANGES`] bits for each port. The ranges that save the most entries get them; other
+//! ranges are expanded to prefixes.
 
 use std::collections::BTreeMap;
 
 use classify::IntervalSet;
 
-/// The maximum number of ranges of one port that get a bit.
+/// The maximum number of ranges of source ports, and of destination ports, that get a bit.
 pub const MOST_RANGES: usize = 16;
 
-/// Returns the smallest list of prefixes, as value and mask, lowest first, for a set of numbers of `bits`
-/// bits.
+/// Returns the smallest list of prefixes that contains exactly the `bits`-bit numbers of a set. Each prefix
+/// is a value and a mask; the lowest value comes first.
 pub fn prefixes(set: &IntervalSet, bits: u32) -> Vec<(u128, u128)> {
     let ones = |count: u32| 1u128.checked_shl(count).map_or(u128::MAX, |next| next - 1);
     let all = ones(bits);
@@ -33,14 +36,16 @@ pub fn prefixes(set: &IntervalSet, bits: u32) -> Vec<(u128, u128)> {
     prefixes
 }
 
-/// The ranges of one port that have bits.
+/// The ranges of source or of destination ports that have bits in the metadata. The index of a range is its
+/// bit.
 #[derive(Clone, Debug, Default)]
 pub struct Ranges {
     sets: Vec<IntervalSet>,
 }
 
 impl Ranges {
-    /// Chooses ranges by the number of rules that test each.
+    /// Chooses the ranges that get bits: those that save the most flow entries. `asked` has, for each
+    /// range, the number of rules that test it.
     pub fn choose(asked: &BTreeMap<IntervalSet, usize>) -> Ranges {
         let saved = |(set, times): &(&IntervalSet, &usize)| (prefixes(set, 16).len() - 1) * **times;
         let mut worth: Vec<_> = asked.iter().filter(|one| saved(one) > 0).collect();
@@ -48,18 +53,18 @@ impl Ranges {
         Ranges { sets: worth.into_iter().take(MOST_RANGES).map(|(set, _)| set.clone()).collect() }
     }
 
-    /// Returns the bit of a range.
+    /// Returns the bit of a range; `None` if it has none, so that it has to be expanded.
     pub fn bit(&self, set: &IntervalSet) -> Option<usize> {
         self.sets.iter().position(|other| other == set)
     }
 
-    /// True if there are no ranges.
+    /// True if no range has a bit.
     pub fn is_empty(&self) -> bool {
         self.sets.is_empty()
     }
 
-    /// Returns the parts of the ports as prefixes, each with the bits of the ranges that contain it; parts
-    /// outside of all ranges are omitted.
+    /// Returns the parts of the port numbers, as prefixes (value and mask), each with the bits of all
+    /// ranges that contain it. Parts outside of all ranges are omitted.
     pub fn parts(&self) -> Vec<((u32, u32), u64)> {
         let mut borders: Vec<u128> = vec![0, 1 << 16];
         borders.extend(

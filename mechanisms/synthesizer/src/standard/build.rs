@@ -1,9 +1,10 @@
-//! Code generation: elements that ask the questions of a program.
+//! Code generation for questions: elements that send packets to the same places as the questions of a
+//! program.
 //!
 //! The successors of a question are built before the element that asks it, so only elements that are needed
-//! are inserted. Questions leave packets unchanged, except for questions whose elements also mark headers:
-//! these marks are part of the position in the program ([`State`]), and packets can be left to the region
-//! only in the initial state.
+//! are inserted. Most elements for questions leave packets unchanged. Some also mark headers, or cut the
+//! packet; these changes are the [`State`] in which packets reach a part of the program. Packets can be
+//! left to the original elements only in the initial state, unchanged.
 
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
@@ -22,22 +23,23 @@ use program::location::IPV4;
 use program::question::Question;
 use program::{Exit, List, Next, Node, Program};
 
-/// An element and one of its inputs.
+/// The index of an element in the graph, and one of its inputs.
 type Spot = (usize, usize);
 
-/// The maximum number of patterns for which questions are combined.
+/// The maximum number of patterns in one Classifier that combines several questions.
 const MOST_TOGETHER: usize = 64;
 
-/// The maximum number of patterns of a question.
+/// The maximum number of patterns of a Classifier for one question.
 const MOST_PATTERNS: usize = 1024;
 
-/// The maximum number of values of an annotation that are compared one by one.
+/// The maximum number of values of an annotation that CheckPaint elements compare one by one.
 const MOST_COLOURS: u128 = 32;
 
-/// A conjunction of clauses, and the destination of packets that satisfy it.
+/// A conjunction of clauses about bytes, and the input to which packets that satisfy it go.
 type Pattern = (Vec<Clause>, Spot);
 
-/// Patterns, of which the last matches all remaining packets.
+/// Patterns of a Classifier in order of precedence. The last has no clauses and matches all remaining
+/// packets.
 type Patterns = Rc<Vec<Pattern>>;
 
 pub(super) struct Builder<'b> {
@@ -45,17 +47,18 @@ pub(super) struct Builder<'b> {
     program: &'b Program,
     facts: Facts,
     beside: &'b Beside,
-    /// The entry of the region.
+    /// The entry of the original region, for packets that are left to its elements.
     rest: Spot,
     outputs: &'b [Option<Spot>],
     span: Span,
-    /// The prefix of element names.
+    /// The prefix of the names of inserted elements, which no other element has.
     prefix: String,
     spots: HashMap<(Next, State), Result<Spot, Why>>,
     regions: HashMap<(u32, State), Result<Patterns, Why>>,
     left: BTreeSet<Next>,
     why: BTreeSet<Why>,
-    /// The number of elements on the longest path from each inserted element.
+    /// For each inserted element, the number of inserted elements on the longest path from it, including
+    /// itself.
     depths: HashMap<usize, usize>,
 }
 
@@ -88,7 +91,8 @@ impl<'b> Builder<'b> {
         }
     }
 
-    /// Builds the whole program. Returns the input at which packets enter.
+    /// Builds the elements for the whole program, after the test that `front` requires. Returns the input
+    /// at which packets enter.
     pub(super) fn start(&mut self, front: Front) -> Spot {
         let start = self.spot(self.program.start, State::default()).unwrap_or(self.rest);
         match front {
@@ -99,12 +103,12 @@ impl<'b> Builder<'b> {
         }
     }
 
-    /// Returns the maximum number of inserted elements that packets pass from there.
+    /// Returns the maximum number of inserted elements that packets pass from an input on.
     pub(super) fn depth(&self, spot: Spot) -> usize {
         self.depths.get(&spot.0).copied().unwrap_or_default()
     }
 
-    /// Returns the classes of which some packets are left to the region, and the reasons.
+    /// Returns the classes of which some packets are left to the original elements, and the reasons.
     pub(super) fn left(self) -> (BTreeSet<u32>, BTreeSet<Why>) {
         let mut seen = BTreeSet::new();
         let mut work: Vec<Next> = self.left.iter().copied().collect();
@@ -123,13 +127,15 @@ impl<'b> Builder<'b> {
         (classes, self.why)
     }
 
-    /// Returns the destination of packets that have reached a part of the program.
+    /// Returns the input for packets that have reached a node or class of the program in a state; builds
+    /// the elements there if they do not exist. If that is not possible, packets in the initial state go to
+    /// the original elements; in another state, the error leads back to an earlier question.
     fn spot(&mut self, next: Next, state: State) -> Result<Spot, Why> {
         let class = match next {
             Next::Class(number) => self.program.classes.get(number as usize),
             Next::Node(_) => None,
         };
-        // Packets can be dropped in any state.
+        // A drop does not depend on the state of the packet, so all packets with it share one element.
         let ends = class.is_some_and(|class| matches!(class.exit, Exit::Drop(_)));
         let state = if ends { State::default() } else { state };
         if let Some(known) = self.spots.get(&(next, state)) {
@@ -151,7 +157,7 @@ impl<'b> Builder<'b> {
         spot
     }
 
-    /// Inserts an element.
+    /// Inserts an element whose outputs lead to the inputs `to`. Returns its input.
     fn add(&mut self, class: &str, config: &str, to: &[Spot]) -> Spot {
         let number = self.graph.elements.len();
         let name = format!("{}{class}_{number}", self.prefix);
@@ -193,7 +199,8 @@ impl<'b> Builder<'b> {
         }
     }
 
-    /// Returns the successors of a question with their answers, without answers that cannot occur there.
+    /// Returns the successors of the question at a node, each with the set of answers that lead there.
+    /// Answers that cannot occur at the node are omitted.
     fn answers(&self, number: u32) -> Vec<(Next, IntervalSet)> {
         let node = &self.program.nodes[number as usize];
         let known = self.facts.at(Next::Node(number)).answers(&node.question);
@@ -201,7 +208,8 @@ impl<'b> Builder<'b> {
         given.filter(|(_, set)| !set.is_empty()).collect()
     }
 
-    /// Returns the destinations of a question with their answers; equal destinations are merged.
+    /// Returns the inputs that the answers to the question at a node lead to, each with its set of answers.
+    /// Equal inputs are merged.
     fn ways(&mut self, number: u32, state: State) -> Result<Vec<(Spot, IntervalSet)>, Why> {
         let mut ways: Vec<(Spot, IntervalSet)> = Vec::new();
         for (next, set) in self.answers(number) {
@@ -230,8 +238,8 @@ impl<'b> Builder<'b> {
         Ok(ranges.into_iter().rev().fold(longest, ask))
     }
 
-    /// Returns all patterns for a question about bytes and the questions that follow; the last one matches
-    /// all remaining packets.
+    /// Returns the patterns of one Classifier for the question at a node and, where possible, for the
+    /// questions about bytes that follow it.
     fn region(&mut self, number: u32, state: State) -> Result<Patterns, Why> {
         if let Some(known) = self.regions.get(&(number, state)) {
             return known.clone();
@@ -281,7 +289,7 @@ impl<'b> Builder<'b> {
                 }
             }
         }
-        // Patterns with the destination of the last pattern are redundant at the end.
+        // Patterns at the end that lead to the same input as the last pattern are redundant.
         let last = patterns.last().map(|(_, spot)| *spot);
         let kept = patterns.iter().rposition(|(_, spot)| Some(*spot) != last).map_or(0, |place| place + 1);
         patterns.truncate(kept);
@@ -300,7 +308,8 @@ impl<'b> Builder<'b> {
         }
     }
 
-    /// Generates a question about the packet type: multicast or broadcast, or neither.
+    /// Builds a question about the packet type. DropBroadcasts separates multicast and broadcast packets
+    /// from all others; other separations are errors.
     fn kind(&mut self, number: u32, state: State) -> Result<Spot, Why> {
         let ways = self.ways(number, state)?;
         let group = IntervalSet::one(1, 2);
@@ -314,8 +323,8 @@ impl<'b> Builder<'b> {
         }
     }
 
-    /// Generates elements (CheckPaint) that branch on the value of an annotation, one comparison per byte of
-    /// each value.
+    /// Builds a question about the value of annotation bytes: CheckPaint elements compare each value, one
+    /// element per byte.
     fn colours(&mut self, number: u32, (offset, length): (u8, u8), state: State) -> Result<Spot, Why> {
         let mut ways = self.ways(number, state)?;
         let count = |set: &IntervalSet| {
@@ -344,12 +353,12 @@ impl<'b> Builder<'b> {
         Ok(to)
     }
 
-    /// Generates questions that CheckIPHeader answers at once.
+    /// Builds the questions about an IPv4 header that one CheckIPHeader answers.
     fn header(&mut self, number: u32, state: State) -> Result<Spot, Why> {
         let check = Check::new(self.program, number).ok_or(Why::Question)?;
         let Check { header, failing, behind, is_right, is_within, is_covering } = check;
         let known = self.facts.at(Next::Node(number));
-        // The other conditions that CheckIPHeader tests must hold already.
+        // CheckIPHeader makes further tests. The facts at this node must show that they succeed.
         let is_there = known.least(&Question::Length) >= (header + IPV4) as u128;
         let is_header = known.is_header(header, |words| words >= 5);
         let within = is_within || known.is_at_least_zero(&within(header));

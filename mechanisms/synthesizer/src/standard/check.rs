@@ -1,27 +1,28 @@
-//! Questions about an IPv4 header that CheckIPHeader answers at once.
+//! The questions about an IPv4 header that one CheckIPHeader answers at once: its checksum, and its
+//! lengths.
 
 use program::question::{Question, Sum};
 use program::{Next, Program};
 
-/// Consecutive questions about an IPv4 header.
+/// Consecutive questions about one IPv4 header whose negative answers have the same successor.
 pub(super) struct Check {
-    /// The offset of the header.
+    /// The offset of the IPv4 header.
     pub(super) header: i32,
-    /// The successor of a failed check.
+    /// The successor for packets that fail any check.
     pub(super) failing: Next,
-    /// The successor if all checks pass.
+    /// The successor for packets that pass all checks.
     pub(super) behind: Next,
-    /// True if the checksum is checked.
+    /// True if one of the questions is about the header's checksum.
     pub(super) is_right: bool,
-    /// True if the packet is checked to have as many bytes as the header's total length.
+    /// True if one of the questions is whether the packet has all bytes up to the header's total length.
     pub(super) is_within: bool,
-    /// True if the total length is checked to include the header.
+    /// True if one of the questions is whether the total length includes the header.
     pub(super) is_covering: bool,
 }
 
 impl Check {
-    /// Collects checks from a node on, as long as failed checks have one successor. `None` if the node asks
-    /// something else.
+    /// Collects the questions from a node on, as long as negative answers have the same successor. Returns
+    /// `None` if the question at the node is another one.
     pub(super) fn new(program: &Program, number: u32) -> Option<Check> {
         let first = program.nodes.get(number as usize)?;
         let header = match &first.question {
@@ -64,13 +65,15 @@ impl Check {
     }
 }
 
-/// Returns the sum that is zero or more if the packet has as many bytes as the header's total length.
+/// Returns the sum that is zero or more if the packet has all bytes up to the total length of the IPv4
+/// header at this offset.
 pub(super) fn within(header: i32) -> Sum {
     let total = Sum::of(Question::Bytes { offset: header + 2, length: 2 });
     Sum::of(Question::Length).plus_constant(-i64::from(header)).plus(-1, &total)
 }
 
-/// Returns the sum that is zero or more if the total length includes the header.
+/// Returns the sum that is zero or more if the total length of the IPv4 header at this offset includes the
+/// header.
 pub(super) fn covering(header: i32) -> Sum {
     let words = Sum { constant: 0, terms: vec![(1, Question::Bytes { offset: header, length: 1 }, 0x0f)] };
     Sum::of(Question::Bytes { offset: header + 2, length: 2 }).plus(-4, &words)

@@ -1,4 +1,5 @@
-//! Data-flow analysis: the possible answers at each node of a program.
+//! Data-flow analysis of a program: for each node and class, the answers that packets there may have to
+//! earlier questions.
 
 use std::collections::HashMap;
 
@@ -9,17 +10,18 @@ use program::location::IPV4;
 use program::question::{Question, Sum};
 use program::{Next, Program};
 
-/// The possible answers to questions at one node.
+/// The answers that packets may have at one node or class. Questions that are not in the map may have any
+/// answer.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known(HashMap<Question, IntervalSet>);
 
 impl Known {
-    /// Returns the possible answers.
+    /// Returns the possible answers to a question.
     pub(super) fn answers(&self, question: &Question) -> IntervalSet {
         self.0.get(question).cloned().unwrap_or_else(|| question.all())
     }
 
-    /// Returns the least possible answer.
+    /// Returns the lowest possible answer to a question.
     pub(super) fn least(&self, question: &Question) -> u128 {
         self.answers(question).intervals().first().map_or(0, |interval| interval.0)
     }
@@ -28,7 +30,8 @@ impl Known {
         self.answers(question).intervals().last().map_or(0, |interval| interval.1)
     }
 
-    /// True if a sum is certainly zero or more. For masked answers, only the number of bits is known.
+    /// True if a sum is zero or more for all possible answers. A masked answer may be any number that the
+    /// mask permits.
     pub(super) fn is_at_least_zero(&self, sum: &Sum) -> bool {
         let term = |(factor, question, mask): &(i64, Question, u128)| {
             let bound = match (*factor < 0, *mask == u128::MAX) {
@@ -42,14 +45,15 @@ impl Known {
         sum.terms.iter().map(term).fold(sum.constant, i64::saturating_add) >= 0
     }
 
-    /// True if the byte is the first of an IPv4 header whose length field satisfies `is_right`.
+    /// True if all possible values of the byte at `place` are the first byte of an IPv4 header whose
+    /// length, in words of 32 bits, satisfies `is_right`.
     pub(super) fn is_header(&self, place: i32, is_right: impl Fn(u128) -> bool) -> bool {
         let answers = self.answers(&Question::Bytes { offset: place, length: 1 });
         let all = answers.intervals().iter().flat_map(|&(low, high)| low..=high);
         all.into_iter().all(|first| first >> 4 == 4 && is_right(first & 0x0f))
     }
 
-    /// True if the header at an offset has no options.
+    /// True if the IPv4 header at an offset has no options.
     pub(super) fn is_plain(&self, place: i32) -> bool {
         let answers = self.answers(&Question::Bytes { offset: place, length: 1 });
         answers.intervals().iter().flat_map(|&(low, high)| low..=high).all(|first| first & 0x0f == 5)
@@ -63,7 +67,7 @@ impl Known {
         known
     }
 
-    /// Joins the facts of two predecessors.
+    /// Joins the facts of two predecessors of a node: an answer is possible if it is possible after either.
     fn join(&mut self, other: &Known) {
         self.0.retain(|question, set| match other.0.get(question) {
             Some(more) => {
@@ -75,15 +79,15 @@ impl Known {
     }
 }
 
-/// The facts at all nodes and classes.
+/// The facts at all nodes and classes of a program; `None` for parts that no packet reaches.
 pub(super) struct Facts {
     nodes: Vec<Option<Known>>,
     classes: Vec<Option<Known>>,
 }
 
 impl Facts {
-    /// Analyzes a program. If its layout has the transport header directly after an IPv4 header without
-    /// options, that is a fact.
+    /// Analyzes a program. If its layout has the transport header 20 bytes after the network header,
+    /// packets enter with an IPv4 header without options.
     pub(super) fn new(program: &Program) -> Facts {
         let mut facts =
             Facts { nodes: vec![None; program.nodes.len()], classes: vec![None; program.classes.len()] };
@@ -116,7 +120,7 @@ impl Facts {
         }
     }
 
-    /// Returns the facts at a node or class; no facts if it is unreachable.
+    /// Returns the facts at a node or class; empty if no packet reaches it.
     pub(super) fn at(&self, next: Next) -> Known {
         let known = match next {
             Next::Node(number) => self.nodes.get(number as usize),

@@ -1,14 +1,14 @@
-//! Conditions of rules in the language of IPFilter and IPClassifier.
+//! The conditions of rules in the language of IPFilter and IPClassifier.
 //!
-//! In that language, a test of the transport header holds for first fragments only, and a test of ports for
-//! TCP and UDP only. A test that is in conjunction with these very conditions means the same in both
-//! languages.
+//! In this language, a test of the transport header implies that the packet is a first fragment, and a test
+//! of ports also that it is TCP or UDP. Conditions of programs test bytes only. So such a test can be
+//! written if it is in conjunction with tests for what it implies.
 
 use std::net::Ipv4Addr;
 
 use classify::filter::{Condition, DEEPEST, Header, Test, Tree};
 
-/// Returns a condition as a pattern. `None` if the language cannot express it.
+/// Returns a condition as a pattern of IPFilter; `None` if the language cannot express it.
 pub fn pattern(condition: &Condition) -> Option<String> {
     match condition {
         Tree::Constant(true) => Some("all".to_string()),
@@ -16,12 +16,13 @@ pub fn pattern(condition: &Condition) -> Option<String> {
     }
 }
 
-/// The conditions that hold wherever a part of a condition matters.
+/// The conditions that are in conjunction with a part of a condition, so that the part only matters where
+/// they hold.
 #[derive(Clone, Copy, Default)]
 struct Around {
-    /// True if the packet is the first fragment.
+    /// True if the packet is known to be a first fragment.
     is_first: bool,
-    /// True if the packet's protocol is TCP or UDP.
+    /// True if the packet's protocol is known to be TCP or UDP.
     has_ports: bool,
 }
 
@@ -49,7 +50,8 @@ fn print(condition: &Condition, around: Around, depth: usize) -> Option<String> 
         Tree::All(parts) => {
             let around = around.with(parts);
             let is_port = |part: &Condition| matches!(part, Tree::Leaf(test) if is_port(test));
-            // A test of ports implies these conditions.
+            // A test of ports in this conjunction implies that the packet is a first fragment of TCP or
+            // UDP, so the tests for it are omitted.
             let is_said = around.is_first && around.has_ports && parts.iter().any(is_port);
             let mut kept = parts.iter().filter(|part| !is_said || !is_first(part) && !is_with_ports(part));
             each(&mut kept, around, " and ")
@@ -92,7 +94,8 @@ fn leaf(test: &Test, around: Around) -> Option<String> {
     }
 }
 
-/// Returns the notation of bytes that lie within a word of 32 bits.
+/// Returns the notation of the tested bytes, such as `ip[6:2]`; `None` if they do not lie within an aligned
+/// word of 32 bits.
 fn place(header: &str, test: &Test) -> Option<String> {
     let Test { offset, length, .. } = *test;
     (offset % 4 + u16::from(length) <= 4).then(|| format!("{header}[{offset}:{length}]"))
@@ -104,7 +107,8 @@ fn relation(place: &str, test: &Test) -> Option<String> {
     let place = if mask == all { place.to_string() } else { format!("{place} & {mask:#x}") };
     let says = |sign: &str, value: u32| format!("{place} {sign} {value}");
     Some(match (low, high, outside) {
-        // The language has no test for the existence of bytes.
+        // The language has no test whether bytes exist, which is the meaning of a test that any value
+        // passes.
         (0, high, _) if high >= mask => return None,
         (low, high, false) if low == high => says("==", low),
         (low, high, true) if low == high => says("!=", low),
@@ -125,7 +129,8 @@ fn is_port(test: &Test) -> bool {
     test.header == Header::Transport && matches!((test.offset, test.length), (0 | 2, 2))
 }
 
-/// True if the condition says that the packet is a first fragment.
+/// True if the condition tests that the fragment offset is zero and nothing else: the packet is a first
+/// fragment or unfragmented.
 fn is_first(condition: &Condition) -> bool {
     let Tree::Leaf(Test {
         header: Header::Network,
@@ -139,11 +144,12 @@ fn is_first(condition: &Condition) -> bool {
     else {
         return false;
     };
-    // An unfragmented packet is a first fragment too, but its test is a condition of its own.
+    // A test with a mask that includes the more-fragments flag also requires that, so it is written as a
+    // test of its own.
     *mask == 0x1fff
 }
 
-/// Returns the protocol that the condition requires.
+/// Returns the protocol number if the condition is a test for one protocol; otherwise `None`.
 fn protocol(condition: &Condition) -> Option<u32> {
     match condition {
         Tree::Leaf(Test {
@@ -163,7 +169,7 @@ fn has_ports(protocol: u32) -> bool {
     matches!(protocol, 6 | 17)
 }
 
-/// True if the condition says that the packet is TCP or UDP, and nothing else.
+/// True if the condition tests that the protocol is TCP or UDP, and nothing else.
 fn is_with_ports(condition: &Condition) -> bool {
     let Tree::Any(parts) = condition else { return false };
     let numbers: Vec<Option<u32>> = parts.iter().map(protocol).collect();
@@ -253,7 +259,8 @@ mod tests {
         })
     }
 
-    /// Headers with small values, so that tests have all outcomes; some are truncated.
+    /// Generates an IPv4 header and a transport header with small values, so that tests have all outcomes.
+    /// Some headers are truncated.
     fn packet() -> impl Strategy<Value = (Vec<u8>, Vec<u8>)> {
         let byte = || prop::sample::select(vec![0u8, 1, 2, 3, 4, 6, 10, 17, 0x20]);
         (prop::collection::vec(byte(), 20), prop::collection::vec(byte(), 0..20), 0usize..30, any::<bool>())

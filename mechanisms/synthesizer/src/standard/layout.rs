@@ -1,8 +1,8 @@
-//! Data-flow analysis of header marks: the offsets at which headers are marked in all packets that leave an
-//! element.
+//! Data-flow analysis of header marks in a chain: the offsets at which headers are marked in all packets
+//! that leave an output.
 //!
 //! A program accepts packets with headers at certain offsets. No element of Click tests header marks, so
-//! the marks have to be known for all packets: they are derived from declarations, starting at the sources.
+//! the marks have to be known for all packets. They are derived from declarations, starting at the sources.
 
 use std::collections::BTreeMap;
 
@@ -13,26 +13,27 @@ use crate::compose::{Region, given, leads_to};
 use program::chain::{Chain, Node};
 use program::location::IPV4;
 
-/// The test that is needed before a program.
+/// The test that packets have to pass before they enter the elements of a program; other packets go to the
+/// original elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Front {
-    /// No test.
+    /// No test: all packets have the program's layout.
     Nothing,
     /// A test that the IPv4 header at this offset has no options.
     Plain(i32),
 }
 
-/// The mark of a header, from the start of a packet.
+/// The mark of one header on all packets at some point; offsets are from the start of the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mark {
-    /// No mark.
+    /// The header is not marked.
     Off,
-    /// Marked at this offset.
+    /// The header is marked at this offset.
     At(i32),
-    /// Marked after the marked IPv4 header, at the offset that its length field gives; not marked if the
-    /// packet is too short.
+    /// The transport header is marked at the end of the marked IPv4 header, wherever its length field says;
+    /// it is not marked if the packet is too short.
     Behind,
-    /// Marked at various offsets.
+    /// The header may be marked at different offsets.
     Unknown,
 }
 
@@ -41,14 +42,16 @@ type Marks = [Mark; 3];
 
 const UNKNOWN: Marks = [Mark::Unknown; 3];
 
-/// The marks of packets that leave each output; `None` if no packets do.
+/// For each output of each element, the marks of packets that leave there; `None` if no packets do. Empty
+/// if nothing is known of the chain.
 pub(super) struct Layouts(Vec<Vec<Option<Marks>>>);
 
 impl Layouts {
-    /// Analyzes all packets of a chain.
+    /// Finds the marks of all packets of a chain.
     pub(super) fn new(chain: &Chain) -> Layouts {
         if chain.nodes.iter().any(|node| node.class == program::CLASS_NAME) {
-            // Packets of a program pass elements along connections of their own.
+            // Packets of an existing program take other connections through the elements, which this
+            // analysis does not know.
             return Layouts(Vec::new());
         }
         let outputs = |node: &Node| vec![None; node.forward.len()];
@@ -56,7 +59,7 @@ impl Layouts {
         let mut incoming: Vec<BTreeMap<usize, Marks>> = vec![BTreeMap::new(); chain.nodes.len()];
         let mut work: Vec<usize> =
             (0..chain.nodes.len()).filter(|&node| chain.nodes[node].inputs == 0).collect();
-        // Marks only become less known, so the iteration terminates.
+        // In each iteration marks only become less certain, so the loop terminates.
         while let Some(number) = work.pop() {
             let node = &chain.nodes[number];
             for (output, to) in node.forward.iter().enumerate() {
@@ -79,8 +82,8 @@ impl Layouts {
         layouts
     }
 
-    /// Returns the test needed before the program of a region, if its packets then have the program's
-    /// layout.
+    /// Returns the test that packets need before they enter the program of a region. Returns `None` if
+    /// packets may have another layout even if they pass a test.
     pub(super) fn front(&self, region: &Region) -> Option<Front> {
         let program = &region.program;
         if program.is_certain {
@@ -109,7 +112,8 @@ fn joined(a: Marks, b: Marks) -> Marks {
     std::array::from_fn(|base| if a[base] == b[base] { a[base] } else { Mark::Unknown })
 }
 
-/// Returns the marks of packets that leave an element by an output.
+/// Returns the marks of packets that leave an element by an output; `None` if no packets do. `incoming` has
+/// the marks on arrival, by input.
 fn leaving(node: &Node, incoming: &BTreeMap<usize, Marks>, output: usize) -> Option<Marks> {
     let effects = &node.effects;
     if effects.opaque.is_some() || effects.emits.iter().any(|emit| emit.output == Some(output)) {
@@ -120,7 +124,8 @@ fn leaving(node: &Node, incoming: &BTreeMap<usize, Marks>, output: usize) -> Opt
         let here = cases.filter(|case| case.input.is_none_or(|only| only == *input));
         here.map(|case| after(case, *marks)).reduce(|a, b| {
             let [link, network, transport] = joined(a, b);
-            // An element that marks IPv4 headers marks no transport header if there is no IPv4 header.
+            // An element that marks IPv4 headers has a case without a transport header, for packets that
+            // are too short. Together with the other case, that is `Mark::Behind`.
             let is_perhaps = matches!((a[2], b[2]), (Mark::Behind, Mark::Off) | (Mark::Off, Mark::Behind));
             [link, network, if is_perhaps { Mark::Behind } else { transport }]
         })
@@ -128,7 +133,7 @@ fn leaving(node: &Node, incoming: &BTreeMap<usize, Marks>, output: usize) -> Opt
     incoming.iter().filter_map(one).reduce(joined)
 }
 
-/// Returns the marks after a case.
+/// Returns the marks of a packet after a case of an element. `marks` are the marks before.
 fn after(case: &Case, mut marks: Marks) -> Marks {
     for action in &case.actions {
         match action {
@@ -163,7 +168,8 @@ fn after(case: &Case, mut marks: Marks) -> Marks {
                     }
                 }
             }
-            // The length of the IPv4 header may change.
+            // A write to the first byte of the IPv4 header may change its length, and so the end of the
+            // header.
             Action::Set(Field::Bytes { base, offset, length }, _) if marks[2] == Mark::Behind => {
                 let place = |base: Base| match base {
                     Base::Data => Mark::At(0),
@@ -194,7 +200,7 @@ fn after(case: &Case, mut marks: Marks) -> Marks {
     marks
 }
 
-/// True if a number is the end of an IPv4 header with this mark.
+/// True if a number of a declaration is the offset of the end of the IPv4 header with this mark.
 fn is_behind(number: &Number, network: Mark) -> bool {
     let Mark::At(place) = network else { return false };
     let first = |base, offset| Field::Bytes { base, offset, length: 1 };

@@ -1,15 +1,15 @@
-//! The back end for Click and FastClick: regions as elements that both have. All questions come first, then
-//! each field is written once.
+//! The back end for Click and FastClick: it replaces each region by elements that both have. All questions
+//! come first, then each field is written once.
 //!
-//! This back end is for configurations that run elsewhere; [`insert`](crate::insert) is for runs here. A
-//! question becomes a Classifier, a CheckLength, a CheckIPHeader and so on (`build`), rules become an
-//! IPFilter ([`filter`]), a class becomes a short chain (`operation`). Elements that no packet reaches any
-//! more are removed (`sweep`).
+//! This back end is for configurations that run elsewhere; [`insert`](crate::insert) is for runs with
+//! Tidegate. A question becomes a Classifier, a CheckLength, a CheckIPHeader and so on (`build`), rules
+//! become an IPFilter ([`filter`]), and a class becomes a short chain of elements (`operation`). Elements
+//! that no packet reaches any more are removed (`sweep`).
 //!
 //! Invariants:
-//! - Packets whose processing cannot be expressed in these elements are left to the region itself: they
-//!   enter it unmodified. No configuration is refused.
-//! - Only elements of [`ELEMENTS`] are inserted.
+//! - Packets whose processing cannot be expressed in these elements are left to the elements of the region:
+//!   they enter it unmodified. No configuration is refused.
+//! - Only elements of the classes in [`ELEMENTS`] are inserted.
 //! - The result is not trusted: the verifier reads the generated configuration by the declarations of its
 //!   elements.
 
@@ -39,8 +39,8 @@ use program::location::Byte;
 use program::question::{Question, Sum};
 use program::{Class, Exit, Next, Program};
 
-/// The classes of the inserted elements. Click has them with the same arguments, except for the mask of
-/// StoreData, which only FastClick has.
+/// The classes of the elements that this back end inserts. Click has them with the same arguments, except
+/// for the mask of StoreData, which only FastClick has.
 pub const ELEMENTS: [&str; 21] = [
     "CheckIPHeader",
     "CheckLength",
@@ -65,53 +65,54 @@ pub const ELEMENTS: [&str; 21] = [
     "Unstrip",
 ];
 
-/// A generated configuration, and the packets that are left to its original elements.
+/// A generated configuration, and a report of the packets that its original elements still process.
 pub struct Standard {
-    /// The configuration.
+    /// The configuration with the inserted elements.
     pub graph: Graph,
-    /// The packets left to elements, by region.
+    /// For each region of which some packets are left to the original elements, their number of classes and
+    /// the reasons.
     pub left: Vec<Left>,
 }
 
-/// The packets of a region that are left to its elements.
+/// A report of the packets of a region that are left to the original elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Left {
-    /// The element at whose output the region begins.
+    /// The name of the element at whose output the region begins.
     pub from: String,
-    /// The number of classes that are left.
+    /// The number of classes of which at least some packets are left.
     pub classes: usize,
-    /// The total number of classes.
+    /// The number of classes of the region.
     pub of: usize,
     /// The reasons, without duplicates.
     pub why: BTreeSet<Why>,
 }
 
-/// The reason why packets are left to elements.
+/// The reason why packets are left to the original elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Why {
-    /// The offsets of headers on arrival are not known beforehand.
+    /// Unknown header marks: packets may arrive with headers marked at different offsets.
     Layout,
-    /// No element asks the question.
+    /// No standard element can answer a question of the program.
     Question,
-    /// The question needs too many patterns.
+    /// A question needs too many patterns of a Classifier, or too many comparisons.
     Patterns,
-    /// IPFilter cannot express the rule.
+    /// IPFilter cannot express a rule of a list.
     Rules,
-    /// Payloads are parked upstream, so that elements that look at lengths cannot be used.
+    /// Payloads are parked upstream (slices), so that elements that look at packet lengths cannot be used.
     Sliced,
-    /// Flows are leased.
+    /// The program leases flows from a translator, which standard elements cannot do.
     Leased,
     /// Packets would pass as many elements as before.
     Gain,
-    /// No element performs the write.
+    /// No standard element performs a write of the class.
     Write,
-    /// No element performs the update of the checksum.
+    /// No standard element updates a checksum as the class does.
     Checksum,
-    /// No element truncates packets where the program does.
+    /// No standard element cuts packets to the end that the class sets.
     Length,
-    /// No element marks headers where the program does.
+    /// No standard element marks headers as the class does.
     Marks,
-    /// No element sets the annotation in this way.
+    /// No standard element sets an annotation as the class does.
     Annotation,
 }
 
@@ -142,9 +143,9 @@ impl fmt::Display for Left {
     }
 }
 
-/// Returns the configuration with standard elements for each region, or, with `only_gains`, for regions in
-/// which packets then pass fewer elements. `chain` is the synthesized chain: all of the graph, or the part
-/// that packets pass.
+/// Returns the configuration with standard elements in place of each region. With `only_gains`, regions
+/// stay in which packets would not pass fewer elements. `chain` is the chain that was synthesized: all of
+/// the graph, or the part that packets pass.
 pub fn standard(graph: &Graph, chain: &Chain, synthesis: &Synthesis, only_gains: bool) -> Standard {
     let mut made = graph.clone();
     let layouts = Layouts::new(chain);
@@ -155,20 +156,22 @@ pub fn standard(graph: &Graph, chain: &Chain, synthesis: &Synthesis, only_gains:
     Standard { graph: sweep::sweep(&made, graph), left }
 }
 
-/// The side effects of questions on packets: some elements that answer questions also mark headers, among
-/// other changes.
+/// The changes that the elements of earlier questions have made to a packet. Some elements that answer
+/// questions also mark headers, cut the packet and set annotations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct State {
-    /// The IPv4 header that was marked.
+    /// The offset of the IPv4 header that an element has marked; `None` if the marks are unchanged.
     marked: Option<i32>,
-    /// The IPv4 header that was checked. The packet ends at its total length.
+    /// The offset of the IPv4 header that a CheckIPHeader has checked. It has cut the packet to the
+    /// header's total length, and set the destination address annotation.
     cut: Option<i32>,
-    /// True if the checked header's checksum was found correct.
+    /// True if CheckIPHeader has found the checksum of that header correct.
     is_right: bool,
 }
 
 impl State {
-    /// Returns the present end of the packet, if it differs from the end of the input packet.
+    /// Returns the offset at which the packet ends in this state; `None` if it ends where the input packet
+    /// ends.
     fn end(self) -> Option<Sum> {
         self.cut.map(|header| {
             Sum::of(Question::Bytes { offset: header + 2, length: 2 }).plus_constant(header.into())
@@ -176,7 +179,8 @@ impl State {
     }
 }
 
-/// Inserts elements for a region. Returns the packets that are left to the original elements.
+/// Inserts standard elements for a region. Returns a report of the packets that are left to the original
+/// elements; `None` if none are.
 fn insert_region(
     graph: &mut Graph,
     chain: &Chain,
@@ -213,7 +217,8 @@ fn insert_region(
     let start = builder.start(front);
     let depth = builder.depth(start);
     let (classes, why) = builder.left();
-    // The saving is counted as in the composer.
+    // The number of elements before is counted as in `compose::synthesize`: the longest path, and the rule
+    // lists.
     let longest = region.program.classes.iter().map(|class| class.path.len()).max().unwrap_or_default();
     if only_gains && depth >= longest + region.program.lists.len() {
         return none(Why::Gain);
@@ -222,7 +227,7 @@ fn insert_region(
     (!why.is_empty()).then(|| left(classes.len(), why))
 }
 
-/// True if packets may reach an element from an element that parks payloads, or joins them again.
+/// True if packets may reach the element `to` from an element that parks payloads or joins them again.
 fn is_behind_slices(chain: &Chain, to: usize) -> bool {
     let mut seen = BTreeSet::new();
     let is_slice = |node: &usize| chain.nodes[*node].effects.sliced != Sliced::default();
@@ -235,8 +240,8 @@ fn is_behind_slices(chain: &Chain, to: usize) -> bool {
     seen.contains(&to)
 }
 
-/// Returns the program without information for counters: classes with equal operations are merged, and so
-/// are all drops.
+/// Returns the program without the data that only counters need: classes with equal operations become one
+/// class, and so do all drops.
 fn reduced(program: &Program) -> Program {
     let mut classes: Vec<Class> = Vec::new();
     let mut numbers: HashMap<Class, u32> = HashMap::new();

@@ -1,8 +1,8 @@
-//! Code generation for a class: a short chain of elements.
+//! Code generation for the operation of a class: a short chain of elements.
 //!
-//! Values are values of the input packet, so copies come first. Then bytes are written, the time to live is
-//! decremented, the header's checksum is computed where needed, headers are stripped or prepended, and
-//! marks are set.
+//! The values of a class are values of the input packet, so annotations are copied from it first. Then
+//! bytes are written, the time to live is decremented, the header's checksum is computed where needed,
+//! headers are stripped or prepended, and header marks are set.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,26 +17,27 @@ use program::metadata::{INPUT, KIND, Metadata, TIME};
 use program::question::Question;
 use program::{Checksum, Class, Program, Value, Write};
 
-/// An element: its class and arguments.
+/// An element to insert: its class and its arguments.
 pub(super) type Step = (&'static str, String);
 
-/// The maximum number of elements in a row that each decrement the time to live.
+/// The maximum decrement of the time to live, for which as many DecIPTTL elements in a row are inserted.
 const MOST_HOPS: i64 = 32;
 
-/// The offset of the time to live in the IPv4 header.
+/// The offset of the time to live from the start of the IPv4 header.
 const TTL: i32 = 8;
 
 /// The length of an Ethernet header in bytes.
 const FRAME: i32 = 14;
 
-/// The index of the destination address annotation.
+/// The offset of the destination address annotation, which CheckIPHeader sets.
 const DST_IP: u8 = packet::Annotations::DST_IP as u8;
 
-/// Facts about the metadata of packets.
+/// The metadata that packets bring into a region, and the metadata that elements downstream read.
 pub(super) struct Beside {
-    /// The metadata that elements look at, if known.
+    /// The metadata bytes that any element of the chain reads; `None` if that is not known. Other metadata
+    /// need not be set.
     pub(super) observed_metadata: Option<BTreeSet<Metadata>>,
-    /// The known values of metadata of arriving packets.
+    /// The metadata bytes whose values on arrival are known.
     pub(super) came: BTreeMap<Metadata, u8>,
 }
 
@@ -46,7 +47,8 @@ impl Beside {
     }
 }
 
-/// The marks of headers; the mark of the transport header may be unknown.
+/// The header marks of the packet at a point of the chain: offsets from the start of the input packet. The
+/// outer `None` for the transport header means that its mark is not known.
 #[derive(Clone, Copy, PartialEq)]
 struct Marks {
     link: Option<i32>,
@@ -59,14 +61,15 @@ struct Operation<'c> {
     known: Known,
     steps: Vec<Step>,
     marks: Marks,
-    /// The present start of the packet.
+    /// The offset at which the packet starts after the steps so far.
     start: i32,
 }
 
-/// Returns the elements for a class.
+/// Returns the elements for the operation of a class, in the order in which packets pass them. `known` are
+/// the facts about packets of the class, `state` is their state after the questions.
 ///
 /// # Errors
-/// If no element performs a part of the operation, the reason.
+/// If no standard element performs a part of the operation; the error says which part.
 pub(super) fn steps(
     class: &Class,
     program: &Program,
@@ -101,7 +104,8 @@ pub(super) fn steps(
     Ok(operation.steps)
 }
 
-/// Returns the mark of the transport header after marking an IPv4 header at an offset.
+/// Returns the mark of the transport header after an element has marked the IPv4 header at an offset;
+/// `None` if the header may have options.
 fn behind(known: &Known, place: i32) -> Option<Option<i32>> {
     known.is_plain(place).then_some(Some(place + IPV4))
 }
@@ -123,7 +127,7 @@ impl Operation<'_> {
         self.steps.push((class, config.into()));
     }
 
-    /// Sets the annotations that elements read.
+    /// Adds the elements that set annotations, for those annotations that any element reads.
     fn annotate(&mut self, state: State, beside: &Beside) -> Result<(), Why> {
         let mut values: BTreeMap<u8, Value> = BTreeMap::new();
         for Write { place, value } in &self.class.writes {
@@ -144,7 +148,8 @@ impl Operation<'_> {
             }
         }
         values.retain(|place, _| beside.is_looked_at(*place));
-        // CheckIPHeader has set the destination address annotation.
+        // CheckIPHeader has set the destination address annotation, so that its former value may have to be
+        // restored.
         if let Some(destination) = state.cut.map(|header| header + IPV4 - 4) {
             for (place, from) in
                 (DST_IP..DST_IP + 4).zip(destination..).filter(|(place, _)| beside.is_looked_at(*place))
@@ -196,7 +201,7 @@ impl Operation<'_> {
         Ok(())
     }
 
-    /// Writes bytes of the packet, and the header's checksum.
+    /// Adds the elements that write bytes of the packet, and update or compute the header's checksum.
     fn write(&mut self, program: &Program, state: State) -> Result<(), Why> {
         let class = self.class;
         let front = class.front();
@@ -207,7 +212,7 @@ impl Operation<'_> {
             let Location::Byte(first) = *place else { continue };
             match value {
                 Value::Constant(bytes) => {
-                    // Bytes of the frame's header are written together with it.
+                    // EtherEncap writes the bytes of the Ethernet header.
                     let covered = match &frame {
                         Some((at, _)) if *at <= first => (at + FRAME - first).clamp(0, bytes.len() as i32),
                         _ => 0,
@@ -233,7 +238,8 @@ impl Operation<'_> {
             }
         }
         let is_computed = self.is_computed(hops > 0, state)?;
-        // Bytes before the packet are written while they are part of it.
+        // Bytes before the start of the packet can only be written while they are part of it, so the packet
+        // is extended first.
         let reach =
             if frame.is_some() { writes.iter().map(|(place, _)| *place).fold(0, i32::min) } else { front };
         if reach < 0 {
@@ -276,8 +282,9 @@ impl Operation<'_> {
         self.class.checksum.as_ref().is_some_and(|checksum| place == checksum.header() + TTL)
     }
 
-    /// True if the header's checksum is computed at the end, false if the element that decrements the time
-    /// to live maintains it.
+    /// True if the IPv4 checksum has to be computed after all writes. False if it does not change, or if
+    /// `is_kept` (DecIPTTL decrements the time to live) and that is the only change, because DecIPTTL
+    /// updates the checksum.
     fn is_computed(&self, is_kept: bool, state: State) -> Result<bool, Why> {
         let class = self.class;
         match &class.checksum {
@@ -290,7 +297,8 @@ impl Operation<'_> {
                 if is_kept && words[..] == [header + TTL] {
                     return Ok(false);
                 }
-                // An update of a correct checksum gives the correct checksum.
+                // An update of a correct checksum gives the correct checksum, so it may be computed from
+                // scratch instead.
                 let is_right = state.is_right && state.cut == Some(*header) && self.known.is_plain(*header);
                 let sum = header + IPV4_SUM..header + IPV4_SUM + 2;
                 let is_whole =
@@ -300,8 +308,8 @@ impl Operation<'_> {
         }
     }
 
-    /// Returns the offset at which the packet gets an Ethernet header, and the arguments of EtherEncap. The
-    /// header may be stripped again.
+    /// Returns the offset at which the class makes a whole Ethernet header, and the arguments of EtherEncap
+    /// for it. Returns `None` if the class makes none. Later steps may strip the header again.
     fn frame(&self, program: &Program) -> Result<Option<(i32, String)>, Why> {
         let class = self.class;
         let at = class.headers[0].unwrap_or(program.layout[0]).unwrap_or(class.start);
@@ -331,7 +339,7 @@ impl Operation<'_> {
         }
     }
 
-    /// Marks an IPv4 header, unless it is marked.
+    /// Adds a MarkIPHeader for the IPv4 header at an offset, unless it is marked already.
     fn mark_header(&mut self, place: i32) -> Result<(), Why> {
         if self.marks.network == Some(place) {
             return Ok(());
@@ -343,15 +351,15 @@ impl Operation<'_> {
         Ok(())
     }
 
-    /// Marks headers as the class requires.
+    /// Adds the elements that mark headers as the class requires.
     fn mark(&mut self, program: &Program) -> Result<(), Why> {
         let [link, network, transport] =
             std::array::from_fn(|base| self.class.headers[base].unwrap_or(program.layout[base]));
         let is_link_known = program.needs_link || self.class.headers[0].is_some();
         let is_wanted = |marks: &Marks| marks.network == network && marks.transport == Some(transport);
         if !is_wanted(&self.marks) {
-            // The header is marked again even if it is marked already, because that marks the transport
-            // header.
+            // MarkIPHeader also marks the transport header, so it is needed even if the network header is
+            // marked already.
             self.marks.network = None;
             self.mark_header(network.ok_or(Why::Marks)?)?;
         }

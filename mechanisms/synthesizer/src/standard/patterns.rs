@@ -1,16 +1,16 @@
-//! Questions about bytes as patterns of Classifier.
+//! Questions about bytes as patterns of Classifier: sets of numbers become clauses with a value and a mask.
 
 use classify::IntervalSet;
 
 use crate::openflow::ranges::prefixes;
 
-/// The maximum number of prefixes for which pairs are merged.
+/// The maximum number of prefixes of a set that are merged pairwise; the time is quadratic.
 const MOST_PREFIXES: usize = 256;
 
-/// A clause of a pattern: bytes that must have a value under a mask.
+/// A clause of a pattern: consecutive bytes that must have a value under a mask.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Clause {
-    /// The offset of the first byte.
+    /// The offset of the first byte from the packet's start.
     offset: i32,
     /// The number of bytes.
     length: u8,
@@ -18,12 +18,14 @@ pub(super) struct Clause {
     mask: u128,
 }
 
-/// A cube of numbers as value and mask, and the way of its numbers that no earlier cube contains.
+/// A set of numbers, given by a value under a mask, and the way that these numbers take unless an earlier
+/// cube contains them. A way is an index in the list of answer sets.
 type Cube = (u128, u128, usize);
 
-/// Returns clauses for a number of `length` bytes, of which the first that holds determines the way: `ways`
-/// has the set of numbers of each way. Numbers in none of the sets have an arbitrary way. The last clause,
-/// `None`, always holds. `weights` has the cost of a clause of each way.
+/// Returns clauses about a number of `length` bytes, of which the first that holds determines the way of
+/// the number: the index in `ways` of the set that contains it. Numbers in none of the sets may take any
+/// way. The last clause, `None`, always holds. `weights` has the cost of each clause of a way; the cheaper
+/// of two methods is used.
 pub(super) fn clauses(
     offset: i32,
     length: u8,
@@ -39,7 +41,8 @@ pub(super) fn clauses(
     cubes.into_iter().map(clause).collect()
 }
 
-/// Returns disjoint cubes, with a last cube for all numbers of the most expensive way.
+/// Returns disjoint cubes for all ways but the most expensive, and a last cube with all remaining numbers
+/// for that way.
 fn apart(ways: &[IntervalSet], bits: u32, weights: &[usize]) -> Vec<Cube> {
     let mut parts: Vec<(usize, Vec<(u128, u128)>)> =
         ways.iter().map(|set| merged(prefixes(set, bits))).enumerate().collect();
@@ -52,8 +55,8 @@ fn apart(ways: &[IntervalSet], bits: u32, weights: &[usize]) -> Vec<Cube> {
     others.chain(last).collect()
 }
 
-/// Returns nested prefixes, the longest first, as in a route table: the minimum number (Draves et al.,
-/// "Constructing optimal IP routing tables", INFOCOM 1999).
+/// Returns nested prefixes, the longest first, as in a route table. Their number is the minimum (Draves et
+/// al., "Constructing optimal IP routing tables", INFOCOM 1999).
 fn nested(ways: &[IntervalSet], bits: u32) -> Vec<Cube> {
     let mut ranges: Vec<(u128, u128, usize)> = Vec::new();
     for (way, set) in ways.iter().enumerate() {
@@ -70,16 +73,18 @@ fn nested(ways: &[IntervalSet], bits: u32) -> Vec<Cube> {
     cubes
 }
 
-/// The numbers with a common prefix.
+/// All numbers with a common prefix, as a node of a binary tree.
 struct Block {
-    /// The ways that the prefix may have at minimum cost; empty if any way is possible.
+    /// The ways that the prefix itself may have so that the total number of prefixes is minimal; empty if
+    /// any way is possible.
     ways: Vec<usize>,
-    /// The two halves, unless all numbers have one way.
+    /// The halves of the block, by the next bit; `None` if all its numbers have the same way.
     halves: Option<Box<[Block; 2]>>,
 }
 
 impl Block {
-    /// Builds a block from the ranges that lie in it.
+    /// Builds the block of the numbers from `low` on that differ in the lowest `bits` bits. `ranges` are
+    /// the ranges of numbers with their ways.
     fn new(ranges: &[(u128, u128, usize)], low: u128, bits: u32) -> Block {
         let high = low | ones(bits);
         let inside: Vec<_> =
@@ -104,7 +109,8 @@ impl Block {
         Block { ways, halves: Some(Box::new(halves)) }
     }
 
-    /// Adds prefixes for numbers whose way differs from the enclosing prefix.
+    /// Adds a prefix for this block if its way has to differ from the way of the enclosing prefix
+    /// (`around`). Longer prefixes are added first.
     fn choose(&self, around: Option<usize>, (low, bits, all): (u128, u32, u32), cubes: &mut Vec<Cube>) {
         let is_right = |way: &usize| self.ways.is_empty() || self.ways.contains(way);
         let way = around.filter(is_right).or(self.ways.first().copied()).unwrap_or_default();
@@ -123,7 +129,7 @@ fn ones(count: u32) -> u128 {
     1u128.checked_shl(count).map_or(u128::MAX, |next| next - 1)
 }
 
-/// Merges cubes that differ in a single bit.
+/// Merges pairs of cubes that differ in a single bit, as long as there are any.
 fn merged(mut cubes: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
     if cubes.len() > MOST_PREFIXES {
         return cubes;
@@ -137,7 +143,7 @@ fn merged(mut cubes: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
                 let bit = cubes[second].0 ^ value;
                 cubes[first] = (value & !bit, mask & !bit);
                 cubes.remove(second);
-                // The merged cube may combine with an earlier cube.
+                // The merged cube may combine with a cube before it, so the search starts again.
                 first = 0;
             }
             None => first += 1,
@@ -146,7 +152,7 @@ fn merged(mut cubes: Vec<(u128, u128)>) -> Vec<(u128, u128)> {
     cubes
 }
 
-/// Returns the notation of a pattern.
+/// Returns a pattern in the notation of Classifier: the clauses with spaces between them, or `-` for none.
 pub(super) fn text(clauses: &[Clause]) -> String {
     if clauses.is_empty() {
         return "-".to_string();
@@ -155,7 +161,7 @@ pub(super) fn text(clauses: &[Clause]) -> String {
 }
 
 impl Clause {
-    /// Returns the notation of the clause, without irrelevant bytes at both ends.
+    /// Returns the notation of a clause, without bytes at both ends that the mask excludes.
     fn text(&self) -> String {
         let Clause { offset, length, value, mask } = *self;
         let bytes = |number: u128| number.to_be_bytes()[16 - usize::from(length.min(16))..].to_vec();
@@ -198,7 +204,7 @@ mod tests {
                     low = last + 1;
                 }
             }
-            // The fifth part has the answers that do not occur.
+            // The fifth set has the answers that do not occur, so it is not given to `clauses`.
             let ways: Vec<IntervalSet> = parts[..4].iter().map(|part| part.iter().copied().collect()).collect();
             let found = clauses(20, 2, &ways, &weights.map(usize::from));
             let near = borders.iter().flat_map(|(last, _)| [*last, (last + 1) & 0xffff]);
@@ -223,7 +229,7 @@ mod tests {
         let first = (0..8).map(|high| (high << 13, high << 13)).collect();
         assert_eq!(texts(20, 2, &first), ["20/0000%1fff"]);
         assert_eq!(texts(26, 4, &IntervalSet::one(0x0a00_0000, 0x0aff_ffff)), ["26/0a"]);
-        // A network without its first and its last address.
+        // All addresses of a network but its first and its last.
         assert_eq!(
             texts(30, 4, &IntervalSet::one(0x0a00_0001, 0x0a00_00fe)),
             ["30/0a000000", "30/0a0000ff", "30/0a0000"]

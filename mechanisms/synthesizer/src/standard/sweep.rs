@@ -1,15 +1,15 @@
-//! Removal of elements that no packet reaches any more.
+//! Removal of elements that no packet reaches any more, after others have been inserted in their place.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use lang::{Connection, Graph, Span};
 
-/// The class of a source that emits nothing.
+/// The class of the source that is connected to inputs without packets: it emits nothing.
 const NOTHING: &str = "Idle";
 
-/// Returns the configuration without unreachable elements. Elements that others refer to by name stay;
-/// inputs that lose all their connections get an idle source. `before` is the configuration from which
-/// `graph` was made by adding elements.
+/// Returns the configuration without the elements that no packet reaches. Elements whose names occur in
+/// arguments of others stay. An input that loses all of its connections gets an Idle, because it may have
+/// to be connected. `before` is the configuration before elements were added to it.
 pub(super) fn sweep(graph: &Graph, before: &Graph) -> Graph {
     let counts = before.port_counts();
     let numbers = 0..graph.elements.len();
@@ -36,7 +36,7 @@ pub(super) fn sweep(graph: &Graph, before: &Graph) -> Graph {
     }
     let out: Vec<bool> = numbers.map(|number| !stays.contains(&number)).collect();
     let (mut swept, numbers) = graph.without(&out);
-    // Inputs that lost all connections get a source that emits nothing.
+    // An input that has lost all of its connections gets a source that emits nothing.
     let fed: BTreeSet<(usize, usize)> = swept.connections.iter().map(|connection| connection.to).collect();
     let had = before
         .connections
@@ -51,13 +51,14 @@ pub(super) fn sweep(graph: &Graph, before: &Graph) -> Graph {
     swept
 }
 
-/// Returns the words that may be names of elements.
+/// Returns the words in the arguments of an element that may be names of elements.
 fn words(config: &str) -> impl Iterator<Item = &str> {
     let is_part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '@' | '/');
     config.split(move |c: char| !is_part(c)).filter(|word| !word.is_empty())
 }
 
-/// True if a word refers to the element, from any enclosing compound element.
+/// True if one of the words refers to the element of this name. A word may be the name as seen from inside
+/// of any enclosing compound element.
 fn is_spoken_of(name: &str, words: &BTreeSet<&str>) -> bool {
     let mut rest = Some(name);
     while let Some(name) = rest {

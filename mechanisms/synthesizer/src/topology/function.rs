@@ -1,4 +1,4 @@
-//! A network function of a chain: its graph and its interfaces.
+//! The network functions of a chain: their graphs, and the elements that are their interfaces.
 
 use element::Registry;
 use element::class::ArgKind;
@@ -7,25 +7,26 @@ use lang::{Element, Graph};
 
 use super::prop::Word;
 
-/// A network function.
+/// A network function: its name, its graph, and its interfaces.
 pub(super) struct Function {
     pub(super) name: Word,
     pub(super) graph: Graph,
     pub(super) devices: Vec<Device>,
-    /// True if the configuration was found and is free of errors, so that all interfaces are known.
+    /// True if the configuration was found and has no errors, so that all of its interfaces are known.
     pub(super) is_whole: bool,
 }
 
-/// An element that receives from an interface or sends to it.
+/// An element that receives packets from an interface, or sends packets to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Device {
-    /// The number of the element in the function's graph.
+    /// The index of the element in the function's graph.
     pub(super) element: usize,
     pub(super) interface: String,
     pub(super) sends: bool,
 }
 
-/// The senders and receivers of a function on one interface, as numbers of elements.
+/// The elements of a function that send to one interface, and those that receive from it, by their index in
+/// the function's graph.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Interface {
     pub(super) senders: Vec<usize>,
@@ -33,8 +34,8 @@ pub(super) struct Interface {
 }
 
 impl Function {
-    /// Returns the senders and receivers on an interface of that name. Names are equal with and without a
-    /// prefix such as `netmap:`.
+    /// Returns the elements of the function at the interface `name`; `None` if there are none. Names that
+    /// differ only by a prefix such as `netmap:` on one side are equal.
     pub(super) fn interface(&self, name: &str) -> Option<Interface> {
         let mut found = Interface::default();
         for device in self.devices.iter().filter(|device| is_same(&device.interface, name)) {
@@ -44,7 +45,7 @@ impl Function {
         (found != Interface::default()).then_some(found)
     }
 
-    /// Returns the names of the function's interfaces, without duplicates.
+    /// Returns the names of the function's interfaces, in the order of their first elements.
     pub(super) fn interfaces(&self) -> Vec<&str> {
         let mut names: Vec<&str> = Vec::new();
         for device in &self.devices {
@@ -55,14 +56,14 @@ impl Function {
         names
     }
 
-    /// True if any output of an element from number `from` on is connected.
+    /// True if any output of an element, from output number `from` on, is connected.
     pub(super) fn is_connected(&self, element: usize, from: usize) -> bool {
         let leads = |port: (usize, usize)| port.0 == element && port.1 >= from;
         self.graph.connections.iter().any(|connection| leads(connection.from))
     }
 }
 
-/// Returns the elements of a graph that send to or receive from interfaces.
+/// Returns the elements of a graph that send to interfaces or receive from them, in the order of the graph.
 pub(super) fn devices(graph: &Graph, registry: &Registry) -> Vec<Device> {
     let device = |(number, element): (usize, &Element)| {
         let sends = sends(&element.class, registry)?;
@@ -72,11 +73,13 @@ pub(super) fn devices(graph: &Graph, registry: &Registry) -> Vec<Device> {
     graph.elements.iter().enumerate().filter_map(device).collect()
 }
 
-/// Returns true if elements of a class send to an interface, false if they receive from one; `None` if
-/// neither. Such classes have a queue to the outside, and their first argument names the interface.
+/// Returns true if the elements of a class send to an interface, false if they receive from one, `None` if
+/// neither. An interface class declares queues to the outside, and its first argument is the name of an
+/// interface.
 fn sends(class: &str, registry: &Registry) -> Option<bool> {
     let Some(class) = registry.get(class) else {
-        // An unknown class, such as FromNetmapDevice. Where its interface is joined, it need not exist.
+        // An unknown class such as FromNetmapDevice, by its name. An element of it at a joined interface is
+        // replaced, so the class need not exist.
         let is = |start: &str| class.starts_with(start) && class.ends_with("Device");
         return if is("To") { Some(true) } else { is("From").then_some(false) };
     };
@@ -86,8 +89,8 @@ fn sends(class: &str, registry: &Registry) -> Option<bool> {
     (names_interface && class.notes.has_queues).then_some(inputs.most > 0)
 }
 
-/// Returns the interface that an element receives from or sends to: its first argument, positional or by
-/// keyword.
+/// Returns the name of the interface that an element receives from or sends to: its first argument, by
+/// position or by keyword. Returns `None` if it is empty.
 fn interface(element: &Element, registry: &Registry) -> Option<String> {
     let args = lang::args::split(&element.config);
     let keyword = registry.get(&element.class).and_then(|class| class.args.first()).map(|arg| arg.name);
@@ -99,12 +102,13 @@ fn interface(element: &Element, registry: &Registry) -> Option<String> {
     Some(lang::args::unquote(text.trim())).filter(|name| !name.is_empty())
 }
 
-/// True if two names mean the same interface.
+/// True if two names mean the same interface: they are equal, or equal without the driver prefix of one of
+/// them.
 fn is_same(one: &str, other: &str) -> bool {
     one == other || bare(one) == other || one == bare(other)
 }
 
-/// Returns the name without a driver prefix.
+/// Returns an interface name without its driver prefix: `e0` for `netmap:e0`.
 fn bare(name: &str) -> &str {
     match name.split_once(':') {
         Some((kind, rest)) if !kind.is_empty() && kind.bytes().all(|b| b.is_ascii_alphabetic()) => rest,

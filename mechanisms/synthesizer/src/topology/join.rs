@@ -1,4 +1,4 @@
-//! Linking: the functions of a chain become one graph.
+//! The last step of linking: the graphs of all functions become one graph, with cables between them.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,8 @@ use lang::{Connection, Element, Graph, Span};
 use super::function::Function;
 use super::wiring::{ElementOfFunction, Wiring};
 
-/// Instructions of scripts that change nothing but output, after which the driver may stop.
+/// The instructions of scripts that only print, read, wait or stop. A script with no other instructions is
+/// removed, because it is meant for a function that runs alone.
 const HARMLESS: [&str; 17] = [
     "print",
     "printq",
@@ -30,23 +31,24 @@ const HARMLESS: [&str; 17] = [
     "exit",
 ];
 
-/// A linked chain, with the elements that linking removed or replaced. Names are names in the joined graph.
+/// A linked chain, and the elements that linking removed or replaced, for notes to the user. All names are
+/// names in the joined graph.
 #[derive(Default)]
 pub(super) struct Joined {
     pub(super) graph: Graph,
-    /// The removed queues between functions.
+    /// The queues that were removed between functions.
     pub(super) queues: Group,
-    /// The removed scripts, which only print counts and stop.
+    /// The scripts that were removed.
     pub(super) scripts: Group,
-    /// The elements whose interface receives nothing.
+    /// The receivers that became Idle, because no packets enter at their interfaces.
     pub(super) silent: Group,
 }
 
-/// Elements that were removed or replaced for the same reason.
+/// The elements that were removed or replaced for one reason.
 #[derive(Default)]
 pub(super) struct Group {
     pub(super) names: Vec<String>,
-    /// The declaration of the first element.
+    /// The position of the first of these elements in its configuration.
     pub(super) place: Option<Span>,
 }
 
@@ -57,7 +59,7 @@ impl Group {
     }
 }
 
-/// Combines the graphs of functions, and inserts cables between them.
+/// Combines the graphs of all functions, and replaces the elements at linked interfaces by cables.
 pub(super) fn join(functions: &[Function], wiring: &Wiring, registry: &Registry) -> Joined {
     let mut starts = Vec::new();
     let mut graph = Graph::default();
@@ -84,7 +86,7 @@ pub(super) fn join(functions: &[Function], wiring: &Wiring, registry: &Registry)
     joiner.finish()
 }
 
-/// Appends a function's graph, with the function's name as a prefix of its element names.
+/// Appends the graph of a function. The names of its elements get the function's name as a prefix.
 fn append(graph: &mut Graph, function: &Function) {
     let start = graph.elements.len();
     graph.elements.extend(function.graph.elements.iter().cloned().map(|mut element| {
@@ -111,16 +113,16 @@ fn add_new<T: Clone + PartialEq>(all: &mut Vec<T>, more: &[T]) {
 struct Joiner<'a> {
     graph: Graph,
     registry: &'a Registry,
-    /// True for each element that is removed.
+    /// For each element, true if it is removed at the end.
     gone: Vec<bool>,
-    /// The number of the first element of each function.
+    /// For each function, the index of its first element.
     starts: &'a [usize],
     joined: Joined,
 }
 
 impl Joiner<'_> {
-    /// Replaces an element by an element of another class. A generated name contains the class, so it
-    /// changes.
+    /// Replaces an element by an element of another class. A generated name (`Class@number`) contains the
+    /// class, so the name changes as well.
     fn become_another(&mut self, element: usize, class: &str, config: String) {
         let element = &mut self.graph.elements[element];
         let (scope, name) = element.name.rsplit_once('/').unwrap_or_default();
@@ -132,13 +134,14 @@ impl Joiner<'_> {
         element.config_span = None;
     }
 
-    /// Makes a receiver idle. Elements downstream stay, because other packets may arrive there too.
+    /// Makes a receiver idle. The elements downstream of it stay, because other packets may arrive there,
+    /// too.
     fn become_idle(&mut self, receiver: usize) {
         self.joined.silent.add(&self.graph.elements[receiver]);
         self.become_another(receiver, "Idle", String::new());
     }
 
-    /// Removes scripts that print counts and stop: they are meant for a function that runs alone.
+    /// Removes scripts that only print, read, wait or stop.
     fn leave_scripts_out(&mut self) {
         let counts = self.graph.port_counts();
         for (number, (element, ports)) in self.graph.elements.iter().zip(counts).enumerate() {
@@ -154,7 +157,8 @@ impl Joiner<'_> {
         }
     }
 
-    /// Connects a sender to the elements downstream of a receiver.
+    /// Makes a sender a cable that leads to the elements downstream of the receiver. `names` are the
+    /// interfaces, as arguments of the cable.
     fn connect(&mut self, sender: usize, receiver: usize, names: &[String; 2]) {
         self.push_into(sender);
         self.become_another(sender, "Cable", lang::args::join(names.iter().map(lang::args::quote)));
@@ -168,8 +172,8 @@ impl Joiner<'_> {
         self.graph.connections.extend(behind);
     }
 
-    /// Ensures that packets are pushed into a cable. A queue that only the cable would empty is removed;
-    /// elsewhere an Unqueue pulls.
+    /// Ensures that packets are pushed into the element `sender`, which becomes a cable. A queue that only
+    /// this element would empty is removed; from any other pulled output, an Unqueue pulls.
     fn push_into(&mut self, sender: usize) {
         let sources: Vec<(usize, usize)> = self.before((sender, 0)).collect();
         for source in sources {
@@ -207,8 +211,8 @@ impl Joiner<'_> {
         connections.map(|connection| connection.from)
     }
 
-    /// True if packets are pulled from an output: its class declares it, or it follows from the elements
-    /// upstream.
+    /// True if packets are pulled from an output: its class declares it, or, for an agnostic output, it
+    /// holds for an output upstream.
     fn is_pulled(&self, output: (usize, usize)) -> bool {
         let mut seen = HashSet::from([output]);
         let mut open = vec![output];
@@ -227,8 +231,8 @@ impl Joiner<'_> {
         false
     }
 
-    /// True if the output belongs to a queue that has no other consumer and is not mentioned by any
-    /// element.
+    /// True if an output belongs to a queue that may be removed: it has no other connected output, and no
+    /// element refers to it by name.
     fn is_needless(&self, (queue, port): (usize, usize)) -> bool {
         let element = &self.graph.elements[queue];
         let Some(class) = self.registry.get(&element.class) else { return false };
@@ -238,7 +242,7 @@ impl Joiner<'_> {
         is_queue && class.notes.signals_packets && outputs == 1 && !self.is_mentioned(queue)
     }
 
-    /// True if the name of an element is among the arguments of another element of its function.
+    /// True if the name of an element occurs in the arguments of another element of the same function.
     fn is_mentioned(&self, element: usize) -> bool {
         let function = self.starts.partition_point(|&start| start <= element).saturating_sub(1);
         let end = self.starts.get(function + 1).copied().unwrap_or(self.gone.len());

@@ -1,20 +1,21 @@
-//! The linker: a chain of several configurations as one graph (service chain configurator and parser in the
-//! SNF paper).
+//! The linker: it joins the configurations of several network functions into one chain (service chain
+//! configurator and parser in the SNF paper).
 //!
-//! A `.prop` file names the configurations of network functions, the interfaces that are joined, and the
-//! interfaces at which packets enter. [`read`] returns one flat graph of all of it:
+//! A `.prop` file names the configurations of the network functions, the interfaces that are joined, and
+//! the interfaces at which packets enter. [`read`] returns one flat graph of all of it:
 //!
-//! - the name of a function is a prefix of the names of its elements (`NF_1/router/in0`), so that equal
-//!   names in different functions do not collide, including names of addresses and patterns;
-//! - the elements at the two ends of a link become a [`Cable`](mod@crate::cable), which packets cross in
-//!   one direction;
-//! - a queue that only fed a joined interface is removed: nothing waits there. From other elements that are
-//!   pulled, an Unqueue pulls;
-//! - a receiver of an interface at which no packets enter becomes Idle;
-//! - scripts that only print counts and stop are removed.
+//! - The name of a function is a prefix of the names of its elements (`NF_1/router/in0`), so that equal
+//!   names in different functions do not collide, including names of addresses and patterns.
+//! - The elements at the two ends of a link become a [`Cable`](mod@crate::cable), which packets cross in
+//!   one direction.
+//! - A queue that only fed a joined interface is removed, because nothing waits there. From other elements
+//!   that are pulled, an Unqueue pulls.
+//! - A receiver of an interface at which no packets enter becomes Idle.
+//! - Scripts that only print counts and stop are removed.
 //!
-//! `prop` parses the text, `function` finds interfaces, `wiring` resolves the topology, `join` makes the
-//! graph. No function of this module opens a file: texts come from the caller.
+//! `prop` parses the text, `function` finds the interfaces of each configuration, `wiring` resolves the
+//! topology, and `join` makes the graph. No function of this module opens a file: texts come from the
+//! caller.
 
 mod function;
 mod join;
@@ -30,36 +31,37 @@ use function::Function;
 use join::{Group, Joined};
 use wiring::listed;
 
-/// A function that returns the name (for messages) and the text of a file, by its name and the name of the
-/// file that refers to it.
+/// A function that finds a file. Its arguments are the name of the file, and the name of the file that
+/// refers to it. It returns the name that messages use, and the text.
 ///
 /// # Errors
-/// If there is no such file, the readable reason.
+/// If there is no such file. The error is the reason as text for people.
 pub type Files<'a> = &'a dyn Fn(&str, &str) -> Result<(String, String), String>;
 
-/// The inputs of linking besides the texts.
+/// The inputs of linking, besides the text of the `.prop` file.
 #[derive(Clone, Copy)]
 pub struct Options<'a> {
-    /// The known classes. They determine the elements that are interfaces or queues.
+    /// The known element classes. They determine which elements are interfaces or queues.
     pub registry: &'a Registry,
     /// Values for parameters of all configurations, as in [`lang::Options`].
     pub defines: &'a [(String, String)],
-    /// True if unknown classes are errors.
+    /// True if an element of unknown class is an error.
     pub checks_classes: bool,
-    /// The source of configurations and libraries.
+    /// The function that finds configurations and libraries.
     pub files: Files<'a>,
 }
 
-/// Reads a chain. The text of the `.prop` file is one of the sources, and the configurations are added to
-/// them. If a diagnostic is an error, the graph is empty. Diagnostics are sorted by position, starting with
-/// the `.prop` file.
+/// Reads a chain: parses the `.prop` file `source`, and all configurations that it names, and links them.
+/// The configurations are added to `sources`. Returns the graph, and the diagnostics sorted by position,
+/// those of the `.prop` file first. If any diagnostic is an error, the graph is empty.
 pub fn read(sources: &mut Sources, source: SourceId, options: &Options<'_>) -> (Graph, Vec<Diagnostic>) {
     let mut diagnostics = Vec::new();
     let text = sources.text(source).to_string();
     let prop = prop::parse(source, &text, &mut diagnostics);
     let own_name = sources.name(source).to_string();
     let mut classes = options.registry.names();
-    // Classes that do not exist here, but elements at joined interfaces are replaced anyway.
+    // Classes that Tidegate does not have, but that count as known: at joined interfaces, their elements
+    // are replaced.
     classes.extend(["FromNetmapDevice", "ToNetmapDevice"]);
     let classes = options.checks_classes.then_some(&classes[..]);
     let mut known = HashMap::new();
@@ -107,13 +109,14 @@ pub fn read(sources: &mut Sources, source: SourceId, options: &Options<'_>) -> (
         graph = joined.graph;
     }
     diagnostics.sort_by_key(|diagnostic| diagnostic.span);
-    // A configuration that several functions share reports its errors several times.
+    // If several functions have the same configuration, its errors occur several times and are reported
+    // once.
     let mut seen = HashSet::new();
     diagnostics.retain(|diagnostic| seen.insert((diagnostic.span, diagnostic.message.clone())));
     (graph, diagnostics)
 }
 
-/// The description of the folders that are searched for a file named in another file.
+/// The hint about the folders that are searched for a file.
 const SEARCHED: &str =
     "files are searched in the folder of this file, in the current folder and in the folders of CLICKPATH";
 
@@ -121,7 +124,7 @@ fn has_errors(diagnostics: &[Diagnostic]) -> bool {
     diagnostics.iter().any(|diagnostic| diagnostic.severity == Severity::Error)
 }
 
-/// Returns notes about elements that linking removed or replaced.
+/// Returns notes for the user about the elements that linking removed or replaced.
 fn notes(joined: &Joined) -> Vec<Diagnostic> {
     let groups = [
         (&joined.queues, "left out, as nothing waits between functions", "such queues are never full"),

@@ -16,39 +16,39 @@
 
 use lang::{Diagnostic, SourceId, Span, nearest};
 
-/// The contents of a `.prop` file.
+/// The contents of a `.prop` file: functions, links and entry points.
 #[derive(Debug, Default)]
 pub(super) struct Prop {
-    /// The network functions; each name occurs once.
+    /// The network functions. Each name occurs once.
     pub(super) modules: Vec<Module>,
     pub(super) links: Vec<Link>,
-    /// The interfaces at which packets enter the chain.
+    /// The entry points: the interfaces at which packets enter the chain.
     pub(super) entries: Vec<End>,
 }
 
-/// A network function.
+/// A network function as the file declares it.
 #[derive(Debug)]
 pub(super) struct Module {
     pub(super) name: Word,
-    /// The name of the function's configuration.
+    /// The file name of the function's configuration.
     pub(super) file: Word,
 }
 
-/// A link: packets that a function sends to an interface enter at an interface of another function.
+/// A link: packets that one function sends to an interface enter another function at an interface.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) from: End,
     pub(super) to: End,
 }
 
-/// An interface of a network function.
+/// An interface of a network function, by the names of both.
 #[derive(Debug)]
 pub(super) struct End {
     pub(super) function: Word,
     pub(super) interface: Word,
 }
 
-/// A word and its position.
+/// A word of the file and its position, for diagnostics.
 #[derive(Clone, Debug)]
 pub(super) struct Word {
     pub(super) text: String,
@@ -56,7 +56,8 @@ pub(super) struct Word {
 }
 
 const SECTIONS: [&str; 4] = ["GENERIC", "NF_MODULES", "NF_TOPO", "ENTRY_POINTS"];
-/// The keys of SNF's `GENERIC` section: where its results go, and the machine that it compiles for.
+/// The keys of SNF's `GENERIC` section: where SNF's results go, and the machine that it compiles for. They
+/// have no effect here.
 const GENERIC: [&str; 13] = [
     "OUTPUT_FOLDER",
     "OUTPUT_FILE",
@@ -75,7 +76,8 @@ const GENERIC: [&str; 13] = [
 const LINK_FORM: &str = "write NF_1[interface] -> [interface]NF_2;";
 const ENTRY_FORM: &str = "write DOMAINS = [interface]NF_1, [interface]NF_2";
 
-/// Parses a text; continues after an error.
+/// Parses the text of a `.prop` file. Errors are added to `diagnostics`; parsing continues after an error,
+/// and the result has everything that could be read.
 pub(super) fn parse(source: SourceId, text: &str, diagnostics: &mut Vec<Diagnostic>) -> Prop {
     let mut reader = Reader { source, text, diagnostics, ignored: Vec::new(), prop: Prop::default() };
     reader.read();
@@ -86,17 +88,17 @@ struct Reader<'a> {
     source: SourceId,
     text: &'a str,
     diagnostics: &'a mut Vec<Diagnostic>,
-    /// Known keys that have no effect here.
+    /// The keys of the `GENERIC` section that have been read, for a note that they have no effect.
     ignored: Vec<Word>,
     prop: Prop,
 }
 
-/// A token of a link or of the list of entry points.
+/// A token of the sections with links and entry points.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Token {
     /// A word of letters, digits and underscores.
     Word(String),
-    /// The text between brackets.
+    /// The text between `[` and `]`, without surrounding spaces.
     Bracket(String),
     Arrow,
     /// The sign `;`, `,` or `=`.
@@ -108,7 +110,8 @@ impl Reader<'_> {
         let lines = lines(self.text);
         let mut section: Option<&str> = None;
         let mut seen = Vec::new();
-        // The tokens of the two sections in which line breaks have no meaning.
+        // The tokens of the sections NF_TOPO and ENTRY_POINTS, in which line breaks have no meaning, so
+        // that they are parsed at the end.
         let mut links = Vec::new();
         let mut entries = Vec::new();
         for &(start, end) in &lines {
@@ -120,7 +123,7 @@ impl Reader<'_> {
                     let hint = format!("sections are {}{}", SECTIONS.join(", "), near.unwrap_or_default());
                     self.error(start, end, format!("unknown section '{name}'"), &hint);
                 }
-                // The contents of an unknown section are not reported as well.
+                // Only the header of an unknown section is reported; its contents are skipped.
                 section = Some(known.unwrap_or(""));
                 seen.extend(known);
                 continue;
@@ -149,7 +152,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Checks that the required parts exist.
+    /// Checks that the file has functions and entry points. `seen` has the names of the sections that
+    /// occur.
     fn whole(&mut self, seen: &[&str]) {
         let end = self.text.len();
         if self.prop.modules.is_empty() && !seen.contains(&"NF_MODULES") {
@@ -175,7 +179,8 @@ impl Reader<'_> {
         self.diagnostics.push(Diagnostic::error(self.span(start, end), message).with_hint(hint));
     }
 
-    /// Parses `KEY = value`.
+    /// Parses a line `KEY = value`, which lies between two offsets of the text. Reports an error with the
+    /// hint, and returns `None`, if it has another form.
     fn assignment(&mut self, start: usize, end: usize, hint: &str) -> Option<(Word, Word)> {
         let line = &self.text[start..end];
         let sides = line.split_once('=').map(|(key, value)| (key.trim(), value.trim()));
@@ -259,7 +264,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns the list without `KEY =` at its start, which is required.
+    /// Returns the tokens after `KEY =`, with which the section has to begin. Reports an error with the
+    /// hint `form` if it begins otherwise.
     fn without_key<'t>(
         &mut self,
         mut tokens: &'t [(Token, Span)],
@@ -329,7 +335,8 @@ impl Reader<'_> {
     }
 }
 
-/// Parses an end of a link.
+/// Makes an end of a link from a word and a bracket; `None` if the tokens are others, or if the bracket is
+/// empty.
 fn end(function: &(Token, Span), interface: &(Token, Span)) -> Option<End> {
     let (Token::Word(name), Token::Bracket(text)) = (&function.0, &interface.0) else { return None };
     if text.is_empty() {
@@ -339,7 +346,8 @@ fn end(function: &(Token, Span), interface: &(Token, Span)) -> Option<End> {
     Some(End { function: word(name, function.1), interface: word(text, interface.1) })
 }
 
-/// Returns the start and end of each nonempty line, without comments and surrounding white space.
+/// Returns the offsets of the start and the end of each line that is not empty, without comments and
+/// surrounding white space.
 fn lines(text: &str) -> Vec<(usize, usize)> {
     let mut lines = Vec::new();
     let mut start = 0;
@@ -355,7 +363,7 @@ fn lines(text: &str) -> Vec<(usize, usize)> {
     lines
 }
 
-/// Returns the name of the section that a line begins.
+/// Returns the name of the section that a line begins; `None` if it is no section header.
 fn header(line: &str) -> Option<&str> {
     let name = line.strip_prefix('[')?.strip_suffix(']')?.trim();
     (!name.contains(['[', ']'])).then_some(name)
@@ -456,7 +464,7 @@ mod tests {
         #[test]
         fn no_text_panics(text in ".{0,80}", cut in any::<prop::sample::Index>(), at in any::<prop::sample::Index>()) {
             read(&text);
-            // A valid text with its end cut off and a random text inserted.
+            // A valid text is cut off at some point, and a random text is inserted somewhere.
             let end = cut.index(WHOLE.len());
             let mut other = WHOLE.to_string();
             other.truncate(end);

@@ -1,33 +1,35 @@
-//! Resolution of a topology: joined interfaces, entries, and errors.
+//! Resolution of a topology: it finds the elements at linked interfaces and at entry points, and reports
+//! errors of the topology.
 
 use lang::Diagnostic;
 
 use super::function::{Function, Interface};
 use super::prop::{End, Link, Prop, Word};
 
-/// An element of a function: the numbers of both.
+/// The index of a function, and the index of an element in its graph.
 pub(super) type ElementOfFunction = (usize, usize);
 
-/// The resolved topology.
+/// The resolved topology: the cables to insert, and the receivers without packets.
 #[derive(Debug, Default)]
 pub(super) struct Wiring {
     pub(super) cables: Vec<Cable>,
-    /// The elements that receive from an interface at which no packets enter.
+    /// The elements that receive from an interface at which no packets enter the chain.
     pub(super) silent: Vec<ElementOfFunction>,
 }
 
-/// A resolved link.
+/// A link whose ends have been resolved to elements.
 #[derive(Debug)]
 pub(super) struct Cable {
-    /// The readable names of the link's ends.
+    /// The names of the sending and of the receiving interface, as the topology has them.
     pub(super) names: [String; 2],
-    /// The sending elements.
+    /// The elements that send into the link.
     pub(super) senders: Vec<ElementOfFunction>,
-    /// The receiving element.
+    /// The element that receives from the link.
     pub(super) receiver: ElementOfFunction,
 }
 
-/// Arguments of receiving elements that change or filter packets. A cable ignores them.
+/// The arguments of receiving elements that change or filter packets. A cable does not do that, so they
+/// cause a warning.
 const NOT_DONE: [&str; 9] = [
     "FORCE_IP",
     "PROTOCOL",
@@ -40,7 +42,8 @@ const NOT_DONE: [&str; 9] = [
     "RSS_AGGREGATE",
 ];
 
-/// Resolves a topology. The result is valid only if there was no error.
+/// Resolves the topology of a `.prop` file. Errors are added to `diagnostics`; the result is valid only if
+/// there are none.
 pub(super) fn wire(prop: &Prop, functions: &[Function], diagnostics: &mut Vec<Diagnostic>) -> Wiring {
     let mut looker =
         Looker { functions, diagnostics, used: Vec::new(), misnamed: vec![false; functions.len()] };
@@ -80,7 +83,7 @@ pub(super) fn wire(prop: &Prop, functions: &[Function], diagnostics: &mut Vec<Di
     wiring
 }
 
-/// The direction of packets at an interface.
+/// The direction in which packets cross an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
     /// Into the function.
@@ -89,27 +92,27 @@ enum Direction {
     Out,
 }
 
-/// A link between existing interfaces.
+/// A link between existing interfaces, for the search for loops.
 struct Edge<'a> {
     from: Found,
     to: Found,
-    /// The position in the topology.
+    /// The position of the link in the `.prop` file.
     place: &'a Word,
 }
 
 impl Edge<'_> {
-    /// True if packets that cross `other` can cross this link next. Going back the way they came does not
-    /// count.
+    /// True if packets that have crossed `other` can cross this link next. The way back to the interface
+    /// that they came from does not count.
     fn follows(&self, other: &Edge<'_>) -> bool {
         let is_back = self.to.is_same(&other.from) && self.from.is_same(&other.to);
         other.to.function == self.from.function && !is_back
     }
 }
 
-/// An interface that the topology names.
+/// An interface that the topology names, and the elements there.
 struct Found {
     function: usize,
-    /// The name of the interface in the topology.
+    /// The name of the interface, as the topology has it.
     name: String,
     has: Interface,
 }
@@ -127,14 +130,17 @@ impl Found {
 struct Looker<'a> {
     functions: &'a [Function],
     diagnostics: &'a mut Vec<Diagnostic>,
-    /// The interfaces that have been named, with direction and position.
+    /// The interfaces that the topology has named so far: function, elements, direction, and the word that
+    /// named it.
     used: Vec<(usize, Interface, Direction, Word)>,
-    /// True for each function about which an error has been reported.
+    /// For each function, true if the topology names an interface that it does not have. Then its unused
+    /// interfaces are not reported as well.
     misnamed: Vec<bool>,
 }
 
 impl Looker<'_> {
-    /// Resolves an end of a link or an entry point. Each interface can be named once per direction.
+    /// Finds the interface at an end of a link or at an entry point. Reports an error, and returns `None`,
+    /// if it does not exist, or if it is named twice for one direction.
     fn find(&mut self, end: &End, direction: Direction) -> Option<Found> {
         let (name, interface) = (&end.function.text, &end.interface.text);
         let Some(number) = self.functions.iter().position(|function| function.name.text == *name) else {
@@ -156,7 +162,7 @@ impl Looker<'_> {
             self.diagnostics.push(Diagnostic::error(end.interface.span, message).with_hint(hint));
             return None;
         }
-        // Only the name of an interface is known if the function cannot be read.
+        // If the function's configuration could not be read, the interface is known only by its name.
         let has = has.unwrap_or_default();
         let is_same = |(f, other, way, word): &&(usize, Interface, Direction, Word)| {
             let is_one = *other == has && (has != Interface::default() || word.text == *interface);
@@ -174,7 +180,8 @@ impl Looker<'_> {
         Some(Found { function: number, name: interface.clone(), has })
     }
 
-    /// Checks that packets can cross a link.
+    /// Checks that packets can cross a link: one end sends, the other receives, and the elements have a
+    /// form that can be replaced.
     fn ends(&mut self, link: &Link, from: &Found, to: &Found) {
         let hint = "a link leads from the one that sends to the one that receives";
         let sends = &self.functions[from.function];
@@ -187,7 +194,8 @@ impl Looker<'_> {
         self.shape_of_receivers(to);
     }
 
-    /// Checks that an element receives the packets of an interface.
+    /// Checks that some element receives the packets of an interface; otherwise reports an error at `place`
+    /// with a hint.
     fn receives(&mut self, end: &Found, place: &Word, hint: &str) {
         let function = &self.functions[end.function];
         if end.has.receivers.is_empty() && function.is_whole {
@@ -196,7 +204,8 @@ impl Looker<'_> {
         }
     }
 
-    /// Checks that elements that send into a link have no connected outputs.
+    /// Checks that the elements that send into a link have no connected outputs, because a cable leads only
+    /// into the link.
     fn shape_of_senders(&mut self, end: &Found) {
         let function = &self.functions[end.function];
         for number in end.has.senders.iter().filter(|&&number| function.is_connected(number, 0)) {
@@ -207,7 +216,8 @@ impl Looker<'_> {
         }
     }
 
-    /// Checks elements that receive from a link.
+    /// Checks the elements that receive from a link: there is only one, only its output 0 is connected, and
+    /// its arguments ask for nothing that a cable does not do.
     fn shape_of_receivers(&mut self, end: &Found) {
         let function = &self.functions[end.function];
         let element = |number: &usize| &function.graph.elements[*number];
@@ -236,7 +246,7 @@ impl Looker<'_> {
         }
     }
 
-    /// Checks that every function is part of the chain.
+    /// Checks that every function is named in a link or an entry point.
     fn connected(&mut self, prop: &Prop) {
         let ends = prop.links.iter().flat_map(|link| [&link.from, &link.to]).chain(&prop.entries);
         let named: Vec<&str> = ends.map(|end| end.function.text.as_str()).collect();
@@ -247,9 +257,10 @@ impl Looker<'_> {
         }
     }
 
-    /// Checks that links form no loop, except back to the interface that packets came from.
+    /// Checks that packets cannot cross links in a loop. The way back to the interface that they came from
+    /// is permitted.
     fn circles(&mut self, edges: &[Edge<'_>]) {
-        // Repeatedly removes links without a predecessor.
+        // Repeatedly removes links that no remaining link leads to; the others are on loops or after loops.
         let mut left = vec![true; edges.len()];
         let before = |left: &[bool], edge: usize| {
             (0..edges.len()).find(|&other| left[other] && edges[edge].follows(&edges[other]))
@@ -257,7 +268,7 @@ impl Looker<'_> {
         while let Some(first) = (0..left.len()).find(|&edge| left[edge] && before(&left, edge).is_none()) {
             left[first] = false;
         }
-        // Each remaining link has a remaining predecessor, so going backwards finds a loop.
+        // Each remaining link has a predecessor that remains, so going backwards must come to a link again.
         let Some(start) = left.iter().position(|&is_left| is_left) else { return };
         let mut path = vec![start];
         while let Some(edge) = before(&left, path[path.len() - 1]) {
@@ -279,8 +290,9 @@ impl Looker<'_> {
         }
     }
 
-    /// Finds elements that receive from an interface at which no packets enter. At an interface that also
-    /// sends, packets may only leave the chain; an interface that only receives must have been forgotten.
+    /// Finds the elements that receive from an interface at which no packets enter. At an interface that
+    /// also sends, packets may only leave the chain, which is permitted. If an interface only receives, it
+    /// must have been forgotten, which is an error.
     fn silent(&mut self, wiring: &mut Wiring) {
         for (number, function) in self.functions.iter().enumerate() {
             for device in function.devices.iter().filter(|device| !device.sends) {
@@ -309,7 +321,7 @@ impl Looker<'_> {
     }
 }
 
-/// Formats a list of names.
+/// Formats a list of names for messages, with at most eight names.
 pub(super) fn listed(names: &[&str]) -> String {
     const MOST: usize = 8;
     let mut text = names.iter().take(MOST).copied().collect::<Vec<_>>().join(", ");

@@ -1,4 +1,4 @@
-//! Runs of a configuration with and without programs.
+//! Runs of a configuration with and without programs, for several test files.
 
 use lang::flatten;
 use synthesizer::compose::synthesize;
@@ -8,8 +8,8 @@ use testkit::Run;
 use testkit::chains::read;
 use testkit::elements::{Input, offer};
 
-/// Returns the outcomes of packets that enter at the `FromDump` of a configuration: plain, and with
-/// programs.
+/// Runs a configuration on packets that enter at its `FromDump`: as it is, and with programs for all
+/// regions. Returns both outcomes with the values of `handlers`.
 pub(crate) fn as_it_is_and_composed(
     text: &str,
     inputs: &[Input],

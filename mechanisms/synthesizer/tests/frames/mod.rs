@@ -1,4 +1,5 @@
-//! Frames for the rules of a program, the result of a program for a frame, and damage to frames.
+//! Frames for tests of programs: frames that match the rules of a program, damaged frames, and a machine
+//! that runs a program on a frame.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use classify::filter::{Condition, Header, Headers, Test, Tree};
@@ -13,24 +14,24 @@ use wire::checksum::Sum;
 const NETWORK: usize = 14;
 const TRANSPORT: usize = 34;
 
-/// Returns a frame with random addresses and ports.
+/// Returns an Ethernet frame with an IPv4 header and random addresses and ports.
 pub(crate) fn random_frame(random: &mut fastrand::Rng) -> Vec<u8> {
     let length = TRANSPORT + 20 + random.usize(..40);
     let mut frame: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(length).collect();
-    // A unicast address, so that elements accept the frame.
+    // The Ethernet destination is a unicast address, so that elements accept the frame.
     frame[..12].copy_from_slice(&[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2]);
     frame[12..14].copy_from_slice(&[8, 0]);
     frame[14] = 0x45;
     frame[20..22].fill(0);
     frame[22] = [1, 2, 64, 255][random.usize(..4)];
     frame[23] = [1, 6, 17, 17, 6, 132, 47][random.usize(..7)];
-    // The data offset of a TCP header is its length.
+    // The upper four bits of this byte (data offset) are the length of a TCP header in words of 32 bits.
     frame[TRANSPORT + 12] = 0x50;
     finish(&mut frame);
     frame
 }
 
-/// Corrects the length and the checksum of the header.
+/// Sets the total length and the checksum of the frame's IPv4 header to the right values.
 pub(crate) fn finish(frame: &mut [u8]) {
     let total = (frame.len() - NETWORK) as u16;
     frame[16..18].copy_from_slice(&total.to_be_bytes());
@@ -40,13 +41,13 @@ pub(crate) fn finish(frame: &mut [u8]) {
     frame[24..26].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Returns a frame in which answers to questions about bytes are at the borders of ranges.
+/// Returns a frame whose bytes are answers at the borders of ranges of the program's questions.
 pub(crate) fn at_borders(program: &Program, random: &mut fastrand::Rng) -> Vec<u8> {
     let mut frame = random_frame(random);
     for node in &program.nodes {
         let Question::Bytes { offset, length: length @ 1..=4 } = node.question else { continue };
         let (offset, length) = (offset as usize, usize::from(length));
-        // Bytes that determine the layout stay as they are.
+        // Bytes up to the header length determine the layout, and stay as they are.
         if random.bool() || offset < 15 {
             continue;
         }
@@ -55,19 +56,21 @@ pub(crate) fn at_borders(program: &Program, random: &mut fastrand::Rng) -> Vec<u
         frame[offset..offset + length].copy_from_slice(&number[4 - length..]);
     }
     if random.u8(..8) != 0 {
-        // Few frames are fragments.
+        // Most frames are made unfragmented.
         frame[20..22].fill(0);
     }
     finish(&mut frame);
     frame
 }
 
-/// Returns a frame for which a rule of a list is the first that holds; `None` if none is found.
+/// Returns a frame for which a rule of a list is the first one that holds; `None` if 400 attempts find no
+/// such frame.
 pub(crate) fn of_rule(list: &List, rule: usize, random: &mut fastrand::Rng) -> Option<Vec<u8>> {
     for _ in 0..400 {
         let mut frame = random_frame(random);
         let condition = &list.rules[rule].condition;
-        // Parts of a condition may contradict each other; after a second round they agree more often.
+        // Parts of a condition may overwrite each other's bytes; after a second round they agree more
+        // often.
         for _ in 0..2 {
             satisfy(condition, true, &mut frame, random);
         }
@@ -80,7 +83,8 @@ pub(crate) fn of_rule(list: &List, rule: usize, random: &mut fastrand::Rng) -> O
     None
 }
 
-/// Returns the first rule of a list that holds, by evaluating one after the other.
+/// Returns the index of the first rule of a list that holds for a frame, by testing one rule after the
+/// other.
 pub(crate) fn first(list: &List, frame: &[u8]) -> Option<usize> {
     list.rules.iter().position(|rule| holds(&rule.condition, frame))
 }
@@ -97,7 +101,8 @@ fn satisfy(condition: &Condition, positive: bool, frame: &mut [u8], random: &mut
         Tree::Leaf(test) => set(test, test.outside != positive, frame, random),
         Tree::Not(inner) => satisfy(inner, !positive, frame, random),
         Tree::All(parts) | Tree::Any(parts) if matches!(condition, Tree::All(_)) == positive => {
-            // Parts with alternatives come first: later parts overwrite their bytes.
+            // Parts with alternatives come first, so that the other parts, which have no choice, overwrite
+            // their bytes.
             let has_choice = |part: &&Condition| !matches!(part, Tree::Leaf(_));
             parts.iter().filter(has_choice).for_each(|part| satisfy(part, positive, frame, random));
             parts
@@ -116,7 +121,8 @@ fn satisfy(condition: &Condition, positive: bool, frame: &mut [u8], random: &mut
     }
 }
 
-/// Writes a number inside or outside of a test's range, often at its border.
+/// Writes a number to the bytes that a test reads. The number is inside or outside of the test's range, and
+/// often at its border.
 fn set(test: &Test, inside: bool, frame: &mut [u8], random: &mut fastrand::Rng) {
     let start = match test.header {
         Header::Mac => 0,
@@ -137,12 +143,12 @@ fn set(test: &Test, inside: bool, frame: &mut [u8], random: &mut fastrand::Rng) 
     bytes.copy_from_slice(&new[4 - usize::from(test.length)..]);
 }
 
-/// Damages a frame, or changes it so that a switch parses it differently from a program.
+/// Damages a frame at random, or changes it so that a switch parses it differently from a program.
 pub(crate) fn damage(frame: &mut Vec<u8>, random: &mut fastrand::Rng) {
     match random.u8(..12) {
         0 => frame.truncate(random.usize(..frame.len())),
         1 => {
-            // Options move the ports.
+            // IP options move the ports to another offset.
             let options = 4 * random.usize(1..=10);
             let bytes: Vec<u8> = std::iter::repeat_with(|| random.u8(..)).take(options).collect();
             frame.splice(TRANSPORT..TRANSPORT, bytes);
@@ -155,7 +161,7 @@ pub(crate) fn damage(frame: &mut Vec<u8>, random: &mut fastrand::Rng) {
         5 => frame[16..18].copy_from_slice(&[random.u8(..3), random.u8(..)]),
         6 => frame[14] = random.u8(..),
         7 => {
-            // IPv4 after an LLC and SNAP header.
+            // The IPv4 header follows an LLC and SNAP header.
             let length = (frame.len() - 12) as u16;
             let [high, low] = length.to_be_bytes();
             drop(frame.splice(12..12, [high, low, 0xaa, 0xaa, 3, 0, 0, 0]));
@@ -173,7 +179,7 @@ pub(crate) fn damage(frame: &mut Vec<u8>, random: &mut fastrand::Rng) {
     }
 }
 
-/// A program that is run on frames one by one.
+/// An interpreter that runs a program on frames one by one.
 pub(crate) struct Machine {
     pool: Pool,
     runner: Interpreter,
@@ -181,7 +187,8 @@ pub(crate) struct Machine {
     scratch: Scratch,
 }
 
-/// The exit state of a frame: its bytes, the header marks, annotations, the packet type, and the exit.
+/// The result of a program for a frame: the output or drop reason, and, for a frame that leaves, its bytes,
+/// header marks, annotations and packet type.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Fate {
     pub(crate) bytes: Vec<u8>,
@@ -198,9 +205,9 @@ impl Machine {
         Machine { pool: Pool::new(64 << 20).unwrap(), runner, program, scratch: Scratch::default() }
     }
 
-    /// Runs the program on a frame. With a number, as the software of a switch: the number is in the VLAN
-    /// annotation, and the network header is marked at the offset that the program assumes, as if a tag had
-    /// been removed.
+    /// Runs the program on a frame. With a `number`, the program is that of the software after a switch:
+    /// the number is in the VLAN annotation, and the network header is marked at the offset that the
+    /// program assumes, as if a tag had been removed.
     pub(crate) fn run(&mut self, frame: &[u8], number: Option<u16>) -> Fate {
         let mut packet = self.pool.packet(frame).unwrap();
         packet.set_offset(Base::Mac, Some(0));
@@ -220,7 +227,7 @@ impl Machine {
         let [packet] = packets;
         let exit = self.program.classes[class as usize].exit;
         let fate = match exit {
-            // The contents of a dropped packet do not matter.
+            // The contents of a dropped packet do not matter, so they are not compared.
             Exit::Drop(_) => {
                 Fate { bytes: Vec::new(), headers: [None; 3], annotations: Vec::new(), kind: 0, exit }
             }

@@ -1,23 +1,25 @@
-//! Counters for packets of unknown flows, to distinguish flows that last from flows of few packets.
+//! Approximate counters of packets of flows that are not in the flow cache. They distinguish flows that
+//! last from flows of few packets.
 //!
 //! Inserting a flow costs as much as many packets, so only flows that have shown that they last are
-//! inserted: a scan with new addresses in each packet does not fill the table. The method is the doorkeeper
-//! of TinyLFU (Einziger, Friedman and Manes, 2017), with counts.
+//! inserted. A scan with new addresses in each packet does not fill the table. The method is the doorkeeper
+//! of TinyLFU (Einziger, Friedman and Manes, 2017), with counts instead of bits.
 
-/// The number of buckets; each has four slots for flows.
+/// The number of buckets; each has four slots of 16 bits, one per flow.
 const BUCKETS: usize = 1 << 15;
 
-/// The number of bits of a slot that are the count. The other bits are a tag from the flow's hash.
+/// The number of bits of a slot that hold the count. The other 13 bits hold a tag from the flow's hash.
 const COUNT: u32 = 3;
 
-/// The highest count.
+/// The highest count that a slot can hold.
 const MOST: u16 = (1 << COUNT) - 1;
 
-/// Counts of packets per flow. Flows are distinguished by 13 bits of their hashes within a bucket.
+/// Counts of packets per flow. Within a bucket, flows are distinguished by 13 bits of their hashes, so two
+/// flows may rarely share a count.
 pub(super) struct Doorkeeper {
     buckets: Box<[u64]>,
-    /// The generator that chooses the slot of a full bucket to overwrite. If the oldest slot were
-    /// overwritten, five flows with alternating packets would never reach a count of two.
+    /// The generator that chooses the slot to overwrite for a new flow. If the oldest slot were
+    /// overwritten, five flows in one bucket with alternating packets would never reach a count of two.
     random: fastrand::Rng,
 }
 
@@ -26,7 +28,8 @@ impl Doorkeeper {
         Doorkeeper { buckets: vec![0; BUCKETS].into_boxed_slice(), random: fastrand::Rng::with_seed(1) }
     }
 
-    /// Counts a packet of a flow with this hash. Returns the number of packets counted so far, at most 7.
+    /// Counts a packet of the flow with this hash. Returns the number of its packets so far, at most 7. A
+    /// new flow overwrites a random slot of its bucket, so the count of another flow may be lost.
     #[inline]
     pub(super) fn count(&mut self, hash: u32) -> u16 {
         let (bucket, mark) = self.bucket(hash);
@@ -41,7 +44,7 @@ impl Doorkeeper {
         1
     }
 
-    /// Resets the count of a flow.
+    /// Sets the count of the flow with this hash to zero.
     pub(super) fn forget(&mut self, hash: u32) {
         let (bucket, mark) = self.bucket(hash);
         if let Some((place, _)) = find(*bucket, mark) {
@@ -50,17 +53,19 @@ impl Doorkeeper {
     }
 
     fn bucket(&mut self, hash: u32) -> (&mut u64, u16) {
-        // The tag is taken from the upper bits of the hash, because the lower bits select the bucket.
+        // The tag is taken from the upper bits of the hash, because the lower bits have selected the
+        // bucket.
         let mark = (hash >> 16) as u16 & !MOST;
         (&mut self.buckets[hash as usize % BUCKETS], mark)
     }
 }
 
-/// Returns the slot with a tag in a bucket, and its count.
+/// Returns the index of the slot in a bucket that has a tag, and its count; `None` if no used slot has the
+/// tag.
 #[inline]
 fn find(bucket: u64, mark: u16) -> Option<(u32, u16)> {
     let at = |place: u32| (bucket >> (16 * place)) as u16;
-    // A slot that was never used has a count of zero.
+    // A slot that is not in use has a count of zero.
     let is_here = |place: &u32| at(*place) & !MOST == mark && at(*place) & MOST != 0;
     (0..4).find(is_here).map(|place| (place, at(place) & MOST))
 }

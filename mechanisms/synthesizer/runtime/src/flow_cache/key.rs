@@ -1,5 +1,4 @@
-//! The condition for packets of flows whose answers are cached, and the properties common to all packets of
-//! such a flow.
+//! The key of a packet in the flow cache, and the properties that all packets with one key have in common.
 
 use classify::filter::{Condition, Header, Test, Tree};
 use element::Packet;
@@ -10,12 +9,13 @@ use program::location::IPV4;
 use program::question::{Question, Sum};
 use program::{List, Program};
 
-/// The length of the headers that every packet with a key has: an IPv4 header without options, and the
+/// The number of bytes of headers that every packet with a key has: an IPv4 header without options, and the
 /// first 8 bytes of a transport header.
 const PLAIN: usize = IPV4 as usize + 8;
 
 /// Returns the key of a packet: addresses, protocol, and the four bytes after the IPv4 header, which are
-/// usually the ports. Packets with IPv4 options and fragments have no key.
+/// the ports in TCP and UDP. `network` is the offset of the IPv4 header. Packets with IPv4 options,
+/// fragments and packets that are too short have no key.
 #[inline]
 pub(super) fn key_of(packet: &Packet, network: usize) -> Option<EndsKey> {
     let bytes = packet.data().get(network..)?.first_chunk::<PLAIN>()?;
@@ -27,26 +27,28 @@ pub(super) fn key_of(packet: &Packet, network: usize) -> Option<EndsKey> {
     is_plain.then(|| EndsKey::new((word(12), half(20)), (word(16), half(22)), bytes[9].into()))
 }
 
-/// True if stateful elements may know the flow by this key.
+/// True if the key contains ports (TCP or UDP), so that stateful elements know the flow by this key. For
+/// other protocols, they may look at other bytes.
 #[inline]
 pub(super) fn has_ports(key: &EndsKey) -> bool {
     [ip_protocol::TCP, ip_protocol::UDP].map(u32::from).contains(&key.space())
 }
 
-/// Returns the IPv4 addresses of a packet whose flow stateful elements may know by another key.
+/// Returns the IPv4 source and destination address of a packet; `None` if the packet is too short. Used for
+/// packets whose flow stateful elements may know by another key than the flow cache.
 pub(super) fn addresses_of(packet: &Packet, network: usize) -> Option<[u8; 8]> {
     packet.data().get(network + 12..)?.first_chunk().copied()
 }
 
-/// True if a flow has these source and destination addresses.
+/// True if a flow's key has these source and destination addresses.
 pub(super) fn is_between(addresses: &[u8; 8], key: &EndsKey) -> bool {
     let [(source, _), (destination, _)] = key.ends();
     let [a, b, c, d, e, f, g, h] = *addresses;
     (source, destination) == (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]))
 }
 
-/// Returns a mask of the bits that are equal in all packets of a flow, for a byte at an offset from the
-/// IPv4 header.
+/// Returns a mask of the bits of one byte that are equal in all packets with one key. `place` is the offset
+/// of the byte from the IPv4 header.
 pub(super) fn kept_bits(place: i32) -> u8 {
     match place {
         0 | 7 | 9 | 12..24 => 0xff,
@@ -55,8 +57,9 @@ pub(super) fn kept_bits(place: i32) -> u8 {
     }
 }
 
-/// Returns the offset of the IPv4 header of packets with keys, if all first steps agree on it, or if all
-/// lists agree on it in a program without steps.
+/// Returns the offset of the IPv4 header from which keys are read: where all first steps find it, or, in a
+/// program without steps, all lists. Returns `None` if they differ, or if the transport header does not
+/// follow an IPv4 header without options.
 pub(super) fn network_of(program: &Program) -> Option<i32> {
     let of_steps = program
         .steps
@@ -73,12 +76,13 @@ pub(super) fn network_of(program: &Program) -> Option<i32> {
     firsts.all(|other| other == Some(first)).then_some(first)
 }
 
-/// True if all packets of a flow match the same rule of a list.
+/// True if all packets with one key match the same rule of a list, so that the rule can be cached.
+/// `network` is the offset of the IPv4 header.
 pub(super) fn is_constant(list: &List, network: i32) -> bool {
     let ends_with_packet = match &list.end {
         None => true,
-        // An end that follows from the IPv4 header's total length is after all bytes that the rules read: a
-        // shorter packet has no key.
+        // The list may see the packet cut to the IPv4 header's total length. All bytes that the rules read
+        // are still there: a packet with a shorter total length has no key.
         Some(end) => {
             let length = Question::Bytes { offset: network + 2, length: 2 };
             *end == Sum::of(length).plus_constant(network.into())

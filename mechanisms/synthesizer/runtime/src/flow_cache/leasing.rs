@@ -1,4 +1,4 @@
-//! Insertion of flows: the exits of their packets, and the residual program.
+//! Insertion of flows into the flow cache, with a lease from the stateful elements or without.
 
 use std::net::Ipv4Addr;
 
@@ -17,8 +17,9 @@ use program::question::{Leased, Question};
 use program::{Class, Next, Value};
 
 impl FlowCache {
-    /// Leases a packet's flow from all elements that the packet passes. If an element refuses, the flow
-    /// remains as it was.
+    /// Leases the flow of a packet from all stateful elements that the packet would pass, and inserts it
+    /// into the table. Returns the flow. Returns `None` if an element refuses or there is no room; then no
+    /// element has leased the flow, and the table is unchanged.
     #[cold]
     pub(super) fn lease(
         &mut self,
@@ -28,7 +29,7 @@ impl FlowCache {
         hash: u32,
         now: Timestamp,
     ) -> Option<FlowId> {
-        // Only the elements end a lease: the table does not expire the flow.
+        // The flow must not expire from the table: only the elements end a lease.
         let known = MappedKey::new(key, [0; 6]);
         let (id, is_new) = match self.table.insert(&known, hash, NEVER_IDLE) {
             Ok(Inserted::New(id)) => (id, true),
@@ -38,7 +39,7 @@ impl FlowCache {
         let place = id.index() as usize;
         let mut steps = Vec::new();
         let terms = self.terms(runner, packet, id.index(), now, &mut steps);
-        // The steps are in the order in which packets pass them.
+        // Steps in the order in which packets pass them: index `n` has the step with `n` predecessors.
         let passed: Vec<u16> = steps.iter().map(|(step, _)| *step).collect();
         let taken = terms.and_then(|terms| Some((self.rest_of(runner, packet, &terms)?, terms)));
         let Some((rest, terms)) = taken else {
@@ -62,14 +63,16 @@ impl FlowCache {
         }
         self.held[place] = Some(LeasedFlow { id, steps });
         self.leased += 1;
-        // The elements of the new flow may have work to do before the time that they have announced.
+        // The elements may have work to do on the new flow earlier than they have announced, so they are
+        // asked in the next batch.
         self.next_catch_up = Timestamp(i64::MIN);
         self.table.touch(id, NEVER_IDLE);
         *self.table.value_mut(id)? = value;
         Some(id)
     }
 
-    /// Caches the flow of a packet of the batch, without a lease.
+    /// Caches the flow of a packet without a lease. `place` is the index of the packet in the batch. Does
+    /// nothing if there is no room.
     #[cold]
     pub(super) fn remember(
         &mut self,
@@ -82,14 +85,17 @@ impl FlowCache {
             return;
         }
         let Some(rest) = self.rest_of(runner, packet, &[]) else { return };
-        // If the flow is in the table by now, it has been leased, and its entry remains.
+        // If the flow has been leased meanwhile, its entry remains as it is.
         let flow = MappedKey::new(self.keys[place], [rest.0, 0, 0, 0, 0, 0]);
-        // If the table is full, the flow's packets ask all questions, as before.
+        // If the table is full, the packets of the flow ask all questions, as before.
         let _ = self.table.insert(&flow, self.hashes[place], now);
     }
 
-    /// Asks the elements that a packet passes for the terms of a lease of its flow. Returns `None` if an
-    /// element refuses, or if the packet passes no stateful element.
+    /// Asks each stateful element on a packet's path for the terms of a lease of the packet's flow: its
+    /// output and values. `place` is the index of the flow in the table. Adds the steps, with the elements'
+    /// handles of the flow, to `steps`. Returns the terms by step. Returns `None` if an element refuses, or
+    /// if the packet passes no stateful element; leases that have begun are in `steps` and have to be given
+    /// back.
     fn terms(
         &self,
         runner: &Interpreter,
@@ -125,7 +131,8 @@ impl FlowCache {
         (!steps.is_empty()).then_some(all)
     }
 
-    /// Returns the five-tuple of a packet on its arrival at a step.
+    /// Returns the five-tuple that a packet would have on its arrival at a step, after the writes of the
+    /// elements before it. `terms` are the terms of earlier steps. Returns `None` if it cannot be computed.
     fn flow_at(&self, step: u16, packet: &Packet, terms: &[Option<Terms>]) -> Option<FiveTuple> {
         let before = &self.program.steps.get(usize::from(step))?.before;
         let network = before.headers[1].unwrap_or(self.program.layout[1])?;
@@ -141,7 +148,8 @@ impl FlowCache {
     }
 }
 
-/// Returns a byte of the packet on its arrival at a step.
+/// Returns the value that a byte of the packet would have on its arrival at a step. `before` has the writes
+/// until then.
 fn byte_of(before: &Class, place: i32, packet: &Packet, terms: &[Option<Terms>]) -> Option<u8> {
     let came = |place: Location| match place {
         Location::Byte(place) => packet.data().get(usize::try_from(place).ok()?).copied(),

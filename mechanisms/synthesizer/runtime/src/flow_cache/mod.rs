@@ -7,18 +7,23 @@
 //! A flow may also be leased from the stateful elements that packets bypass ([`element::lease`]). Then the
 //! effect of each element on the flow is known, too. So the mappings of any number of nested translators
 //! are a single mapping (Property 2 of the SNF paper), and the rules upstream of them are evaluated once
-//! per flow. Flows that no element leases, such as denied flows, are cached without leases: they expire
-//! when they have been idle for a while.
+//! per flow. Flows that no element leases, such as denied flows, are cached without leases; they expire
+//! after five seconds without packets.
+//!
+//! For each batch, the element calls [`FlowCache::find`], then the interpreter classifies the packets, then
+//! the element calls [`FlowCache::settle`], which keeps the packets of each flow in order and inserts
+//! flows.
 //!
 //! Invariants:
-//! - A flow is leased from all elements that its packets pass, or from none.
-//! - A flow that is only cached saves questions: its packets have the same destinations and order as
-//!   without the cache.
+//! - A flow is leased from all stateful elements that its packets pass, or from none.
+//! - A flow that is cached without a lease only saves questions: its packets have the same destinations and
+//!   order as without the cache.
 //! - Stateful elements see the packets of a flow in order: after a packet that has to go to an element
 //!   itself, all later packets of its connection in the same batch do so too.
 //! - A leased flow stays in the table until the lease ends, however long it has been idle. If there is no
 //!   room for another flow, the packets of that flow are processed as without the cache.
-//! - Unless flows are taken regardless of cost, only a flow with packets in several samples is inserted.
+//! - Unless the program processes all packets regardless of cost (`USE always`), only a flow with packets
+//!   in several samples is inserted.
 //! - No lock is taken, and no memory allocated, for a packet of a flow that is found.
 
 mod doorkeeper;
@@ -46,85 +51,90 @@ use program::{Class, Exit, Next, Passed, Program, cost};
 use residual::Residuals;
 pub use row::Used;
 
-/// The maximum number of flows. The system provides memory for a flow when it is first used, so the table
-/// never has to grow.
+/// The maximum number of flows in the table. The operating system provides the memory for an entry when it
+/// is first used, so the table never has to grow.
 const CAPACITY: usize = 1 << 20;
 
-/// The number of sampled packets after which a flow is inserted. Since one batch in 32 is a sample, this is
-/// after about 128 packets.
+/// The number of a flow's packets in samples after which the flow is inserted. One batch in 32 is a sample,
+/// so a flow has about 128 packets by then.
 const LASTING: u16 = 4;
 
-/// The number of packets after which a flow is cached if flows are taken regardless of cost.
+/// The number of packets after which a flow is cached without a lease, if the program processes all packets
+/// regardless of cost.
 const COMES_AGAIN: u16 = 2;
 
-/// The maximum number of attempts to lease a flow per batch; other flows wait for a later batch. If elements
-/// refuse, the number of attempts is reduced.
+/// The maximum number of flows that are leased per batch; other flows have to wait for a later batch. While
+/// elements refuse leases, fewer attempts are made.
 const MOST_TRIES: usize = 32;
-/// The number of sampled batches between two attempts, if the elements have refused all recent attempts.
+/// The number of sampled batches between two attempts to lease a flow, if the elements have refused all
+/// recent attempts.
 const BATCHES_PER_TRY: usize = 16;
 
 /// The maximum number of flows that are cached without a lease.
 const MOST_REMEMBERED: usize = 1 << 18;
-/// The idle time after which a flow that is not leased expires, in nanoseconds.
+/// The time without packets, in nanoseconds, after which a flow without a lease expires.
 const IDLE: Timestamp = Timestamp(5_000_000_000);
 
-/// The maximum number of different residual programs. If more are needed, all flows are removed and
-/// inserted again.
+/// The maximum number of different residual programs. If another one is needed, all flows are removed, and
+/// the flows that still have packets are inserted again.
 const MOST_RESIDUALS: usize = u16::MAX as usize;
 
-/// The residual program for packets of a flow.
+/// The residual program for packets of a flow. Flows with equal answers share it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Residual {
-    /// The first question or class.
+    /// The node of the interpreter at which packets of the flow start, or their class.
     start: Next,
-    /// The first list that was evaluated on insertion. Its matching rule is stored with the flow, so that
-    /// most flows share one residual program, which remains in the fastest cache.
+    /// The first list that was evaluated on insertion. Its matching rule is stored in the flow's row and
+    /// not here, so that most flows share one residual program, which remains in the fastest cache.
     first: Option<u32>,
-    /// The other lists that were evaluated on insertion, each with its matching rule.
+    /// The other lists that were evaluated on insertion, each with the rule that matches all packets of the
+    /// flow.
     others: Vec<(u32, u32)>,
-    /// True if stateful elements may know the flow by its key.
+    /// True if the flow's key contains ports, so that stateful elements know the flow by the same key.
     has_ports: bool,
-    /// The exit of the packet for which the flow was leased; `None` for a flow that is not leased. Packets
-    /// of the flow with another exit must not overtake packets with this exit, nor be overtaken by them.
+    /// The end that the flow was leased for; `None` for a flow without a lease. Packets of the flow with
+    /// another end must not overtake packets with this end, nor be overtaken by them.
     end: Option<End>,
 }
 
-/// The properties of a class that matter for the order of a flow and for the elements that lease it.
+/// The properties of a class that matter for the order of a flow's packets, and for the elements that lease
+/// the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct End {
-    /// The exit: the index of the first class with the same exit.
+    /// The output or drop reason of the class, as the index of the first class with the same output or drop
+    /// reason.
     exit: u32,
-    /// The number of leasing elements that packets pass.
+    /// The number of stateful elements that packets of the class bypass on a lease.
     steps: u32,
 }
 
 impl End {
-    /// The end of packets that are left to the elements.
+    /// The end of packets that go to the elements themselves.
     const ELEMENTS: End = End { exit: u32::MAX, steps: u32::MAX };
 }
 
-/// The row of a packet without a flow.
+/// The row for a packet whose flow is not in the table.
 pub const NO_ROW: &[u8; ROW] = &[0; ROW];
 
-/// The time of a flow that does not expire.
+/// The time of the last packet that is stored for a leased flow, so that it never expires from the table.
 const NEVER_IDLE: Timestamp = Timestamp(i64::MAX);
 
-/// Returns the bytes that are stored with a flow.
+/// Returns the row of a flow: the bytes that are stored in its table entry; `None` without a flow.
 #[inline]
 fn row_of(table: &FlowTable<MappedKey>, found: Option<FlowId>) -> Option<&[u8; ROW]> {
     table.key(found?)?.value().as_bytes().first_chunk()
 }
 
-/// The head of a flow's row: the number of the residual program (16 bits), and the matching rule of the
-/// program's first list (16 bits).
+/// The first four bytes of a flow's row: the number of its residual program (16 bits), and the rule that
+/// matches in the program's first list (16 bits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RowHead(u32);
 
 impl RowHead {
-    /// The row head of an unknown flow.
+    /// The row head of a packet whose flow is not in the table.
     const UNKNOWN: RowHead = RowHead(u32::MAX);
 
-    /// Packs the number of a residual program, which is below [`MOST_RESIDUALS`], and a rule.
+    /// Packs the number of a residual program, which is below [`MOST_RESIDUALS`], and the index of a rule.
     fn new(rest: usize, rule: u16) -> RowHead {
         RowHead(rest as u32 | u32::from(rule) << 16)
     }
@@ -135,7 +145,8 @@ impl RowHead {
             .map_or(RowHead::UNKNOWN, |first| RowHead(u32::from_ne_bytes(*first)))
     }
 
-    /// Returns the number of the residual program. For an unknown flow, no program has this number.
+    /// Returns the number of the flow's residual program. For an unknown flow, it is a number that no
+    /// program has.
     #[inline]
     pub fn rest(self) -> usize {
         self.0 as usize & MOST_RESIDUALS
@@ -147,12 +158,13 @@ impl RowHead {
     }
 }
 
-/// The end of a class and its waiting flag as one number. The lowest bit is set if packets of the class
-/// wait for their flow to be leased. The other bits are the index of the end.
+/// The end of a class as a number, for quick comparison. The lowest bit is set if packets of the class wait
+/// for a lease of their flow. The other bits are the index, in the list of ends by class, of the first
+/// equal end.
 type Fate = u32;
 
-/// The usual fates for packets with one residual program: those packets need nothing but a record that
-/// their flow was seen. A fate is usual if its masked bits are equal to `bits`.
+/// The fates of a class for which a packet with one residual program needs no other work than a record that
+/// its flow was seen. A fate is usual if `fate & mask == bits`.
 #[derive(Clone, Copy, Debug)]
 struct UsualResult {
     mask: Fate,
@@ -160,9 +172,9 @@ struct UsualResult {
 }
 
 impl UsualResult {
-    /// Returns the usual fates. If all elements know the flow by its key, a cached flow has all fates
-    /// except waiting, and a leased flow has the end of its lease. If elements know the flow by another
-    /// key, no fate is usual.
+    /// Returns the usual fates for a residual program. For a flow without a lease, these are all fates
+    /// except waiting for a lease; for a leased flow, the end that it was leased for. If the key has no
+    /// ports, no fate is usual, because elements may know the flow by another key.
     fn of(rest: &Residual, ends: &[End]) -> UsualResult {
         let fate = rest.end.and_then(|leased| fate_of(&leased, ends, false));
         match (rest.has_ports, rest.end, fate) {
@@ -178,28 +190,30 @@ impl UsualResult {
     }
 }
 
-/// Returns the fate for an end. An end is numbered by the first class that has it.
+/// Returns the fate of a class with an end: the index of the first equal end in `ends`, and the waiting
+/// flag. Returns `None` if `ends` does not contain the end.
 fn fate_of(end: &End, ends: &[End], waits: bool) -> Option<Fate> {
     let number = ends.iter().position(|other| other == end)?;
     Some((number as Fate) << 1 | Fate::from(waits))
 }
 
-/// The knowledge about a flow.
+/// The facts that hold for all packets of one flow: the residual program, and the rules that match.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownFlow<'f> {
     rest: &'f Residual,
-    /// The matching rule of the first list.
+    /// The rule that matches all packets of the flow in the residual program's first list.
     rule: u32,
 }
 
 impl KnownFlow<'_> {
-    /// Returns the first question or class of the residual program.
+    /// Returns the node of the interpreter at which packets of the flow start, or their class.
     #[inline]
     pub fn start(&self) -> Next {
         self.rest.start
     }
 
-    /// Returns the rule of a list that matches all packets of the flow.
+    /// Returns the index of the rule of a list that matches all packets of the flow; `None` if it is not
+    /// known.
     #[inline]
     pub fn rule_of(&self, list: u32) -> Option<u32> {
         if self.rest.first == Some(list) {
@@ -209,82 +223,89 @@ impl KnownFlow<'_> {
     }
 }
 
-/// The flow cache.
+/// The flow cache of one program at one worker.
 pub struct FlowCache {
     program: Arc<Program>,
-    /// By step: the element that leases flows. The vector is empty if elements are missing in the graph;
-    /// then no flow is leased.
+    /// By step: the element that leases flows. Empty if any of these elements is missing in the graph; then
+    /// no flow is leased.
     lessors: Vec<Arc<dyn Lessor>>,
-    /// By class: the end.
+    /// By class: the properties that matter for the order of packets.
     ends: Vec<End>,
-    /// By class: true if packets reach the class because their flow is not leased at a first step.
+    /// By class: true if packets of the class wait for a lease. They reached the class because the first
+    /// stateful element on their path has not leased their flow.
     waiting: Vec<bool>,
-    /// By class: end and waiting flag in one number.
+    /// By class: `ends` and `waiting` as one number.
     fates: Vec<Fate>,
-    /// By list: true if all packets of a flow match the same rule.
+    /// By list: true if all packets with one key match the same rule, so that the rule can be cached.
     constant_lists: Vec<bool>,
-    /// The filter that distinguishes recurring flows from single packets.
+    /// Counts of packets of flows that are not in the table: only flows that last are inserted.
     doorkeeper: Doorkeeper,
-    /// The offset of the IPv4 header.
+    /// The offset of the IPv4 header in packets of the program's layout.
     network: usize,
     used: Used,
     hasher: KeyHasher,
     table: FlowTable<MappedKey>,
     leases: Arc<Leases>,
-    /// By index in the table: the lease of the flow.
+    /// By the flow's index in the table: its lease, if it has one.
     held: Vec<Option<LeasedFlow>>,
     /// The number of flows in the table that are leased.
     leased: usize,
-    /// The residual programs.
+    /// The residual programs; their index is the number in a row head.
     rests: Vec<Residual>,
-    /// The number of each residual program.
+    /// The index of each residual program in `rests`, to find an equal program.
     numbers: HashMap<Residual, usize, RandomState>,
-    /// By residual program: the usual fates.
+    /// By residual program: the fates that need no further work.
     usual: Vec<UsualResult>,
     makes: Residuals,
-    /// The time at which the elements next have work to do on leased flows.
+    /// The time at which the elements next have work to do on leased flows ([`Lessor::catch_up`]).
     next_catch_up: Timestamp,
-    /// The number of flows that the next batch tries to lease.
+    /// The maximum number of flows that the next sampled batch tries to lease. It halves with each refusal,
+    /// and doubles with each lease.
     tries: usize,
-    /// The number of sampled batches since the last try.
+    /// The number of sampled batches since the last attempt to lease a flow.
     idle: usize,
-    /// By packet of the batch: the key.
+    /// By packet of the batch: the key; [`EndsKey::NONE`] for a packet without a key.
     keys: Vec<EndsKey>,
     /// By packet of the batch: the hash of the key.
     hashes: Vec<u32>,
-    /// By packet of the batch: the flow that was found.
+    /// By packet of the batch: the flow that was found, if any.
     found: Vec<Option<FlowId>>,
-    /// By packet of the batch: the row head of the flow.
+    /// By packet of the batch: the head of the flow's row.
     row_heads: Vec<RowHead>,
-    /// The flows of the batch of which a packet has to go to an element.
+    /// The leased flows of the batch of which a packet has gone to an element itself. Later packets of
+    /// these flows in the batch have to follow.
     slow: Vec<FlowId>,
-    /// The addresses of packets of the batch whose flow elements may know by another key: fragments, packets
-    /// with options, and packets of other protocols than TCP and UDP.
+    /// The addresses of those packets of the batch whose flow elements may know by another key: fragments,
+    /// packets with options, and packets of other protocols than TCP and UDP. Later packets between these
+    /// addresses have to go to the elements, too.
     odd: Vec<[u8; 8]>,
-    /// The table indices of leased flows of which a packet has another end than the packet for which the
-    /// flow was leased. These leases end before the next batch.
+    /// The table indices of leased flows of which a packet had another end than the flow was leased for.
+    /// Their leases end before the next batch.
     misfits: Vec<u32>,
-    /// True if there is no room for another residual program.
+    /// True if there is no room for another residual program, so that all flows are removed before the next
+    /// batch.
     is_spent: bool,
-    /// The numbers of packets after which a flow is leased, and after which it is cached.
+    /// The number of counted packets after which a flow is leased, and the number after which it is cached
+    /// without a lease.
     lasting: [u16; 2],
 }
 
-/// A leased flow.
+/// A flow on lease: its entry in the table, and its leases at the stateful elements.
 struct LeasedFlow {
     id: FlowId,
-    /// The steps, each with the handle of the flow in its element.
+    /// The steps that packets of the flow pass, each with the handle by which its element knows the lease.
     steps: Vec<(u16, u64)>,
 }
 
 impl FlowCache {
     /// Makes the flow cache of a program. `lessors` has the element of each step; if it is empty, no flow
-    /// is leased. Returns `None` if the cache could save nothing, if the packets' IPv4 headers are not at a
-    /// common offset, or if memory is exhausted.
+    /// is leased. `seed` is for the hash of keys. Returns `None` if the cache could save nothing, if the
+    /// packets' IPv4 headers are not at a common offset, or if memory cannot be allocated.
     pub fn new(program: &Arc<Program>, lessors: Vec<Arc<dyn Lessor>>, seed: u64) -> Option<FlowCache> {
         let network = network_of(program)?;
         let used = Used::new(program);
-        // Packets that reach a later step belong to a leased flow.
+        // Only at a first step, a flow may turn out not to be leased: packets that reach a later step
+        // belong to a leased flow.
         let is_first =
             |step: u16| program.steps.get(usize::from(step)).is_some_and(|step| step.after.is_none());
         let leads_to_waiting = program.nodes.iter().filter_map(|node| match node.question {
@@ -347,7 +368,7 @@ impl FlowCache {
         })
     }
 
-    /// Returns the number of leased flows.
+    /// Returns the number of flows on lease.
     pub fn leased(&self) -> usize {
         self.leased
     }
@@ -357,7 +378,8 @@ impl FlowCache {
         self.table.stats().entries - self.leased
     }
 
-    /// Finds the flows of the packets of a batch.
+    /// Looks up the flows of all packets of a batch. Before that, ends leases that elements have ended, and
+    /// removes expired flows. The results stay valid until the next call.
     pub fn find(&mut self, runner: &mut Interpreter, packets: &[Packet], now: Timestamp) {
         if now >= self.next_catch_up {
             self.next_catch_up =
@@ -386,34 +408,37 @@ impl FlowCache {
         row_heads.extend(found.iter().map(|found| RowHead::of(row_of(table, *found))));
     }
 
-    /// Returns the row heads of the flows, by packet of the batch.
+    /// Returns the row head of each packet's flow, by packet of the batch.
     #[inline]
     pub fn row_heads(&self) -> &[RowHead] {
         &self.row_heads
     }
 
-    /// Returns the knowledge about the flow of a packet of the batch.
+    /// Returns what is known about the flow of the packet with index `place` in the batch; `None` for an
+    /// unknown flow.
     #[inline]
     pub fn known(&self, place: usize) -> Option<KnownFlow<'_>> {
         let row_head = self.row_heads.get(place)?;
         Some(KnownFlow { rest: self.rests.get(row_head.rest())?, rule: row_head.rule() })
     }
 
-    /// Returns the start of a residual program, if there is a program with this number. Most flows share
-    /// few programs.
+    /// Returns the node or class at which a residual program starts; `None` if no program has this number.
+    /// Most flows share few programs.
     #[inline]
     pub fn start(&self, rest: usize) -> Option<Next> {
         self.rests.get(rest).map(|rest| rest.start)
     }
 
-    /// Returns the row of the flow of a packet of the batch: its row head, then its values.
+    /// Returns the row of the flow of the packet with index `place` in the batch: its row head, then its
+    /// leased values. Zeros for an unknown flow.
     #[inline]
     pub fn row(&self, place: usize) -> &[u8; ROW] {
         row_of(&self.table, self.found.get(place).copied().flatten()).unwrap_or(NO_ROW)
     }
 
     /// Returns the number of instructions that the program saves for a packet up to the first element that
-    /// leases flows; `None` if it saves none.
+    /// leases flows, if it is used without the flow cache. Returns `None` if it saves none, or if it has
+    /// rule lists, whose answers only the flow cache saves.
     pub fn saved_without(&self) -> Option<i64> {
         if !self.program.lists.is_empty() {
             return None;
@@ -423,7 +448,8 @@ impl FlowCache {
         Some(cost::saved(&self.program, longest)).filter(|saved| *saved > 0)
     }
 
-    /// Records that the flows of the batch were seen, and keeps the packets of each flow in order. In a
+    /// Completes the classes of a batch. Records that the flows were seen, and sends packets to the
+    /// elements themselves where the order of a flow requires it: their classes in `scratch` change. In a
     /// sample, also inserts flows that last. Returns the number of list look-ups that were saved.
     pub fn settle(
         &mut self,
@@ -468,8 +494,8 @@ impl FlowCache {
                     if end.steps == 0 && matches!(exit, Some(Exit::Drop(_))) {
                         continue;
                     }
-                    // A packet has to pass all elements that have leased its flow, or go to the elements
-                    // themselves.
+                    // A packet of a leased flow has to pass all elements that have leased the flow, or go
+                    // to the elements themselves.
                     let fits = *leased == end;
                     if fits && !is_odd() && !self.slow.contains(&id) {
                         self.leases.see(id.index(), now);
@@ -485,13 +511,13 @@ impl FlowCache {
                     }
                 }
                 (remembered, _) => {
-                    // The flow may have been leased for an earlier packet of the batch: its time must not
-                    // be lowered.
+                    // If the flow was leased for an earlier packet of the batch, its entry never expires,
+                    // and this call must not lower the entry's time.
                     if let Some(id) = remembered {
                         self.table.touch_later(id, now);
                     }
-                    // After a packet that has to go to an element, all later packets of the flow in the
-                    // batch have to go there.
+                    // Only the first packet of a flow in the batch can lead to a lease. If an earlier
+                    // packet has gone to an element, this packet has to follow it there.
                     let may_be_leased = tries > 0 && waits && !is_odd() && !self.keys[..place].contains(&key);
                     let hash = self.hashes[place];
                     if !may_be_leased || lasting > 0 && self.doorkeeper.count(hash) < lasting {
@@ -520,7 +546,7 @@ impl FlowCache {
                 spared += 1;
                 continue;
             }
-            // Packets that wait for a lease were counted above.
+            // Packets that wait for a lease were counted above, in the loop.
             let is_counted = is_sample
                 && self.constant_lists[list as usize]
                 && self.keys[place] != EndsKey::NONE
@@ -529,16 +555,16 @@ impl FlowCache {
                 known = Some(place);
             }
         }
-        // At most one flow per batch is cached: that costs as much as about a hundred packets, and a sender
-        // must not be able to cause the cost with every second packet.
+        // At most one flow per batch is cached. Caching costs as much as about a hundred packets, and a
+        // sender must not be able to cause this cost with every second packet.
         if let Some(place) = known {
             self.remember(runner, &packets[place], place, now);
         }
         spared
     }
 
-    /// Records flows as seen, from one packet of the batch on, up to the first packet that may need more
-    /// work. Returns the index of that packet.
+    /// Records the flows of packets as seen, from index `from` on, up to the first packet that may need
+    /// more work. Returns the index of that packet.
     fn see_usual(&mut self, from: usize, classes: &[u32], now: Timestamp) -> usize {
         let FlowCache { found, row_heads, usual, fates, leases, table, .. } = self;
         let packets = found.iter().zip(&*row_heads).zip(classes).skip(from);
@@ -549,7 +575,7 @@ impl FlowCache {
             if !usual.is(*fate) {
                 break;
             }
-            // Leased and cached flows take the same code path: a branch would be unpredictable.
+            // Leased and cached flows take the same code path, because a branch would be unpredictable.
             leases.see(id.index(), now);
             table.touch_later(id, now);
             place += 1;
@@ -557,7 +583,7 @@ impl FlowCache {
         place
     }
 
-    /// Returns all leased flows to their elements.
+    /// Gives all leased flows back to their elements, and removes them.
     pub fn give_all_back(&mut self) {
         for place in 0..self.held.len() {
             self.forget(place);
@@ -584,7 +610,9 @@ impl FlowCache {
         }
     }
 
-    /// Removes flows and residual programs. This is only possible between batches.
+    /// Ends the leases of `misfits`; if there is no room for another residual program, removes all flows
+    /// and residual programs. Only possible between batches, because packets of a batch refer to flows by
+    /// their index.
     #[cold]
     fn clear_up(&mut self, runner: &mut Interpreter) {
         while let Some(place) = self.misfits.pop() {

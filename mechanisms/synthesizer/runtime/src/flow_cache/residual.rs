@@ -1,4 +1,5 @@
-//! The residual program for packets of a flow, whose answers to some questions are all equal.
+//! The residual programs of flows. For all packets of a flow, some questions have the same answer, such as
+//! questions about addresses. The residual program is what is left of the program if these are answered.
 
 use std::collections::HashMap;
 
@@ -13,52 +14,60 @@ use crate::interpreter::{Interpreter, OTHERWISE, answer};
 use program::Next;
 use program::question::{Leased, Question};
 
-/// The maximum number of questions that are evaluated to make a residual program.
+/// The maximum number of questions that are evaluated to make a residual program. A flow that needs more is
+/// not inserted.
 const MOST_LEFT: usize = 4096;
-/// The maximum number of answer sequences whose residual programs are cached.
+/// The maximum number of sequences of answers that are stored with their residual programs, so that flows
+/// with the same answers find them.
 const MOST_KNOWN: usize = 1024;
-/// The marker for a question whose answer depends on the packet.
+/// The entry in a sequence of answers for a question that stays in the residual program. No node has this
+/// index.
 const OPEN: Next = Next::Node(u32::MAX);
 
-/// The knowledge about a question that holds for all packets of a flow.
+/// The facts about a question that hold for all packets of one flow.
 enum Fixed {
-    /// The answer is known: the destination.
+    /// The answer is known: it leads to this node or class of the whole program.
     To(Next),
-    /// The rule that matches is known: the list, the rule, and the destination.
+    /// The rule that matches in a list is known: the list and the rule, and where its outcome leads. The
+    /// rule has to be counted for each packet.
     Rule((u32, u32), Next),
-    /// The answer depends on the packet.
+    /// The answer depends on the packet, so the question stays in the residual program.
     Open,
 }
 
-/// The generator of residual programs. For each flow, all questions on its paths are evaluated; but most
-/// flows have equal answers, so the residual program is usually found by its answers.
+/// The generator of residual programs, and its working memory. For each flow, all questions that its
+/// packets may reach are evaluated. Most flows have equal answers, so the residual program is usually found
+/// by its answers.
 #[derive(Default)]
 pub(super) struct Residuals {
-    /// The starts of residual programs, by the sequence of all answers.
+    /// The starts of residual programs that exist, by the sequence of all answers.
     starts: HashMap<Vec<Next>, Next, RandomState>,
-    /// By question: the last flow that reached it.
+    /// By node of the whole program: the number of the last flow that reached it.
     seen: Vec<u32>,
-    /// By question: the corresponding node of the residual program, if the flow reached the question.
+    /// By node of the whole program: the node or class of the residual program that takes its place, if the
+    /// present flow reached it.
     left: Vec<Next>,
-    /// The number of the current flow.
+    /// The number of the present flow; it distinguishes entries of `seen` from entries of earlier flows.
     flow: u32,
-    /// The questions of the flow, in the order in which they were evaluated.
+    /// The nodes that the flow's packets may reach, in the order in which they were evaluated, and what is
+    /// known about each.
     found: Vec<(u32, Fixed)>,
-    /// The answers, in the same order; `OPEN` for an answer that depends on the packet.
+    /// The node or class that each known answer leads to, in the order of evaluation; [`OPEN`] for a
+    /// question that stays.
     answers: Vec<Next>,
     work: Vec<Next>,
-    /// The lists that were evaluated for the flow, each with the rule that matches and its outcome. Many
-    /// questions can refer to one list.
+    /// The lists that were evaluated for the flow, each with the rule that matches and its outcome. Several
+    /// nodes may refer to one list, which is evaluated once.
     asked: Vec<(u32, (u32, u32))>,
 }
 
 impl Residuals {
-    /// Removes all programs, which are no longer valid.
+    /// Forgets all residual programs, after their nodes have been removed from the interpreter.
     pub(super) fn clear(&mut self) {
         self.starts.clear();
     }
 
-    /// Begins with the next flow.
+    /// Prepares the working memory for the next flow. `nodes` is the number of nodes of the whole program.
     fn begin(&mut self, nodes: usize) {
         self.flow = self.flow.wrapping_add(1);
         if self.flow == 0 || self.seen.len() != nodes {
@@ -72,7 +81,8 @@ impl Residuals {
         self.asked.clear();
     }
 
-    /// Returns the node of the residual program that corresponds to a destination in the whole program.
+    /// Returns the node or class of the residual program that takes the place of `next` in the whole
+    /// program. A node that the flow does not reach becomes [`OTHERWISE`].
     fn place(&self, next: Next) -> Next {
         match next {
             Next::Node(number) if self.seen[number as usize] == self.flow => self.left[number as usize],
@@ -83,8 +93,9 @@ impl Residuals {
 }
 
 impl FlowCache {
-    /// Returns the residual program for the flow of a packet; `None` if the program would become too large.
-    /// A flow that is not leased has no terms.
+    /// Returns the row head, with the residual program, for the flow of a packet. `terms` has the terms of
+    /// the lease by step; it is empty for a flow without a lease. Returns `None` if the residual program
+    /// would become too large, or if packets on lease would not pass a leasing element.
     pub(super) fn rest_of(
         &mut self,
         runner: &mut Interpreter,
@@ -99,7 +110,7 @@ impl FlowCache {
         });
         let mut rules: Vec<(u32, u32)> = rules.collect();
         self.makes = makes;
-        // Several paths may lead to the same list.
+        // Several paths may lead to the same list, whose rule is needed once.
         rules.sort_unstable();
         rules.dedup();
         let first = rules.first().copied().filter(|(_, rule)| *rule <= u16::MAX.into());
@@ -108,7 +119,7 @@ impl FlowCache {
         let has_ports = key_of(packet, self.network).is_some_and(|key| has_ports(&key));
         let first = first.map(|(list, _)| list);
         let mut rest = Residual { start: start?, first, others, has_ports, end: None };
-        // A flow without terms is only cached, and its packets may have any exit.
+        // A flow without a lease may have packets with any end.
         if !terms.is_empty() {
             let class =
                 runner.class_of(packet, Some(KnownFlow { rest: &rest, rule: rule.into() }), &mut |_, _| {})
@@ -129,8 +140,9 @@ impl FlowCache {
         Some(RowHead::new(number, rule))
     }
 
-    /// Returns the start of the residual program. Afterwards, `makes.found` has the knowledge about the
-    /// questions.
+    /// Returns the start of the residual program: a node or class of the interpreter. Afterwards,
+    /// `makes.found` has what is known about the questions. Returns `None` if there are too many questions
+    /// or nodes.
     fn start_of(
         &mut self,
         makes: &mut Residuals,
@@ -165,8 +177,8 @@ impl FlowCache {
         if let Some(start) = makes.starts.get(&makes.answers) {
             return Some(*start);
         }
-        // Nodes lead to nodes with higher numbers only. So in descending order, the destinations of each
-        // node are already known.
+        // Nodes only lead to nodes with a higher index. So in descending order, the successors of each node
+        // are already in place.
         makes.found.sort_unstable_by_key(|(number, _)| std::cmp::Reverse(*number));
         for (number, fixed) in &makes.found {
             let next = match fixed {
@@ -190,7 +202,8 @@ impl FlowCache {
         Some(start)
     }
 
-    /// Returns the knowledge about a question that holds for all packets of a flow.
+    /// Returns what is known, for all packets of a flow, about the question of node `number`. `packet` is
+    /// any packet of the flow; `asked` stores the lists that were evaluated.
     fn fixed(
         &self,
         runner: &Interpreter,
@@ -232,8 +245,8 @@ impl FlowCache {
                 if places.clone().all(|place| kept_bits(place) == 0xff) {
                     return Fixed::To(node.next(answer(&node.question, packet)));
                 }
-                // In the word with the fragment offset, packets of a flow differ only in the reserved bit
-                // and "don't fragment".
+                // In the 16-bit word with the fragment offset, packets with one key differ only in the
+                // reserved bit and "don't fragment", because fragments have no key.
                 if (places.next(), length) == (Some(6), 2) {
                     let mut nexts = [0, 0x4000, 0x8000, 0xc000].into_iter().map(|answer| node.next(answer));
                     let first = nexts.next().unwrap_or_default();

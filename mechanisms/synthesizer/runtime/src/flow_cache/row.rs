@@ -1,26 +1,28 @@
-//! The values that packets of a leased flow get, which are stored next to the flow's key.
+//! The row of a flow: the bytes that are stored next to its key. They are the row head (4 bytes), and the
+//! values that stateful elements give to packets of a leased flow.
 
 use jit::ROW;
 use program::location::Location;
 use program::{Class, Program};
 
-/// The number of these bytes before the values.
+/// The number of bytes of the row head, which precede the values.
 pub(super) const REST: usize = 4;
 
-/// Returns the number of steps that precede a step on a path.
+/// Returns the number of steps that precede a step on its path.
 fn depth(program: &Program, step: u16) -> usize {
     let before = |step: u16| program.steps.get(usize::from(step)).and_then(|step| step.after);
     std::iter::successors(before(step), |step| before(*step)).count()
 }
 
-/// The values that are stored with a flow, in ascending order: the number of steps that precede the value's
-/// step, and the index of the byte among the values of that step. Alternative steps with the same number of
-/// predecessors share the space, because a flow passes only one of them.
+/// The selection and order of the values that are stored in a row. Each byte is given by the number of
+/// steps that precede its step, and by its index among the values of that step; in ascending order.
+/// Alternative steps with the same number of predecessors share the space, because a flow passes only one
+/// of them.
 pub struct Used(pub(super) Vec<(usize, u8)>);
 
 impl Used {
-    /// Selects the values that classes write. If there is not enough room for all, classes with longer
-    /// paths come first.
+    /// Selects the values that the classes of a program write. If there is not enough room for all, the
+    /// values of classes with longer paths are stored, because these classes save more.
     pub fn new(program: &Program) -> Used {
         let mut classes: Vec<&Class> = program.classes.iter().collect();
         classes.sort_by_key(|class| std::cmp::Reverse(class.path.len()));
@@ -36,19 +38,20 @@ impl Used {
         Used(used)
     }
 
-    /// Returns the index in the row of a byte of a step's values, if the byte is stored.
+    /// Returns the index in the row of a byte of a step's values; `None` if the byte is not stored.
     pub fn place_of(&self, program: &Program, step: u16, offset: u8) -> Option<u8> {
         let value = (depth(program, step), offset);
         self.0.binary_search(&value).ok().map(|place| (REST + place) as u8)
     }
 
-    /// True if all values that a class writes are stored.
+    /// True if all leased values that a class writes are stored, so that its packets can be processed on
+    /// lease.
     pub fn has_room(&self, program: &Program, class: &Class) -> bool {
         values_of(program, class).iter().all(|value| self.0.binary_search(value).is_ok())
     }
 }
 
-/// Returns the values that a class writes, without duplicates.
+/// Returns the leased values that a class writes, in ascending order and without duplicates.
 fn values_of(program: &Program, class: &Class) -> Vec<(usize, u8)> {
     let mut used = Vec::new();
     for write in &class.writes {
