@@ -76,10 +76,13 @@ pub struct Writer<W: Write> {
     nanoseconds: bool,
     snap_length: usize,
     clamped: u64,
-    /// The number of packets in the buffer. `front` is the number of bytes before them in the buffer: the
-    /// file header, until it is written.
+    /// The number of packets in the buffer, without a packet that `front` completes.
     gathered: u64,
+    /// The number of bytes before these packets in the buffer: the file header until it is written, or the
+    /// rest of a header or record that the stream has taken in part.
     front: usize,
+    /// 1 if the front completes a record, which counts as lost until then; 0 otherwise.
+    cut: u64,
     written: u64,
     /// The number of packets that had been written at the last successful flush.
     flushed: u64,
@@ -115,6 +118,7 @@ impl<W: Write> Writer<W> {
             clamped: 0,
             gathered: 0,
             front: HEADER,
+            cut: 0,
             written: 0,
             flushed: 0,
             lost: 0,
@@ -217,18 +221,31 @@ impl<W: Write> Writer<W> {
         (seconds, if self.nanoseconds { nanoseconds } else { nanoseconds / 1_000 })
     }
 
+    /// Writes the buffer to the stream. If the stream fails, records that it has not begun to take are lost,
+    /// and the rest of a header or record that it has taken in part stays in the buffer: it is written before
+    /// anything else once the stream works again, because otherwise nothing after it could be read.
     fn write_out(&mut self) -> io::Result<()> {
         let (taken, result) = write_all(&mut self.inner, &self.buffer);
-        let whole = match &result {
-            Ok(()) => self.gathered,
-            Err(_) => whole_records(self.buffer.get(self.front..taken).unwrap_or_default()),
+        let began = self.buffer.get(self.front..taken).unwrap_or_default();
+        let (whole, length) = match &result {
+            Ok(()) => (self.gathered, began.len()),
+            Err(_) => whole_records(began),
         };
-        self.written += whole;
-        self.lost += self.gathered.saturating_sub(whole);
-        (self.gathered, self.front) = (0, 0);
-        // The buffer is also cleared after an error: part of it may have been written, and writing it again
-        // would damage the file.
-        self.buffer.clear();
+        let completed = if taken >= self.front { self.cut } else { 0 };
+        self.written += whole + completed;
+        self.lost += self.gathered - whole;
+        self.lost -= completed;
+        self.gathered = 0;
+        // The end of the unit that the stream has taken in part: the front, or a record.
+        let end = match taken.checked_sub(self.front) {
+            None => self.front,
+            Some(began) if began == length => taken,
+            Some(_) => self.front + length + self.buffer.get(self.front + length..).map_or(0, record_length),
+        };
+        self.cut = if taken < self.front { self.cut } else { u64::from(end > taken) };
+        self.buffer.truncate(end);
+        self.buffer.drain(..taken);
+        self.front = self.buffer.len();
         result
     }
 }
@@ -247,15 +264,22 @@ fn write_all(to: &mut impl Write, bytes: &[u8]) -> (usize, io::Result<()>) {
     (taken, Ok(()))
 }
 
-/// Returns the number of records in `bytes` that are complete, up to the first that is cut.
-fn whole_records(mut bytes: &[u8]) -> u64 {
-    let mut records = 0;
-    while let Some(length) = bytes.get(8..).and_then(|rest| rest.first_chunk())
-        && let Some(rest) = bytes.get(RECORD + u32::from_le_bytes(*length) as usize..)
+/// Returns the number of records at the start of `bytes` that are complete, and the number of their bytes.
+fn whole_records(bytes: &[u8]) -> (u64, usize) {
+    let (mut records, mut length) = (0, 0);
+    while let Some(rest) = bytes.get(length..).filter(|rest| rest.len() >= RECORD)
+        && record_length(rest) <= rest.len()
     {
-        (records, bytes) = (records + 1, rest);
+        (records, length) = (records + 1, length + record_length(rest));
     }
-    records
+    (records, length)
+}
+
+/// Returns the length of the record that starts with these bytes, with its header; 0 if the header is not
+/// complete.
+fn record_length(bytes: &[u8]) -> usize {
+    let captured = bytes.get(8..RECORD).and_then(|rest| rest.first_chunk());
+    captured.map_or(0, |captured| RECORD + u32::from_le_bytes(*captured) as usize)
 }
 
 impl<W: Write> Drop for Writer<W> {
@@ -301,7 +325,32 @@ mod tests {
             assert_eq!(writer.flush().is_ok(), whole == 10, "{room}");
             assert_eq!((writer.written(), writer.lost()), (whole, 10 - whole), "{room}");
             let file = std::mem::take(&mut writer.inner.0);
-            assert_eq!(whole_records(file.get(HEADER..).unwrap_or_default()), whole, "{room}");
+            assert_eq!(whole_records(file.get(HEADER..).unwrap_or_default()).0, whole, "{room}");
+        }
+    }
+
+    /// The disk is full in the middle of the file, and has room again later: what was begun is completed.
+    #[test]
+    fn a_disk_that_has_room_again_gets_a_file_that_can_be_read() {
+        let record = RECORD + 100;
+        for room in (0..HEADER + 4 * record).step_by(7) {
+            let mut writer = Writer::new(Full(Vec::new(), room), WriterOptions::default());
+            let packet = |writer: &mut Writer<Full>, byte: u8| {
+                writer.write(0, 100, [&[byte; 100][..]]).unwrap();
+            };
+            (0..5).for_each(|_| packet(&mut writer, 1));
+            assert!(
+                writer.flush().is_err()
+                    && writer.flush().is_err() == (room < HEADER || (room - HEADER) % record != 0)
+            );
+            writer.inner.1 = 1 << 20;
+            (0..5).for_each(|_| packet(&mut writer, 2));
+            writer.flush().unwrap();
+            let begun = (room.saturating_sub(HEADER)).div_ceil(record) as u64;
+            assert_eq!((writer.written(), writer.lost()), (begun + 5, 5 - begun), "{room}");
+            let file = std::mem::take(&mut writer.inner.0);
+            assert_eq!(file[..4], MICROSECONDS.to_le_bytes(), "{room}");
+            assert_eq!(whole_records(&file[HEADER..]), (begun + 5, file.len() - HEADER), "{room}");
         }
     }
 }

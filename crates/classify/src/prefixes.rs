@@ -279,7 +279,7 @@ impl<A: Address> PrefixTable<A> {
     pub fn insert(&mut self, prefix: Prefix<A>, entry: Entry) -> Option<Entry> {
         let before = self.prefixes.insert(prefix, entry);
         if prefix.length == 0 {
-            self.default = Some(entry.value);
+            self.default = Some(entry.value.min(MAX_VALUE));
             return before;
         }
         let pages = self.path(prefix, true);

@@ -17,9 +17,8 @@ pub(super) fn caption(panels: &[Panel]) -> String {
     let all = || panels.iter().flat_map(|panel| &panel.series);
     let has = |kind: Kind| all().any(|series| series.kind == kind && !series.points.is_empty());
     let mut parts = Vec::new();
-    let middles = if false { "means" } else { "medians" };
     if all().any(|series| series.points.iter().any(|point| point.quartiles.is_some())) {
-        parts.push(format!("points: {middles}, bars: quartiles"));
+        parts.push("points: medians, bars: quartiles".into());
     } else if has(Kind::Measured) {
         parts.push("points: one value each, without quartiles".into());
     }

@@ -171,7 +171,10 @@ impl<const D: usize> Cuts<D> {
         holds: impl FnMut(usize, u32) -> bool,
     ) -> [u32; GROUP] {
         #[cfg(target_arch = "x86_64")]
-        if std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("bmi2") {
+        if std::is_x86_feature_detected!("avx2")
+            && std::is_x86_feature_detected!("bmi1")
+            && std::is_x86_feature_detected!("bmi2")
+        {
             // SAFETY: the processor has the features that the function needs.
             #[expect(unsafe_code, reason = "calls a function for some processors only")]
             return unsafe { self.first_avx2(points, count, holds) };
