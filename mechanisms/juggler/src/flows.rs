@@ -47,14 +47,14 @@ pub struct Limits {
     pub merges: bool,
 }
 
-/// The index that stands for no flow, at the ends of lists.
+/// The index in place of a flow at the ends of lists.
 const NONE: u32 = u32::MAX;
 /// A distance in sequence numbers that no window reaches (RFC 7323, section 2.3).
 const WINDOW: u32 = 1 << 30;
 /// The maximum number of bytes before `next` at which a segment counts as a retransmission: the largest
 /// window that Linux receivers open without configuration (`tcp_rmem`).
 pub(crate) const RETRANSMISSION_WINDOW: u32 = 32 << 20;
-/// The number of consecutive segments unrelated to `next` after which the flow's number is learned again.
+/// The number of consecutive segments unrelated to `next` after which `next` is learned again.
 const MAX_UNRELATED: u8 = 64;
 
 /// The time after which a gap is not filled any more. TCP retransmits after a second at the latest, once it
@@ -299,7 +299,7 @@ impl Flows {
         let segment = piece.segment;
         let is_plain = segment.length > 0 && segment.flags & (flags::SYN | flags::FIN | flags::RST) == 0;
         if is_plain && flow.phase != Phase::BuildUp && flow.expected[0] == Some(segment.sequence) {
-            // Fast path: the segment follows the one that arrived last, as nearly all segments do.
+            // Fast path: the segment follows the last arrival in sequence, as nearly all segments do.
             let end = segment.sequence.wrapping_add(segment.length.into());
             let merges = self.limits.merges && flow.merges;
             if flow.queue.is_empty() && !merges && segment.sequence == flow.next {
@@ -702,7 +702,7 @@ impl Flows {
         let was = std::mem::replace(&mut flow.phase, phase);
         // A flow stays in the list of gaps until `rest` checks whether it still has one.
         let list = if flow.is_tcp { phase.list(flow.list == List::Gap) } else { List::Datagrams };
-        // So the datagram flow whose datagrams last waited longest ago is evicted first.
+        // The first datagram flow of the list, the next to be evicted, has been inactive for longest.
         if list != flow.list || !flow.is_tcp && was == Phase::PostMerging {
             self.move_to(index, list);
         }

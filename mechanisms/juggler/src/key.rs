@@ -125,7 +125,7 @@ pub(crate) fn locate_any(packet: &Packet) -> Option<(Segment, FlowKey)> {
     Some((segment, FlowKey::of(data, &segment, vlans)?))
 }
 
-/// True if the annotated IP header, at offset `l3`, is the one that follows the link header, and not a
+/// True if the annotated IP header, at offset `l3`, is the header that follows the link header, and not a
 /// header inside a tunnel.
 #[inline]
 fn is_outer(packet: &Packet, data: &[u8], l3: usize) -> bool {

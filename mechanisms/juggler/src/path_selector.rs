@@ -212,7 +212,7 @@ struct PathSelector {
     blocks: Vec<Block>,
     /// For ROUND_ROBIN, the output of the next block or packet.
     next: usize,
-    /// One batch for each output, filled while packets are distributed; empty between calls.
+    /// A batch for each output, filled while packets are distributed; empty between calls.
     sorted: Vec<Batch>,
     /// The number of packets sent to each output.
     packets: Vec<u64>,

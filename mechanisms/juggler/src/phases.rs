@@ -17,7 +17,7 @@ pub enum Reason {
     Full,
     /// A flag of the segment requests delivery (PSH, URG), or opens or ends the connection.
     Flags,
-    /// The next segment cannot be merged with this one, or this one cannot be merged at all.
+    /// The segment cannot be merged with the next segment, or not at all.
     Differs,
     /// A segment without data arrived. It is forwarded at once, and the segments in sequence ahead of it.
     Acknowledgment,
@@ -25,7 +25,7 @@ pub enum Reason {
     InSequenceTimeout,
     /// The segments are after a gap, and `ofo_timeout` has expired.
     OutOfOrderTimeout,
-    /// The waiting segments of the flow exceeded QUEUE.
+    /// The waiting segments of the flow exceeded QUEUE, the limit of their memory.
     QueueFull,
     /// The flow was evicted to make room for another flow.
     Evicted,

@@ -37,7 +37,7 @@ pub struct Piece<'a> {
     /// The checksum of the data; `None` if it is not known or a device computes checksums. Segments with
     /// and without it are not merged with each other.
     pub data: Option<Sum>,
-    /// True if the segment may be merged.
+    /// True if the segment may be merged into a large segment.
     pub merges: bool,
     /// True if the segment may be merged with segments of the same identification (CONSTANT_ID); otherwise
     /// identifications must count up.

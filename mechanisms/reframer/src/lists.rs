@@ -213,7 +213,7 @@ impl<T> DelayClass<T> {
 /// The number of slots between a value that is examined and the value whose flow is prefetched meanwhile.
 const AHEAD: u32 = 8;
 
-/// One flow's list of values that is about to leave, unlinked from its flow.
+/// A list of values of one flow that is about to leave, unlinked from the flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Leaving {
     /// The first sort key, which depends on the priority. Ties are broken by `first`, the arrival time of

@@ -27,7 +27,7 @@ pub struct Parked {
     pub headers: u16,
     /// The number of payload bytes, from its start, that are not in the sliced packet.
     pub removed: u32,
-    /// The number of payload bytes after those, which the sliced packet kept after its token.
+    /// The number of bytes at the end of the payload that the sliced packet kept, after its token.
     pub rest: u32,
     /// The number of bytes after the IP packet, which are also in the sliced packet.
     pub trailer: u32,

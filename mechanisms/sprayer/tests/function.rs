@@ -125,8 +125,8 @@ fn state_is_what_its_worker_says() {
     }
 }
 
-/// If only one end's packets are seen, they may go on after its FIN, even after a long pause: the
-/// connection must still be known.
+/// Sets up a connection of which only one end's packets are seen. They may go on after that end's FIN, even
+/// after a long pause: the connection must still be known.
 #[test]
 fn a_half_closed_connection_is_still_known() {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();

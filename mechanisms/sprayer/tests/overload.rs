@@ -324,8 +324,8 @@ fn drops(outcome: &Outcome) -> u64 {
     outcome.report.totals.drops.values().sum()
 }
 
-/// One worker is far slower than the others at first, and then as fast. Packets come from a source that can
-/// wait, so none is dropped.
+/// Makes one worker far slower than the others at first, and then as fast. Packets come from a source that
+/// can wait, so none is dropped.
 #[test]
 fn one_slow_worker() {
     const PACKETS: u32 = 12_000;

@@ -179,7 +179,7 @@ fn places_that_are_empty_are_passed_over_once() {
 /// A model of the lists: vectors that are searched from front to back.
 #[derive(Default)]
 struct Slow {
-    /// One list per flow that holds values: (flow, arrival time of the first value, values).
+    /// A list per flow that holds values: (flow, arrival time of the first value, values).
     lists: Vec<(u32, i64, Vec<u32>)>,
     sent: [u32; 6],
     leaving: Vec<((i64, i64), u32, Vec<u32>)>,
