@@ -1,4 +1,5 @@
-//! # StrictPriority Sends packets over a link of limited bandwidth, the most urgent queue first.
+//! # StrictPriority
+//! Sends packets over a link of limited bandwidth, the most urgent queue first.
 //!
 //! The paint annotation selects the queue of a packet: the greater the paint, the more urgent. Packets
 //! without paint are least urgent, and packets whose paint exceeds the number of queues are most urgent.

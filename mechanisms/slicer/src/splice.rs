@@ -19,11 +19,11 @@
 //! The network function does not see the original length of the packet, so it neither fragments packets
 //! that do not fit into its interface nor reports that they are too big. Where that matters, set MTU to the
 //! MTU of that interface: packets that are longer without their link header leave by output 1, for
-//! IPFragmenter and ICMPError downstream; without that output they are dropped. So do packets in tunnels
-//! whose outermost IP header is IPv4 and allows fragments. In other tunnels, the sender of the inner packet
-//! should send shorter packets: the packet that it has sent leaves by output 2 in place of the packet in
-//! the tunnel, for ICMPError. Without that output, or if the inner packet may be fragmented, it is dropped.
-//! With Slice's LONGEST the network function does all this instead.
+//! IPFragmenter and ICMPError downstream; without that output they are dropped. Packets in tunnels whose
+//! outermost IP header is IPv4 and allows fragments leave by output 1, too. In other tunnels, the sender of
+//! the inner packet should send shorter packets: the packet that it has sent leaves by output 2 in place of
+//! the packet in the tunnel, for ICMPError. Without that output, or if the inner packet may be fragmented,
+//! it is dropped. With Slice's LONGEST the network function does all this instead.
 //!
 //! If the payload of a packet is in the table of another worker, the packet is handed over to that worker.
 //!

@@ -10,8 +10,7 @@
 //! | --- | --- |
 //! | [`Spray`] | each worker in rotation, or each of the few workers of its flow in rotation |
 //! | [`Flowlets`] | the worker of the flow's last packet, unless there was a pause between them |
-//! | [`Auto`] | the owner of the flow; less busy workers, if the owner is overloaded and the flow is large
-//! |
+//! | [`Auto`] | the owner of the flow; less busy workers, if the owner is overloaded and the flow large |
 //!
 //! [`function`] is for user-defined network functions, which keep state of flows that are spread.
 //!
