@@ -153,7 +153,7 @@ impl Run {
     }
 
     /// True if, with `next` appended, all segments have the same identification and may have it. In a run
-    /// of one segment, `next` decides; longer runs keep what they are.
+    /// of one segment, the identification of `next` decides; a longer run has decided already.
     #[inline]
     fn repeats_id_before(&self, next: &Segment) -> bool {
         self.repeats_id || self.may_repeat_id && self.chain.packets() == 1 && next.id == self.first.id

@@ -27,7 +27,7 @@ static CLASSES: &[&Class] = &[
         name: "Log",
         ports: "1/0",
         processing: "h",
-        // So each worker has a copy.
+        // With `has_queues`, each worker has a copy.
         notes: Notes { has_queues: true, ..Notes::NONE },
         build: build_log,
         ..Class::DEFAULT

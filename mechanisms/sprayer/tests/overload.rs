@@ -48,7 +48,7 @@ static CLASSES: &[&Class] = &[
         ports: "1/0",
         processing: "h",
         handlers: &[HandlerInfo::count("later")],
-        // So each worker has a copy, unless order is kept.
+        // With `has_queues`, each worker has a copy, unless order is kept.
         notes: Notes { has_queues: true, ..Notes::NONE },
         build: |args| Ok(Box::new(Last { pace: pace(args), later: 0 })),
         ..Class::DEFAULT

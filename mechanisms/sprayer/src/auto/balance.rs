@@ -32,8 +32,8 @@ const PAUSE: u32 = 128;
 const LONGEST_PAUSE: u32 = 8192;
 /// The weight of the last window in the moving averages of the time per packet.
 const FRESH: f32 = 0.25;
-/// The number of equal intervals of 2^32 with an index of their own, which speed up the search for a
-/// packet's worker.
+/// The number of equal intervals into which the range of `turn` is divided. `first` has an entry for each,
+/// which speeds up the search for a packet's worker.
 const PARTS: usize = 64;
 
 /// The work of a worker in a window, for all its packets and other work.
