@@ -1,41 +1,45 @@
-//! Software versions of device offloads: cuts large segments, and completes checksums.
+//! Software versions of the offloads that a packet asks a device for: cuts large segments, and completes
+//! checksums.
 
 use element::{Base, Cx, DropReason, Packet};
 use packet::VirtioNet;
 use wire::LinkType;
 use wire::offload::{Segments, completed, set_checksum};
 
-/// A cutter of large segments, which reuses its memory.
+/// A cutter of large segments, which reuses its memory for the bytes of the segment.
 #[derive(Default)]
 pub(crate) struct Cutter {
     whole: Vec<u8>,
     one: Vec<u8>,
 }
 
-/// True if a packet is a large segment.
+/// True if a packet is a large segment: its virtio header asks a device to cut it.
 #[inline]
 pub(crate) fn is_large_segment(packet: &Packet) -> bool {
     packet.annotations().virtio.gso_type & !VirtioNet::ECN != 0
 }
 
-/// True if the checksum of a packet is left to a device.
+/// True if the checksum of a packet is incomplete, and its virtio header asks a device to complete it.
 #[inline]
 pub(crate) fn is_partial(packet: &Packet) -> bool {
     packet.annotations().virtio.flags & VirtioNet::NEEDS_CHECKSUM != 0
 }
 
-/// Completes a checksum that was left to a device.
+/// Completes the checksum that was left to a device, and clears the request.
 pub(crate) fn complete(packet: &mut Packet) {
     let virtio = packet.annotations().virtio;
     let start = usize::from(virtio.checksum_start);
     let checksum = completed(packet.chunks(), start);
-    // A checksum field outside of the packet is ignored.
+    // If the checksum field lies outside of the packet, the request was invalid and nothing is written.
     let _ = set_checksum(packet.data_mut(), start, virtio.checksum_offset.into(), checksum);
     packet.annotations_mut().virtio.flags &= !VirtioNet::NEEDS_CHECKSUM;
 }
 
 impl Cutter {
-    /// Cuts a large segment, and passes the resulting segments to `each`, with complete checksums.
+    /// Cuts a large segment, and passes the resulting segments in order to `each`, with complete checksums
+    /// and with the annotations of the large segment. The large segment is dropped with reason `Segmented`,
+    /// or with `UnknownSegments` if its headers cannot be parsed. A segment for which the pool has no slot
+    /// is left out.
     pub(crate) fn cut(&mut self, cx: &mut Cx<'_>, packet: Packet, mut each: impl FnMut(&mut Cx<'_>, Packet)) {
         let virtio = packet.annotations().virtio;
         let size = usize::from(virtio.gso_size);
@@ -43,7 +47,7 @@ impl Cutter {
         packet.chunks().for_each(|chunk| self.whole.extend_from_slice(chunk));
         let of = |link| Segments::of(&self.whole, link, self.whole.len(), size);
         let own = LinkType::from_number(packet.link());
-        // The link header may have been stripped.
+        // If the link header was stripped, the packet starts with the IP header.
         let links = match packet.offset(Base::Network) {
             Some(0) => [LinkType::RawIp, own],
             _ => [own, LinkType::RawIp],

@@ -1,18 +1,19 @@
-//! Flows that were evicted recently: the numbers by which their reordering is measured. Without them, the
-//! counts would miss reordering exactly where it is worst.
+//! Flows that were evicted recently, with the sequence numbers by which their reordering is measured. A
+//! flow that is opened again soon continues with these numbers. Without them, the counts would miss
+//! reordering exactly when evictions are frequent, where reordering is worst.
 
 use element::Timestamp;
 
 use crate::flows::{Expected, REPAIR_TIME, RETRANSMISSION_WINDOW};
 use crate::key::FlowKey;
 
-/// The number of flows per bucket.
+/// The number of flows per bucket of the table.
 const WAYS: usize = 4;
-/// The minimum and maximum number of buckets: 16 KiB and 4 MiB.
+/// The minimum and the maximum number of buckets, which take 16 KiB and 4 MiB.
 const FEWEST: usize = 1 << 6;
 const MOST: usize = 1 << 14;
 
-/// A flow that was evicted.
+/// A flow that was evicted: its key, its next expected numbers and the time of eviction.
 #[derive(Clone, Copy)]
 struct EvictedFlow {
     key: FlowKey,
@@ -20,13 +21,15 @@ struct EvictedFlow {
     since: Timestamp,
 }
 
-/// A table of evicted flows, of fixed size; newer flows replace older flows.
+/// A table of evicted flows, of fixed size. In a full bucket, a new flow replaces the flow that was evicted
+/// first.
 pub(crate) struct Evicted {
     places: Vec<[EvictedFlow; WAYS]>,
 }
 
 impl Evicted {
-    /// Creates a table for several times as many flows as the flow table has.
+    /// Creates a table with room for `WAYS`² as many flows as the flow table has, within the limits of its
+    /// size.
     pub(crate) fn new(flows: usize) -> Evicted {
         let none = EvictedFlow { key: FlowKey::NONE, expected: Expected::default(), since: Timestamp::ZERO };
         let places = flows.saturating_mul(WAYS).clamp(FEWEST, MOST).next_power_of_two();
@@ -38,7 +41,7 @@ impl Evicted {
         self.places.get_mut(place)
     }
 
-    /// Saves a flow.
+    /// Saves the next expected numbers of a flow that is evicted at `now`.
     pub(crate) fn add(&mut self, key: FlowKey, expected: Expected, now: Timestamp) {
         let Some(place) = self.place(&key) else { return };
         if let Some(oldest) = place.iter_mut().min_by_key(|former| former.since) {
@@ -46,9 +49,9 @@ impl Evicted {
         }
     }
 
-    /// Removes and returns the numbers of a flow that is opened again with a segment of number `start`.
-    /// Numbers are dropped if the flow was evicted too long ago, or if they are far from `start`, as
-    /// numbers of another connection are.
+    /// Removes and returns the saved numbers of a flow that is opened again with a segment of sequence
+    /// number `start`. Numbers are left out if the flow was evicted too long ago, or if they are far from
+    /// `start`, because they then belong to another connection.
     pub(crate) fn take(&mut self, key: &FlowKey, start: u32, now: Timestamp) -> Expected {
         let former =
             self.place(key).and_then(|place| place.iter_mut().find(|former| former.key.is_same(key)));

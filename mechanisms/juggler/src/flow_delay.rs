@@ -99,17 +99,17 @@ struct FlowDelay {
     delay: Timestamp,
     spread: Timestamp,
     capacity: usize,
-    /// The seed, if it was configured.
+    /// The seed of the hash; `None` if it was not configured.
     seed: Option<u64>,
     hasher: KeyHasher,
     under_way: DelayQueue,
-    /// The earliest time at which arriving packets leave, because packets of a predecessor with other
-    /// delays are still held.
+    /// The earliest time at which a new packet may leave. It keeps the order after a reconfiguration, when
+    /// packets that the previous instance delayed differently are still held.
     not_before: Timestamp,
     drops: u64,
 }
 
-/// The state that a successor takes over.
+/// The state that a new instance takes over when the graph is changed.
 struct Inherited {
     under_way: DelayQueue,
     drops: u64,
@@ -119,7 +119,7 @@ impl FlowDelay {
     fn delay_of(&self, packet: &Packet) -> Timestamp {
         let Some(located) = locate(packet) else { return self.delay };
         let hash = self.hasher.hash(&FiveTupleKey::new(&located.flow, 0));
-        // The hash is a fraction of the whole range.
+        // Maps the hash, a fraction of 2^32, to the range of delays.
         let range = 2 * self.spread.0 as u128 + 1;
         let within = ((range * u128::from(hash)) >> 32) as i64;
         self.delay - self.spread + Timestamp(within)

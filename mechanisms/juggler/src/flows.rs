@@ -1,5 +1,5 @@
-//! The life cycle of flows: five phases, five lists, and the conditions that flush segments (Juggler paper,
-//! sections 4.1 to 4.3).
+//! The life cycle of flows: their phases, the lists that decide which flow is evicted, and the conditions
+//! that flush segments (Juggler paper, sections 4.1 to 4.3).
 //!
 //! | phase | list | state |
 //! | --- | --- | --- |
@@ -10,12 +10,13 @@
 //! | loss recovery | loss recovery | `lost_seq`, the first missing byte; the flow is evicted last |
 //!
 //! Here `seq_next` is the next expected sequence number. Flows of datagrams have a list of their own. The
-//! paper has one list of active flows and evicts the flow that has been in it for longest, which is the
-//! flow that waits after a gap. Here flows without a gap are evicted before flows with a gap.
+//! paper has a single list of active flows and evicts the flow that has been in it for longest, often a flow
+//! that waits after a gap. Here flows without a gap are evicted before flows with a gap.
 //!
 //! Flushed segments are put into [`Flows::released`], in the order in which they are to leave. Time is a
-//! parameter. No time is checked per packet: flows that may be due are collected and checked at the end of
-//! a batch, and a heap orders flows by their times.
+//! parameter (`now`); the module reads no clock. No time-out is checked per packet: flows that may be due
+//! are collected and checked at the end of a batch, and a heap orders flows by the times of their
+//! time-outs.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -30,103 +31,102 @@ use crate::key::FlowKey;
 pub use crate::phases::{List, Phase, Reason};
 use crate::queue::{Piece, Queue, Run, is_before};
 
-/// The limits, which are arguments of the element.
+/// The limits of the flow table, which follow from arguments of the element.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     /// The maximum number of flows at a time.
     pub flows: usize,
-    /// The time for which segments in sequence wait for more (`inseq_timeout`), counted from the last flush
-    /// of the flow or from the arrival of the first waiting segment, whichever is later.
+    /// The time for which segments in sequence wait for more segments (`inseq_timeout`). It counts from the
+    /// last flush of the flow or from the arrival of the first waiting segment, whichever is later.
     pub in_sequence: Timestamp,
-    /// The time for which segments wait after a gap (`ofo_timeout`).
+    /// The time for which segments wait for missing segments ahead of them (`ofo_timeout`).
     pub out_of_order: Timestamp,
-    /// The maximum number of packet slots that the waiting segments of a flow occupy.
+    /// The maximum number of packet slots of a flow's waiting segments; beyond it, all of them are flushed.
     pub slots: u32,
-    /// True if segments are merged.
+    /// True if segments are merged. If false, segments in sequence do not wait.
     pub merges: bool,
 }
 
-/// The index of no flow.
+/// The index in place of a flow at the ends of lists.
 const NONE: u32 = u32::MAX;
-/// A distance in bytes ahead that no window reaches (RFC 7323, section 2.3).
+/// A distance in sequence numbers that no window reaches (RFC 7323, section 2.3).
 const WINDOW: u32 = 1 << 30;
-/// A segment that is at most this many bytes before `next` counts as a retransmission: the largest window
-/// that Linux receivers open without configuration (`tcp_rmem`).
+/// The maximum number of bytes before `next` at which a segment counts as a retransmission: the largest
+/// window that Linux receivers open without configuration (`tcp_rmem`).
 pub(crate) const RETRANSMISSION_WINDOW: u32 = 32 << 20;
-/// The number of consecutive segments farther from `next` after which the flow is learned again.
+/// The number of consecutive segments unrelated to `next` after which `next` is learned again.
 const MAX_UNRELATED: u8 = 64;
 
-/// The age after which a loss is not repaired any more: TCP retransmits after a second at the latest, once
-/// it has measured a few round trips (RFC 6298, section 2).
+/// The time after which a gap is not filled any more. TCP retransmits after a second at the latest, once it
+/// has measured a few round trips (RFC 6298, section 2).
 pub(crate) const REPAIR_TIME: Timestamp = Timestamp::from_secs(1);
-/// A SYN that is less than this many bytes before `next` counts as a retransmission.
+/// A SYN that ends less than this many bytes before `next` counts as a retransmission.
 const AGAIN: u32 = 1 << 16;
 
-/// The next expected sequence numbers by which reordering is measured (RFC 4737, section 3): of the
-/// segments that arrive, and of the segments that leave.
+/// The next expected sequence numbers by which reordering is measured (RFC 4737, section 3): index 0 for
+/// segments that arrive, index 1 for segments that leave. `None` before the first segment.
 pub(crate) type Expected = [Option<u32>; 2];
 
-/// The state of a flow.
+/// The state of a flow: its phase, its place in a list, and its waiting segments.
 struct Flow {
     id: Option<FlowId>,
     phase: Phase,
     is_tcp: bool,
     list: List,
-    /// The indices of the previous and the next flow of the list.
+    /// The indices of the previous and the next flow in the flow's list; `NONE` at the ends.
     before: u32,
     behind: u32,
-    /// The next expected sequence number, after the data that has been flushed (`seq_next`).
+    /// The next expected sequence number: the end of the data that has been flushed (`seq_next`).
     next: u32,
-    /// The first missing byte, in loss recovery (`lost_seq`).
+    /// The first missing byte; valid in loss recovery (`lost_seq`).
     lost: u32,
-    /// The time of the last flush.
+    /// The time of the last flush, or at first the time at which the flow was opened.
     flushed: Timestamp,
     queue: Queue,
     slots: u32,
-    /// True if the segments of the flow are merged.
+    /// True if the segments of the flow are merged; false for flows that NO_MERGE selects.
     merges: bool,
-    /// The number of consecutive segments that are far from `next`.
+    /// The number of consecutive segments that were unrelated to `next`.
     strange: u8,
-    /// True if the flow is to be checked at the end of the batch; and, for each [`Wait`], true if the heap
-    /// has an entry.
+    /// True if the flow is in `ready`; for each [`Wait`], true if `due` has an entry for the flow.
     is_ready: bool,
     is_armed: [bool; 2],
     expected: Expected,
 }
 
-/// The kind of time-out that a flow waits for.
+/// The two time-outs of a flow: for segments in sequence (`inseq_timeout`) and after a gap (`ofo_timeout`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Wait {
     InSequence,
     OutOfOrder,
 }
 
-/// Counts.
+/// Counts that handlers report and reset.
 #[derive(Clone, Debug, Default)]
 pub struct Counts {
-    /// The number of evicted flows, by list.
+    /// The number of evicted flows, by `List as usize` of the list that they were in.
     pub evictions: [u64; List::ALL.len()],
-    /// The number of time-outs that flushed segments.
+    /// The number of expired time-outs that flushed segments.
     pub timeouts: u64,
-    /// The number of segments that arrived, and that left, after a later segment of their flow.
+    /// The numbers of segments that arrived (index 0) and left (index 1) after a later one of their flow.
     pub reordered: [u64; 2],
 }
 
-/// The flows of one worker.
+/// The flows of one worker, with their waiting segments.
 pub struct Flows {
-    /// The limits. All of them may be changed at any time, except the number of flows.
+    /// The limits. [`set_limits`](Self::set_limits) changes all of them except the number of flows.
     pub limits: Limits,
     table: FlowTable<FlowKey>,
     flows: Vec<Flow>,
-    /// The first flow, the last flow and the number of flows of each list.
+    /// For each list, the index of its first flow, of its last flow, and the number of its flows.
     lists: [(u32, u32, usize); List::ALL.len()],
     evicted: Evicted,
     due: BinaryHeap<Reverse<(Timestamp, Wait, u32)>>,
     ready: Vec<u32>,
     held: usize,
-    /// The runs that have been flushed, with reasons.
+    /// The runs that have been flushed, with reasons, in order of leaving. The owner empties it.
     pub released: Vec<(Run, Reason)>,
-    /// The counts.
+    /// The counts, which the owner may reset.
     pub counts: Counts,
 }
 
@@ -134,7 +134,7 @@ impl Flows {
     /// Creates a table without flows.
     ///
     /// # Errors
-    /// If there is no memory for `limits.flows` flows.
+    /// If there is no memory for a table of `limits.flows` flows.
     pub fn new(limits: Limits) -> Result<Flows, TableError> {
         Ok(Flows {
             table: FlowTable::new(limits.flows)?,
@@ -150,7 +150,7 @@ impl Flows {
         })
     }
 
-    /// Returns the number of packets that wait.
+    /// Returns the number of packets that wait, without packets in `released`.
     pub fn held(&self) -> usize {
         self.held
     }
@@ -160,14 +160,14 @@ impl Flows {
         self.lists[list as usize].2
     }
 
-    /// Looks up the flows of all packets of a batch together, so that cache misses overlap.
+    /// Looks up these flows together, so that cache misses overlap. Unknown flows are `None` in `ids`.
     #[inline]
     pub fn look_up(&self, keys: &[FlowKey], hashes: &[u32], ids: &mut [Option<FlowId>]) {
         self.table.lookup_batch(keys, hashes, ids);
     }
 
-    /// Returns the index of a flow. `seen` is the result of an earlier look-up, which is used if the flow
-    /// still exists; a flow that was opened since is found, too.
+    /// Returns the index of a flow; `None` if it has no entry. `seen`, the result of an earlier look-up,
+    /// saves a look-up if it is still valid.
     #[inline]
     pub fn find(&self, key: &FlowKey, hash: u32, seen: Option<FlowId>) -> Option<u32> {
         match seen {
@@ -176,10 +176,10 @@ impl Flows {
         }
     }
 
-    /// Opens a flow with `start` as the first estimate of its next sequence number. If there is no room,
-    /// another flow is evicted. TCP flows learn their next number (`learns`), other flows have none.
-    /// Returns `None` for a datagram if only flows with waiting TCP segments could be evicted, and for any
-    /// packet if memory cannot be allocated.
+    /// Opens a flow and returns its index; evicts another flow if the table is full. `start` is the next
+    /// sequence number: an estimate that the batch corrects if `learns` is true, otherwise final. Returns
+    /// `None` for a datagram if only flows with waiting TCP segments could be evicted, and for any packet
+    /// without memory.
     pub fn open(
         &mut self,
         key: &FlowKey,
@@ -209,7 +209,7 @@ impl Flows {
             true => (Phase::BuildUp, self.evicted.take(key, start, now)),
             false => (Phase::ActiveMerging, Expected::default()),
         };
-        // Heap entries of the flow that had this index before find nothing due.
+        // `due` and `ready` may still have entries of the previous flow of this index; they do no harm.
         let (is_armed, is_ready) = (flow.is_armed, flow.is_ready);
         *flow = Flow {
             id: Some(id),
@@ -228,7 +228,7 @@ impl Flows {
         Some(index)
     }
 
-    /// True if there is memory for another flow, and for the heap and ready entries of all flows.
+    /// Reserves memory for another flow, and for `due` and `ready` entries of all flows; true on success.
     fn has_memory_for_another(&mut self) -> bool {
         let most = self.flows.len() + 1;
         self.flows.try_reserve(1).is_ok()
@@ -236,16 +236,16 @@ impl Flows {
             && self.ready.try_reserve(most.saturating_sub(self.ready.len())).is_ok()
     }
 
-    /// True if there is memory for a run in a flow's queue, and for releasing all waiting segments.
+    /// Reserves memory for a run in the flow's queue and for releasing all segments; true on success.
     #[inline]
     fn has_memory_for_run(&mut self, index: u32) -> bool {
         self.released.try_reserve(self.held + 2).is_ok()
             && self.flows[index as usize].queue.has_memory_for_another()
     }
 
-    /// Returns the list whose first flow is evicted: the list of loss recovery or of inactive flows, if its
-    /// first flow has been silent for so long that no loss is repaired any more; otherwise the first list
-    /// that has flows. A datagram evicts no flow with waiting TCP segments.
+    /// Returns the list whose first flow is to be evicted: loss recovery or inactive, if that flow has
+    /// flushed nothing for [`REPAIR_TIME`], so that its loss is not repaired any more; otherwise the first
+    /// list with flows. A datagram evicts no flow from `Active` and `Gap`; `None` if there is no other.
     fn list_to_evict_from(&self, is_tcp: bool, now: Timestamp) -> Option<List> {
         let is_old = |list: &List| {
             let first = self.flows.get(self.lists[*list as usize].0 as usize);
@@ -259,7 +259,7 @@ impl Flows {
             .or_else(|| lists.iter().find(has_flows).copied())
     }
 
-    /// Evicts a flow, and saves the numbers by which its reordering is measured.
+    /// Evicts a flow: flushes its segments and saves the numbers by which its reordering is measured.
     fn evict(&mut self, index: u32, now: Timestamp) {
         let key = self.close(index, Reason::Evicted);
         let flow = &self.flows[index as usize];
@@ -273,7 +273,7 @@ impl Flows {
         self.table.stats().entries < self.limits.flows
     }
 
-    /// Changes the limits, also for segments that wait already.
+    /// Changes the limits, and recomputes the time-outs of waiting segments.
     pub fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
         self.due.clear();
@@ -283,7 +283,7 @@ impl Flows {
         }
     }
 
-    /// Opens a flow whose next sequence number is known from the segment that opens its connection.
+    /// Opens a flow from a SYN, which says that the next sequence number is `next`.
     pub fn open_connection(&mut self, key: &FlowKey, hash: u32, next: u32, merges: bool, now: Timestamp) {
         if let Some(index) = self.open(key, hash, next, false, merges, now) {
             self.flows[index as usize].expected[0] = Some(next);
@@ -291,15 +291,15 @@ impl Flows {
         }
     }
 
-    /// Takes a TCP segment. A returned packet is to be forwarded at once, after the released segments; this
-    /// includes packets for which there is no memory.
+    /// Takes a TCP segment. Segments that leave because of it are put into `released`. A returned packet is
+    /// to be forwarded after them: it is next in a flow without merging, or there is no memory for it.
     #[inline]
     pub fn take(&mut self, index: u32, mut piece: Piece<'_>, now: Timestamp) -> Option<Packet> {
         let flow = &mut self.flows[index as usize];
         let segment = piece.segment;
         let is_plain = segment.length > 0 && segment.flags & (flags::SYN | flags::FIN | flags::RST) == 0;
         if is_plain && flow.phase != Phase::BuildUp && flow.expected[0] == Some(segment.sequence) {
-            // The segment follows the last one directly, as nearly all segments do.
+            // Fast path: the segment follows the last arrival in sequence, as nearly all segments do.
             let end = segment.sequence.wrapping_add(segment.length.into());
             let merges = self.limits.merges && flow.merges;
             if flow.queue.is_empty() && !merges && segment.sequence == flow.next {
@@ -334,13 +334,12 @@ impl Flows {
         None
     }
 
-    /// Takes a TCP segment that is not simply the next one.
+    /// Takes a TCP segment that the fast path of [`take`](Self::take) does not handle.
     fn take_closely(&mut self, index: u32, run: Run, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
         let has = |flag: u8| run.last_flags & flag != 0;
         if run.start == run.end && !has(flags::RST) {
-            // Acknowledgments are forwarded at once, even after a gap, but they do not overtake segments in
-            // sequence.
+            // A segment without data leaves at once, even after a gap, but after the segments in sequence.
             if !is_before(run.start, flow.next) {
                 self.give_way(index, now);
             }
@@ -368,14 +367,13 @@ impl Flows {
         self.add(index, run, now);
     }
 
-    /// Flushes segments in sequence ahead of a packet of the flow that passes.
+    /// Flushes the segments in sequence ahead of a packet of the flow that is about to be forwarded.
     pub fn give_way(&mut self, index: u32, now: Timestamp) {
         self.release_in_sequence(index, Reason::Acknowledgment, now);
         self.settle(index, now);
     }
 
-    /// Accounts for a segment that has passed: if it was the next one, the next expected number moves to
-    /// its end.
+    /// Accounts for a segment that was forwarded: if it was the next segment, `next` moves to its end.
     pub fn pass_by(&mut self, index: u32, segment: &Segment, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
         if segment.is_tcp && segment.sequence == flow.next {
@@ -387,8 +385,8 @@ impl Flows {
         }
     }
 
-    /// Takes a datagram and appends it to the datagrams that arrived before. Returns the packet if there is
-    /// no memory for it; it is then to be forwarded at once.
+    /// Takes a datagram, which follows the datagrams that arrived before. Returns the packet if there is no
+    /// memory for it; it is then to be forwarded at once.
     #[inline]
     pub fn take_unordered(&mut self, index: u32, piece: Piece<'_>, now: Timestamp) -> Option<Packet> {
         if !self.has_memory_for_run(index) {
@@ -402,7 +400,7 @@ impl Flows {
         None
     }
 
-    /// Inserts a run into the queue, and flushes segments that are complete.
+    /// Inserts a run into the queue, and flushes segments that need not wait, or all if there are too many.
     #[inline]
     fn add(&mut self, index: u32, run: Run, now: Timestamp) {
         self.held += run.chain.packets();
@@ -419,8 +417,9 @@ impl Flows {
         self.settle(index, now);
     }
 
-    /// Takes a segment before `next`. Retransmissions, however many, do not restart the flow: segments
-    /// after them would be held as if data were missing.
+    /// Takes a segment that starts before `next`, and releases it at once. Retransmissions, however many,
+    /// do not restart the flow: later segments would be held as if data were missing. In loss recovery, the
+    /// segment with the first missing byte ends the recovery. Segments far before `next` are unrelated.
     #[cold]
     fn take_retransmission(&mut self, index: u32, run: Run, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
@@ -432,7 +431,7 @@ impl Flows {
             flow.strange += 1;
         }
         if is_before(flow.next, run.end) {
-            // Part of the segment is new.
+            // The end of the segment is new data.
             flow.next = run.end;
         }
         let fills = flow.phase == Phase::LossRecovery
@@ -444,9 +443,9 @@ impl Flows {
         self.settle(index, now);
     }
 
-    /// Takes a segment that is unrelated to the flushed data: the flow belongs to a connection whose
-    /// opening was not seen, or the segment is forged. The segment passes. After `MAX_UNRELATED` such segments
-    /// the flow is learned again.
+    /// Takes a segment that is unrelated to the flushed data: it is forged, or of a connection whose
+    /// opening was not seen. Releases it at once; after `MAX_UNRELATED` segments in a row, the flow's
+    /// number is learned again.
     #[cold]
     fn take_unrelated(&mut self, index: u32, run: Run, reason: Reason, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
@@ -461,7 +460,8 @@ impl Flows {
         self.add(index, run, now);
     }
 
-    /// Takes a segment that opens a connection, from which the numbers are known.
+    /// Takes a SYN, whose sequence number restarts the flow. Waiting segments of the new connection (in
+    /// build-up, after the SYN) stay; others are flushed.
     #[cold]
     fn restart(&mut self, index: u32, run: Run, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
@@ -485,7 +485,7 @@ impl Flows {
         self.settle(index, now);
     }
 
-    /// Flushes segments that are complete, and schedules the checks of the remaining segments.
+    /// Flushes segments that need not wait, and schedules the time-outs of the remaining segments.
     #[inline]
     fn settle(&mut self, index: u32, now: Timestamp) {
         // During build-up, segments may still arrive that belong ahead of the queue.
@@ -495,7 +495,7 @@ impl Flows {
         self.rest(index, now);
     }
 
-    /// Flushes runs that are in sequence and cannot grow.
+    /// Flushes runs at the front that are in sequence and cannot grow any more.
     #[inline]
     fn release_complete(&mut self, index: u32, now: Timestamp) {
         loop {
@@ -506,11 +506,11 @@ impl Flows {
             let reason = match () {
                 () if !(self.limits.merges && flow.merges) => Reason::InSequence,
                 () if front.is_urgent() => Reason::Flags,
-                // All of its data has been flushed already, as parts of other segments.
+                // All data of the run has already been flushed, as part of other segments.
                 () if !is_before(flow.next, front.end) => Reason::Before,
                 () if !front.merges => Reason::Differs,
                 () if front.is_closed => Reason::Full,
-                // The next run is adjacent. It would be part of this run if it could be merged.
+                // The next run is adjacent, but the two were not joined, so they cannot be merged.
                 () if flow.queue.second().is_some_and(|next| !is_before(front.end, next.start)) => {
                     Reason::Differs
                 }
@@ -520,7 +520,7 @@ impl Flows {
         }
     }
 
-    /// Flushes all runs in sequence.
+    /// Flushes all runs in sequence: from the front of the queue up to the first gap.
     fn release_in_sequence(&mut self, index: u32, reason: Reason, now: Timestamp) {
         loop {
             let flow = &self.flows[index as usize];
@@ -531,7 +531,7 @@ impl Flows {
         }
     }
 
-    /// Flushes the first run, which is in sequence.
+    /// Flushes the first run of the queue, and moves `next` to its end. Build-up ends with the first flush.
     #[inline]
     fn release_front(&mut self, index: u32, reason: Reason, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
@@ -548,7 +548,7 @@ impl Flows {
         self.release(index, run, reason);
     }
 
-    /// Stops waiting for missing segments: flushes all runs and enters loss recovery.
+    /// Stops waiting: flushes all runs. If there was a gap, the flow enters loss recovery.
     #[cold]
     fn enter_loss_recovery(&mut self, index: u32, reason: Reason, now: Timestamp) {
         self.release_in_sequence(index, reason, now);
@@ -563,7 +563,7 @@ impl Flows {
         self.turn(index, Phase::LossRecovery);
     }
 
-    /// Flushes all runs.
+    /// Flushes all runs, across gaps. The time of the last flush does not change.
     fn release_all(&mut self, index: u32, reason: Reason) {
         while !self.flows[index as usize].queue.is_empty() {
             let now = self.flows[index as usize].flushed;
@@ -584,7 +584,7 @@ impl Flows {
         self.released.push((run, reason));
     }
 
-    /// Moves the flow to the right list, and schedules its time-outs.
+    /// Schedules the time-outs of waiting segments, and moves the flow to the list of its phase and gap.
     #[inline]
     fn rest(&mut self, index: u32, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
@@ -616,7 +616,7 @@ impl Flows {
         }
     }
 
-    /// Flushes segments that are due at the end of a batch.
+    /// Flushes segments that are due at the end of a batch, in `ready` flows and by expired time-outs.
     pub fn finish(&mut self, now: Timestamp) {
         for at in 0..self.ready.len() {
             let index = self.ready[at];
@@ -637,21 +637,21 @@ impl Flows {
         }
     }
 
-    /// Does what [`rest`](Self::rest) does, but requests no check at the end of the batch, which is over.
+    /// Does what [`rest`](Self::rest) does, but does not mark the flow as ready, because the batch is over.
     fn rest_later(&mut self, index: u32) {
         let was = std::mem::replace(&mut self.flows[index as usize].is_ready, true);
         self.rest(index, Timestamp(i64::MIN));
         self.flows[index as usize].is_ready = was;
     }
 
-    /// Flushes segments in sequence that have waited for `inseq_timeout`.
+    /// Flushes the segments in sequence, with the reason `InSequenceTimeout`.
     fn let_in_sequence_go(&mut self, index: u32, now: Timestamp) {
         let before = self.released.len();
         self.release_in_sequence(index, Reason::InSequenceTimeout, now);
         self.counts.timeouts += u64::from(self.released.len() > before);
     }
 
-    /// Handles an entry of the heap: flushes segments whose time-out has expired.
+    /// Handles an entry of `due` whose time has come, if its condition still holds.
     fn look(&mut self, index: u32, wait: Wait, now: Timestamp) {
         let limits = self.limits;
         let flow = &mut self.flows[index as usize];
@@ -671,12 +671,12 @@ impl Flows {
         self.rest_later(index);
     }
 
-    /// Returns the time of the next check.
+    /// Returns the time at which [`finish`](Self::finish) must be called next; `None` if nothing waits.
     pub fn next_due(&self) -> Option<Timestamp> {
         self.due.peek().map(|Reverse((at, _, _))| *at)
     }
 
-    /// Flushes all segments and removes all flows.
+    /// Flushes all segments with this reason, and removes all flows and the saved numbers of evicted flows.
     pub fn clear(&mut self, reason: Reason) {
         for list in List::ALL {
             while self.lists[list as usize].2 > 0 {
@@ -686,12 +686,12 @@ impl Flows {
         self.evicted.clear();
     }
 
-    /// Flushes and removes a flow; returns its key.
+    /// Flushes and removes a flow; returns its key, or `None` if it had no entry.
     fn close(&mut self, index: u32, reason: Reason) -> Option<FlowKey> {
         self.release_all(index, reason);
         self.unlink(index);
         let flow = &mut self.flows[index as usize];
-        // The heap may still have entries of this flow. Nothing is due in a flow without segments.
+        // `due` may still have entries of this flow. They find nothing due in a flow without segments.
         flow.phase = Phase::PostMerging;
         self.table.remove(flow.id.take()?)
     }
@@ -700,15 +700,15 @@ impl Flows {
     fn turn(&mut self, index: u32, phase: Phase) {
         let flow = &mut self.flows[index as usize];
         let was = std::mem::replace(&mut flow.phase, phase);
-        // Gaps are detected in `rest`.
+        // A flow stays in the list of gaps until `rest` checks whether it still has one.
         let list = if flow.is_tcp { phase.list(flow.list == List::Gap) } else { List::Datagrams };
-        // Of the flows of datagrams, the flow whose datagrams last waited longest ago is evicted first.
+        // The first datagram flow of the list, the next to be evicted, has been inactive for longest.
         if list != flow.list || !flow.is_tcp && was == Phase::PostMerging {
             self.move_to(index, list);
         }
     }
 
-    /// Moves a flow to the end of a list.
+    /// Moves a flow to the end of a list, where it is evicted last.
     #[inline]
     fn move_to(&mut self, index: u32, list: List) {
         self.unlink(index);
@@ -744,7 +744,7 @@ impl Flows {
         }
     }
 
-    /// Returns the phase of a flow, its next expected number and its first missing byte.
+    /// Returns a flow's phase, next expected number and first missing byte (valid in loss recovery).
     pub fn state(&self, index: u32) -> (Phase, u32, u32) {
         let flow = &self.flows[index as usize];
         (flow.phase, flow.next, flow.lost)
@@ -775,24 +775,24 @@ impl Default for Flow {
 }
 
 impl Flow {
-    /// True if segments wait for a missing segment.
+    /// True if segments wait for a missing segment ahead of them, or runs could not be joined.
     fn has_gap(&self) -> bool {
         self.queue.len() > 1 || self.queue.front().is_some_and(|front| is_before(self.next, front.start))
     }
 
-    /// Returns the time from which the wait of the first run, which is in sequence, counts.
+    /// Returns the time from which the wait of the run `front`, which is in sequence, counts.
     #[inline]
     fn waits_from(&self, front: &Run) -> Timestamp {
         self.flushed.max(front.since)
     }
 
-    /// True if segments in sequence have waited for `in_sequence`.
+    /// True if the first run, which is in sequence, has waited for the time-out `in_sequence`.
     #[inline]
     fn is_due(&self, in_sequence: Timestamp, now: Timestamp) -> bool {
         self.queue.front().is_some_and(|front| self.waits_from(front) + in_sequence <= now)
     }
 
-    /// Returns the arrival time of the oldest run that waits after a gap.
+    /// Returns the arrival time of the oldest run after a gap; without one, the time of the last flush.
     fn oldest(&self) -> Timestamp {
         let behind = self.queue.iter().filter(|run| is_before(self.next, run.start));
         behind.map(|run| run.since).min().unwrap_or(self.flushed)

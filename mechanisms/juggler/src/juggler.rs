@@ -203,28 +203,29 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     }
 }
 
-/// The delay beyond which a timer counts as late: 10 us.
+/// The delay after which a timer counts as late: 10 us.
 const LATE: Timestamp = Timestamp(10_000);
 /// The length of a cache line in bytes.
 const LINE: usize = 64;
-/// The number of packets whose data is prefetched ahead of the packet that is read. With more, the
-/// processor would wait, because memory serves a limited number of requests at a time.
+/// The number of packets by which prefetching of packet data is ahead. With more, the processor would wait,
+/// because memory serves a limited number of requests at a time.
 const AHEAD: usize = 3;
 
-/// The number of places of the table that finds flows of a batch.
+/// The number of slots in the small hash table that finds the distinct flows of a batch; a power of two.
 const PLACES: usize = 64;
 
-/// The segments of the packets of a batch, in order, and their flows, each flow once.
+/// The result of the look-up of a batch: a segment per packet, and each distinct flow of the batch once.
 struct Scratch {
     segments: [Option<Segment>; BATCH_CAPACITY],
-    /// The index of each packet's flow.
+    /// For each packet, the index of its flow in `keys`, `hashes` and `ids`.
     flows: [u8; BATCH_CAPACITY],
     keys: [FlowKey; BATCH_CAPACITY],
     hashes: [u32; BATCH_CAPACITY],
     ids: [Option<FlowId>; BATCH_CAPACITY],
-    /// The number of flows.
+    /// The number of distinct flows in the batch.
     count: usize,
-    /// The index of the last flow whose key has this place.
+    /// The small hash table: for each value of [`FlowKey::place`], the index of the flow that was added
+    /// last. An entry may be left over from an earlier batch.
     places: [u8; PLACES],
 }
 
@@ -241,7 +242,8 @@ impl Scratch {
         })
     }
 
-    /// Adds a packet's segment, and its flow unless it is present already.
+    /// Notes the segment of the packet at index `at`, and its flow, unless the flow is already in the
+    /// batch. A collision only adds a flow twice.
     #[inline(always)]
     fn note(&mut self, at: usize, segment: Segment, key: FlowKey, hasher: &KeyHasher) {
         self.segments[at] = Some(segment);
@@ -256,7 +258,8 @@ impl Scratch {
     }
 }
 
-/// The segment and the flow of one packet.
+/// The result of the look-up for one packet: its segment, the key, hash and (if it was found) id of its
+/// flow, and the time.
 struct Known<'a> {
     segment: &'a Segment,
     key: &'a FlowKey,
@@ -265,7 +268,7 @@ struct Known<'a> {
     now: Timestamp,
 }
 
-/// The error of a wrong checksum.
+/// An error: the transport checksum of a segment is wrong.
 #[derive(Clone, Copy, Debug)]
 struct Damaged;
 
@@ -273,22 +276,23 @@ struct Juggler {
     settings: Settings,
     flows: Flows,
     hasher: KeyHasher,
-    /// Absent only while a batch is processed.
+    /// The memory for look-ups; `None` before the first batch and while a batch is processed.
     scratch: Option<Box<Scratch>>,
     cutter: Cutter,
     statistics: Statistics,
-    /// The number of segments of a batch that were forwarded at once, because each was the next one.
+    /// The number of segments of the current batch that were forwarded at once because each was the next
+    /// one. They are counted together at the end of the batch.
     in_sequence: u64,
-    /// True if large segments may leave; if packets with unfinished offloads may arrive; if checksums may
-    /// be left to a device.
+    /// `merges` is true if large segments may leave, `is_asked` if packets with unfinished offloads may
+    /// arrive, and `leaves_checksums` if checksums may be left to a device.
     merges: bool,
     is_asked: bool,
     leaves_checksums: bool,
-    /// True if an element reads annotations.
+    /// True if any element reads annotations: then they must be equal in merged segments.
     compares: bool,
-    /// True if the timer has been postponed because it was late.
+    /// True if the timer was late and has been set again; the next time it is not postponed.
     is_second_look: bool,
-    /// The time for which the timer is set.
+    /// The time for which the timer is set; `None` if it is not set.
     armed: Option<Timestamp>,
 }
 
@@ -311,13 +315,13 @@ impl Juggler {
         }
     }
 
-    /// Finds the flows of all packets of a batch, each flow once and all together, so that cache misses
-    /// overlap.
+    /// Finds the segments of all packets of a batch and looks up each distinct flow once. All look-ups are
+    /// made together, so that cache misses overlap.
     #[inline]
     fn look_up(&self, batch: &Batch, scratch: &mut Scratch) {
         scratch.count = 0;
         for (at, packet) in batch.iter().enumerate() {
-            // Results of the fast path stay in registers and never go through memory.
+            // The results of this fast path stay in registers; those of `locate_any` go through memory.
             if let Some((segment, key)) = key::plain(packet) {
                 scratch.note(at, segment, key, &self.hasher);
             } else {
@@ -331,8 +335,9 @@ impl Juggler {
         self.flows.look_up(&keys[..*count], &hashes[..*count], &mut ids[..*count]);
     }
 
-    /// Returns the checksum of a segment's data; `None` if the checksum is left to a device or is not
-    /// needed.
+    /// Verifies the transport checksum of a segment, or completes it if that was left to a device. Returns
+    /// the checksum of the segment's data; `None` if it is not known or not needed. An error if the
+    /// checksum is wrong.
     #[inline]
     fn data(&self, packet: &mut Packet, segment: &Segment) -> Result<Option<Sum>, Damaged> {
         let is_large = self.is_asked && is_large_segment(packet);
@@ -353,7 +358,8 @@ impl Juggler {
         Ok(if is_needed { segment.trust(packet.data()) } else { None })
     }
 
-    /// Takes a segment; segments that leave because of it are appended to `released`.
+    /// Takes a segment of a flow: opens the flow if necessary, and holds or forwards the packet. Segments
+    /// that leave because of it are appended to `flows.released`.
     #[inline]
     fn take(&mut self, cx: &mut Cx<'_>, out: &mut Batch, mut packet: Packet, known: Known<'_>) {
         let Known { segment, key, hash, seen, now } = known;
@@ -361,7 +367,8 @@ impl Juggler {
         let is_large = self.is_asked && is_large_segment(&packet);
         let mut merges = self.merges && !is_large && segment.is_plain;
         if self.is_asked && self.leaves_checksums && is_partial(&packet) {
-            // The unfinished checksum may be of an inner packet.
+            // Merging needs an unfinished checksum to be the segment's own, and not that of an inner
+            // packet.
             merges &= is_own(&packet.annotations().virtio, segment);
         }
         let Ok(data) = self.data(&mut packet, segment) else {
@@ -369,12 +376,13 @@ impl Juggler {
             let flow = self.flows.find(key, hash, seen);
             flow.into_iter().for_each(|flow| self.flows.give_way(flow, now));
             self.pass(cx, out, packet, Reason::Damaged);
-            // The sequence number may be damaged like the data, so it counts only if it is the next one.
-            // Captures contain segments that a capturing host has merged, or whose sender has left the
-            // checksum to a device.
+            // The packet passes. Its sequence number may be damaged like the data, so it moves the flow's
+            // next number only if it is the next segment. Captures contain undamaged segments with wrong
+            // checksums: a capturing host has merged them, or their sender has left the checksum to a
+            // device.
             return flow.into_iter().for_each(|flow| self.flows.pass_by(flow, segment, now));
         };
-        // If a device computes the checksum of the whole segment, the checksum of the data is not needed.
+        // If a device computes the checksum of the large segment, the checksum of the data is not needed.
         let data = data.filter(|_| !self.leaves_checksums);
         let found = self.flows.find(key, hash, seen);
         let flow = match found {
@@ -403,7 +411,7 @@ impl Juggler {
         }
     }
 
-    /// Forwards a packet at once, after the released segments.
+    /// Forwards a packet at once, after the segments that are already released, and counts it.
     #[inline]
     fn pass(&mut self, cx: &mut Cx<'_>, out: &mut Batch, packet: Packet, reason: Reason) {
         if !self.flows.released.is_empty() {
@@ -413,7 +421,8 @@ impl Juggler {
         add(cx, out, packet);
     }
 
-    /// Opens a flow, if the segment says something about the order of its flow.
+    /// Opens a flow for a segment with data or a SYN, and returns its index. `None` if the packet is to be
+    /// forwarded at once: after a SYN, for segments without data, and if there is no room.
     fn open(
         &mut self,
         packet: &Packet,
@@ -429,7 +438,8 @@ impl Juggler {
         }
         let merges = !self.settings.no_merge.has(packet, segment);
         if opens {
-            // A SYN evicts no flow, because it may be part of a flood.
+            // A SYN opens a flow only if there is room, and evicts none, because it may be part of a SYN
+            // flood.
             let next = segment.sequence.wrapping_add(segment.sequence_length());
             self.flows.open_connection(key, hash, next, merges, now);
             return None;
@@ -437,17 +447,16 @@ impl Juggler {
         self.flows.open(key, hash, segment.sequence, segment.is_tcp, merges, now)
     }
 
-    /// Returns a hash of the annotations that elements read: packets of equal annotations have equal
-    /// hashes.
+    /// Returns a hash of the annotations that any element reads. Packets with equal hashes may be merged.
     fn mark(&self, cx: &Cx<'_>, packet: &Packet) -> u64 {
         let bytes = packet.annotations().bytes().iter().zip(&cx.facts().annotations_read);
-        // FNV-1a.
+        // The hash function is FNV-1a.
         bytes.filter(|(_, read)| **read).fold(0xcbf2_9ce4_8422_2325, |hash, (byte, _)| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
         })
     }
 
-    /// Takes all packets of a batch, which is empty afterwards.
+    /// Takes all packets of a batch in order; the batch is empty afterwards.
     #[inline]
     fn take_all(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, out: &mut Batch) {
         let mut scratch = self.scratch.take().unwrap_or_else(Scratch::new);
@@ -480,8 +489,8 @@ impl Juggler {
         self.scratch = Some(scratch);
     }
 
-    /// Takes a batch with large segments that no element downstream can handle: cuts them, and takes the
-    /// resulting segments.
+    /// Takes a batch with large segments although no large segments may leave: cuts them first, and takes
+    /// the resulting segments.
     #[cold]
     fn take_cut(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, out: &mut Batch) {
         let mut cutter = std::mem::take(&mut self.cutter);
@@ -490,7 +499,7 @@ impl Juggler {
             let mut take = |cx: &mut Cx<'_>, piece: Packet| {
                 if let Err(piece) = pieces.push(piece) {
                     self.take_all(cx, &mut pieces, out);
-                    // The batch is empty now.
+                    // The push does not fail, because `take_all` has emptied the batch.
                     drop(pieces.push(piece));
                 }
             };
@@ -504,7 +513,8 @@ impl Juggler {
         self.cutter = cutter;
     }
 
-    /// Emits the released segments.
+    /// Moves the released segments to `out`, as large packets where a run can form one, otherwise one by
+    /// one. Packets of a large segment but one count as dropped with the reason `Coalesced`.
     #[inline]
     fn let_go(&mut self, cx: &mut Cx<'_>, out: &mut Batch) {
         let now = cx.now();
@@ -528,7 +538,8 @@ impl Juggler {
         self.flows.released = released;
     }
 
-    /// Handles the end of a batch, or a timer.
+    /// Does the work at the end of a batch or when the timer runs: flushes segments that are due, counts
+    /// the lengths of the lists and sets the timer.
     fn finish(&mut self, cx: &mut Cx<'_>, out: &mut Batch) {
         self.flows.finish(cx.now());
         self.let_go(cx, out);
@@ -549,7 +560,7 @@ impl Juggler {
         }
     }
 
-    /// Returns the number of flows in a list; the active list includes flows with a gap.
+    /// Returns the number of flows in a list for handlers: the active list includes flows with a gap.
     fn length(&self, list: List) -> u64 {
         let with_gap = if list == List::Active { self.flows.length(List::Gap) } else { 0 };
         (self.flows.length(list) + with_gap) as u64
@@ -562,7 +573,7 @@ impl Juggler {
         cx.emit(0, out);
     }
 
-    /// Returns the fields from which flows are found, and from which decisions about them follow.
+    /// Returns the packet fields that are read to find flows and to merge segments, for the declaration.
     fn reads(&self) -> Vec<Field> {
         let bytes = |base| Field::Bytes { base, offset: 0, length: FLOW_HEADERS };
         let mut reads =
@@ -580,20 +591,21 @@ fn ask_for_data(packet: &Packet) {
     prefetch_line(rest.as_ptr());
 }
 
-/// True if the unfinished checksum is the segment's own checksum.
+/// True if the unfinished checksum is the segment's own, and not that of another packet in or around it.
 fn is_own(virtio: &VirtioNet, segment: &Segment) -> bool {
     let offset = if segment.is_tcp { 16 } else { 6 };
     (virtio.checksum_start, virtio.checksum_offset) == (segment.l4, offset)
 }
 
-/// True if a packet is IPv4 with DF set, so that its identification has no meaning.
+/// True if a packet is IPv4 with DF set, so that its identification has no meaning (RFC 6864).
 #[inline]
 fn has_no_use_for_id(packet: &Packet, segment: &Segment) -> bool {
     let header = packet.data().get(segment.l3.into()..).map(ipv4::Header::ref_from_prefix);
     segment.network == Network::Ipv4 && matches!(header, Some(Ok((header, _))) if header.dont_fragment())
 }
 
-/// Makes one packet of the segments of a run.
+/// Makes one large packet of the segments of a run: chains the data after the first headers, adjusts the
+/// headers, and describes the segments in the virtio header so that they can be cut again.
 fn large(run: Run) -> Packet {
     let Run { chain, first, last_flags, data, length, repeats_id, .. } = run;
     let mut packet = chain.into_packet(first.start.into());
@@ -616,7 +628,8 @@ fn large(run: Run) -> Packet {
     packet
 }
 
-/// The state that a successor takes over: packets, which leave at once, and counts.
+/// The state that a new instance takes over when the graph is changed: the waiting packets, which it emits
+/// at once, and the counts.
 struct Inherited {
     packets: Vec<Packet>,
     statistics: Statistics,
@@ -670,8 +683,8 @@ impl Element for Juggler {
         let now = cx.now();
         let late = self.armed.take().is_some_and(|due| now - due > LATE);
         if late && !std::mem::replace(&mut self.is_second_look, true) {
-            // The thread was delayed, so it has not polled its interfaces either: the missing segments may
-            // have arrived.
+            // The thread was delayed, so it has not polled its interfaces either, and missing segments may
+            // have arrived there. The time-out is postponed once by 1 us.
             let at = now + Timestamp(1000);
             cx.set_timer(0, at);
             self.armed = Some(at);

@@ -1,4 +1,5 @@
-//! The flow of a packet: addresses, ports, TCP or UDP, and VLANs.
+//! Flow keys: finds the TCP or UDP segment in a packet, and identifies its flow by addresses, ports,
+//! protocol and VLANs.
 
 use element::{Base, Packet};
 use wire::layers::{FLOW_HEADERS, Network};
@@ -6,20 +7,21 @@ use wire::merge::Segment;
 use wire::{Layers, LinkType, ether_type, tcp, vlan};
 use zerocopy::FromZeros;
 
-/// The maximum offset up to which the first packets of large segments are written: the end of TCP's
-/// checksum after IPv6 and an Ethernet header with two tags.
+/// The number of bytes from the start of a packet in which merging may change header fields. It reaches the
+/// end of TCP's checksum after an IPv6 header and an Ethernet header with two tags. Effects declare it, so
+/// segments whose headers reach further are not merged.
 pub const WRITTEN: u16 = 80;
-/// The offset up to which a TCP header is written.
+/// The offset in a TCP header of the end of the checksum, the last field that merging changes.
 const CHECKSUM_END: u16 = 18;
-/// The bit offset of protocol and version in the last word of a key.
+/// The bit offset of protocol and IP version in the last word of a key.
 const KIND: u32 = 56;
-/// The length of an Ethernet header.
+/// The length of an Ethernet header in bytes, without tags.
 const ETHERNET: usize = 14;
-/// The offset of its type.
+/// The offset in bytes of the type field in an Ethernet header.
 const TYPE: usize = 12;
 
-/// The identity of a flow in one direction: two addresses, and a word of ports, VLANs, protocol and
-/// version.
+/// The identity of a flow in one direction: two addresses in four words, and one word of ports, VLAN
+/// identifiers, protocol and IP version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 #[repr(transparent)]
 pub struct FlowKey([u64; 5]);
@@ -32,22 +34,23 @@ impl flow::Key for FlowKey {
 }
 
 impl FlowKey {
-    /// A key that no flow has.
+    /// A key that no flow has: a placeholder for free entries.
     pub const NONE: FlowKey = FlowKey([0; 5]);
 
-    /// True if two keys are equal, without the function call of an array comparison.
+    /// True if two keys are equal. Unlike `==`, makes no function call for the comparison of arrays.
     #[inline]
     pub fn is_same(&self, other: &FlowKey) -> bool {
         self.0.iter().zip(&other.0).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
     }
 
-    /// True for TCP, false for UDP.
+    /// True for a TCP flow, false for a UDP flow.
     #[inline]
     pub fn is_tcp(&self) -> bool {
         self.0[4] >> KIND & 1 != 0
     }
 
-    /// Returns an index below `places`, a power of two. Few flows of a batch have the same index.
+    /// Returns an index below `places`, a power of two, for small tables of flows. It is a cheap hash that
+    /// spreads the flows of a batch.
     #[inline]
     pub fn place(&self, places: usize) -> usize {
         // An odd number whose multiples differ in their upper bits (Knuth, The Art of Computer Programming,
@@ -56,7 +59,8 @@ impl FlowKey {
         (mixed >> 32) as usize & (places - 1)
     }
 
-    /// Returns the key of a segment whose headers are the first bytes of a frame.
+    /// Returns the key of the flow of `segment`, whose headers are in the first bytes of `frame`; `None` if
+    /// a header is truncated.
     #[inline]
     fn of(frame: &[u8], segment: &Segment, vlans: u32) -> Option<FlowKey> {
         let ip = frame.get(segment.l3.into()..)?;
@@ -66,7 +70,8 @@ impl FlowKey {
             _ => (1, [word(8)?, word(16)?, word(24)?, word(32)?]),
         };
         let ports = u64::from(u32::from_le_bytes(*frame.get(segment.l4.into()..)?.first_chunk()?));
-        // A bit is set in the key of each flow, and two bits encode the protocols.
+        // Bit 2 is set in the key of each flow, so that no key equals `NONE`; bit 1 encodes the IP version,
+        // bit 0 the protocol.
         let kind = 4 | version << 1 | u64::from(segment.is_tcp);
         Some(FlowKey([a, b, c, d, ports | u64::from(vlans) << 32 | kind << KIND]))
     }
@@ -75,16 +80,15 @@ impl FlowKey {
 /// Returns the segment and the flow key of a packet; `None` if the packet is neither a complete TCP segment
 /// nor a complete UDP datagram.
 ///
-/// If the network header annotation is set, it says where the IP header starts, and the bytes ahead of the
-/// header say which VLANs the packet is in. Otherwise the packet is taken to start with a header of its
-/// link type.
+/// If the network header annotation is set, the IP header starts there, and the VLAN tags are read from the
+/// bytes ahead of it. Otherwise the packet is taken to start with a header of its link type.
 #[inline]
 pub fn locate(packet: &Packet) -> Option<(Segment, FlowKey)> {
     plain(packet).or_else(|| locate_any(packet))
 }
 
-/// Locates the segment like [`locate`], for nearly all packets: TCP over IPv4 without options, in an
-/// Ethernet frame without tags.
+/// Finds the segment as [`locate`] does, but only for the layout of nearly all packets: TCP over IPv4
+/// without options, in an Ethernet frame without tags. `None` for all other packets.
 #[inline(always)]
 pub(crate) fn plain(packet: &Packet) -> Option<(Segment, FlowKey)> {
     let data = packet.data();
@@ -95,7 +99,7 @@ pub(crate) fn plain(packet: &Packet) -> Option<(Segment, FlowKey)> {
     Some((segment, FlowKey::of(data, &segment, 0)?))
 }
 
-/// Locates the segment like [`locate`], for all packets.
+/// Finds the segment as [`locate`] does, for packets of any layout.
 #[inline(never)]
 pub(crate) fn locate_any(packet: &Packet) -> Option<(Segment, FlowKey)> {
     let data = packet.data();
@@ -110,17 +114,19 @@ pub(crate) fn locate_any(packet: &Packet) -> Option<(Segment, FlowKey)> {
         None => outer(data, packet.link())?,
     };
     let mut segment = Segment::of(data, l3, packet.len())?;
-    // No link header is so long that this happens, but reads beyond this offset are not declared.
+    // The effects declare reads of FLOW_HEADERS bytes only, so segments with longer headers are not read.
+    // In practice no link header is so long.
     if usize::from(segment.l4) + tcp::Header::LEN > FLOW_HEADERS.into() {
         return None;
     }
-    // A packet in a tunnel has outer headers with its length, too; and bytes are written only up to
-    // WRITTEN.
+    // `is_plain` allows merging. Merging does not adjust the lengths in the outer headers of a tunnel, and
+    // changes no bytes beyond WRITTEN.
     segment.is_plain &= !is_inner && segment.l4 <= WRITTEN - CHECKSUM_END;
     Some((segment, FlowKey::of(data, &segment, vlans)?))
 }
 
-/// True if the annotated IP header is the header that the link header leads to.
+/// True if the annotated IP header, at offset `l3`, is the header that follows the link header, and not a
+/// header inside a tunnel.
 #[inline]
 fn is_outer(packet: &Packet, data: &[u8], l3: usize) -> bool {
     l3 == ETHERNET && is_untagged(packet, data)
@@ -133,7 +139,8 @@ fn is_untagged(packet: &Packet, data: &[u8]) -> bool {
     packet.link() == 1 && matches!(u16::from_be_bytes([high, low]), ether_type::IPV4 | ether_type::IPV6)
 }
 
-/// Returns the VLAN identifiers in the tags of the Ethernet header ahead of the IP header.
+/// Returns the VLAN identifiers in the tags ahead of the IP header, which starts at offset `network`; 0
+/// without tags.
 #[inline]
 fn vlans_before(packet: &Packet, network: isize) -> u32 {
     let (front, length) = match packet.offset(Base::Mac) {
@@ -161,7 +168,8 @@ fn tags(header: &[u8]) -> u32 {
     first.map_or(0, |first| last | first << 12)
 }
 
-/// Walks over the link header of a frame.
+/// Returns the offset of the IP header after the link header of a frame, and the VLAN identifiers of its
+/// tags; `None` if the frame is not IP.
 #[inline(never)]
 fn outer(data: &[u8], link: u16) -> Option<(usize, u32)> {
     let layers = Layers::locate(data, LinkType::from_number(link));
@@ -206,7 +214,7 @@ mod tests {
             let (segment, key) = locate(&packet).unwrap();
             assert_eq!(locate_any(&packet), Some((segment, key)));
             assert_eq!(segment.length, 4);
-            // The annotation gives the same result, also after the link header is stripped.
+            // With the annotation set, the result is the same before and after the link header is stripped.
             packet.set_offset(Base::Mac, Some(0));
             packet.set_offset(Base::Network, Some(segment.l3 as isize));
             for strip in [0, segment.l3 as usize] {

@@ -1,19 +1,19 @@
 //! The juggler: puts TCP segments that the network has reordered back in order, and merges them into large
 //! segments.
 //!
-//! Structure: a key (`key`) finds a flow. `flows` keeps the state of each flow and decides which segments
-//! are flushed, and when; the segments of a flow wait in a `queue`. The element (`juggler`) makes packets
-//! of flushed segments. `wire` knows which segments can be merged and how a large segment is cut (`merge`,
-//! `offload`). Waiting packets are chains (`packet::Chain`), so no data is copied.
+//! Structure: `key` finds the flow key of a packet. `flows` keeps the state of each flow and decides which
+//! segments are flushed, and when; the segments of a flow wait in a `queue`. The element (`juggler`) makes
+//! packets of flushed segments. `wire::merge` knows which segments can be merged, and `wire::offload` how a
+//! large segment is cut. Waiting packets are chained (`packet::Chain`), so no data is copied.
 //!
 //! Invariants:
-//! - A flow is in exactly one list. Its waiting segments are sorted by sequence number, and adjacent
-//!   segments that fit form one run.
-//! - No segment waits after a gap for longer than OFO_TIMEOUT, and no segment in sequence waits for longer
-//!   than INSEQ_TIMEOUT since the first segment in sequence arrived or the flow last flushed segments,
-//!   whichever was later, plus the duration of the running task.
+//! - A flow is in exactly one list, which decides when it is evicted. Its waiting segments are sorted by
+//!   sequence number, and adjacent segments that can be merged form one run.
+//! - No segment waits after a gap for longer than OFO_TIMEOUT. No segment in sequence waits for longer than
+//!   INSEQ_TIMEOUT after the first segment in sequence arrived or the flow last flushed segments, whichever
+//!   was later. Both may be exceeded by the duration of the running task.
 //! - A packet of merged segments that is cut again gives the packets that arrived, byte for byte.
-//! - Memory is bounded by FLOWS and QUEUE. No packets are dropped.
+//! - Memory is bounded by FLOWS and QUEUE. No packets are dropped for lack of room.
 //!
 //! Further elements simulate networks that reorder packets, and use networks that may: paths of different
 //! delay (`random_path`), flows of different delay (`flow_delay`), the choice between paths
@@ -42,7 +42,7 @@ mod under_way;
 use element::{Class, Cx};
 use flow::KeyHasher;
 
-/// All classes of this crate.
+/// All element classes of this crate.
 pub static CLASSES: &[&Class] = &[
     &flow_delay::CLASS,
     &juggler::CLASS,
@@ -53,8 +53,8 @@ pub static CLASSES: &[&Class] = &[
     &strict_priority::CLASS,
 ];
 
-/// Returns the hash function that assigns paths or delays to flows: with a seed, the function of that seed;
-/// otherwise a function that cannot be predicted, or under clocks that make runs repeatable always the same
+/// Returns the hash function that assigns paths or delays to flows. With a seed, it is the function of that
+/// seed. Without, it cannot be predicted; under clocks that make runs repeatable, it is always the same
 /// function.
 fn hasher_of(cx: &Cx<'_>, seed: Option<u64>) -> KeyHasher {
     match seed {

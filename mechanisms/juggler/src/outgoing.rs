@@ -1,8 +1,8 @@
-//! Output batches that may overflow.
+//! Output through batches that are emitted when they are full.
 
 use element::{Batch, Cx, Packet};
 
-/// Adds a packet to a batch. A full batch is emitted at output 0 first.
+/// Adds a packet to `batch`. If it is full, it is first emitted at output 0 and replaced by an empty batch.
 #[inline]
 pub(crate) fn add(cx: &mut Cx<'_>, batch: &mut Batch, packet: Packet) {
     if let Err(packet) = batch.push(packet) {

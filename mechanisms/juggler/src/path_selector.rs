@@ -2,10 +2,10 @@
 //! Chooses one of several paths per flow, per block of a flow or per packet, as load-balancing switches do.
 //!
 //! Each output is a path. Per flow, packets are distributed by a hash of addresses, protocol and ports
-//! (ECMP), so that no packets are reordered. Per block, up to BLOCK consecutive bytes of a flow take the
-//! same path, as Presto sends the segments of one large send. A new block begins after a PSH flag, where
-//! TCP's sequence numbers jump, and after a pause of GAP. Per packet, each packet takes its own path.
-//! Packets that are not IP go to output 0 unless the mode is PACKET.
+//! (equal-cost multipath, ECMP), so that no packets are reordered. Per block, up to BLOCK consecutive bytes
+//! of a flow take the same path; so Presto sends the segments that TSO makes of one large send. A new block
+//! begins after a PSH flag, where TCP's sequence numbers jump, and after a pause of GAP. Per packet, each
+//! packet takes its own path. Packets that are not IP go to output 0 unless the mode is PACKET.
 //!
 //! If there is no room for the flow of a block, its packets are distributed by the hash.
 //!
@@ -14,7 +14,7 @@
 //!
 //! ## Arguments
 //! - `MODE`: FLOW, TSO (per block) or PACKET.
-//! - `CHOICE`: the choice of paths for blocks and packets: RANDOM or ROUND_ROBIN.
+//! - `CHOICE`: the choice of the path for each block or packet: RANDOM or ROUND_ROBIN.
 //! - `BLOCK`: the maximum length of a block in bytes, without headers.
 //! - `GAP`: the pause that ends a block.
 //! - `FLOWS`: the maximum number of flows whose blocks are tracked at a time, in about 110 bytes each;
@@ -84,7 +84,7 @@ pub static CLASS: Class = Class {
         let (block, gap): (u32, _) = (args.or("BLOCK", 65_536), args.or("GAP", Timestamp(500_000)));
         let (flows, seed): (u32, Option<u64>) = (args.or("FLOWS", 65_536), args.get("SEED"));
         args.finish()?;
-        // Other modes track no flows, and need no room for them.
+        // Only the mode TSO tracks flows, so other modes reserve no memory for them.
         let capacity = if mode == Mode::Tso { flows as usize } else { 1 };
         let table = match FlowTable::new(capacity) {
             Ok(table) => table,
@@ -102,7 +102,7 @@ pub static CLASS: Class = Class {
             seed,
             hasher: KeyHasher::default(),
             table,
-            // Larger tables grow during the first packets.
+            // A larger capacity is not reserved at once: the vector grows during the first packets.
             blocks: Vec::with_capacity(capacity.min(65_536)),
             next: 0,
             sorted: (0..outputs).map(|_| Batch::new()).collect(),
@@ -156,20 +156,21 @@ impl Arg for Choice {
     }
 }
 
-/// The current block of a flow.
+/// The current block of a flow: consecutive bytes that take the same output.
 #[derive(Clone, Copy, Debug, Default)]
 struct Block {
     output: usize,
-    /// The number of bytes so far.
+    /// The number of payload bytes in the block so far.
     bytes: u64,
-    /// The sequence number after the last byte, for TCP.
+    /// The sequence number after the last byte of the block; `None` for other protocols than TCP.
     next: Option<u32>,
-    /// True if no further packet belongs to the block.
+    /// True if the last packet had PSH, so that the next packet begins a new block.
     ended: bool,
 }
 
 impl Block {
-    /// True if a packet, which arrives within GAP, belongs to the block.
+    /// True if a packet continues the block: the block has not ended, the packet follows it in sequence
+    /// (TCP), and the block does not become longer than `most` bytes. The caller has checked GAP.
     fn goes_on(&self, packet: &Located, most: u32) -> bool {
         let follows = match (packet.tcp, self.next) {
             (Some(tcp), Some(next)) => tcp.sequence == next,
@@ -185,34 +186,35 @@ impl Block {
     }
 }
 
-/// Returns the sequence number after a segment; SYN and FIN count as one byte each.
+/// Returns the sequence number after a segment with `length` bytes of data; SYN and FIN count as one byte
+/// each.
 fn behind(tcp: TcpHeader, length: u32) -> u32 {
     let ends = (tcp.flags & (flags::SYN | flags::FIN)).count_ones();
     tcp.sequence.wrapping_add(length).wrapping_add(ends)
 }
 
-/// The time after which a flow without packets expires if there is no room for other flows.
+/// The time after which a flow without packets expires, if there is no room for a new flow.
 const MEMORY: Timestamp = Timestamp::from_secs(1);
-/// The number of flows that are examined for expired flows when there is no room for a new flow.
+/// The number of flow entries that are checked for expiry when there is no room for a new flow.
 const SEARCH: usize = 64;
 
 struct PathSelector {
     mode: Mode,
     choice: Choice,
-    /// The maximum number of bytes of a block.
+    /// The maximum number of payload bytes in a block.
     most: u32,
     gap: Timestamp,
-    /// The seed, if it was configured.
+    /// The seed of the hash; `None` if it was not configured.
     seed: Option<u64>,
     hasher: KeyHasher,
     table: FlowTable<FiveTupleKey>,
-    /// The blocks, by id of the flow.
+    /// The current block of each flow, by the index of the flow's id.
     blocks: Vec<Block>,
-    /// The output that is next in turn.
+    /// For ROUND_ROBIN, the output of the next block or packet.
     next: usize,
-    /// A batch for each output; empty except while packets are sorted.
+    /// A batch for each output, filled while packets are distributed; empty between calls.
     sorted: Vec<Batch>,
-    /// The number of packets, by output.
+    /// The number of packets sent to each output.
     packets: Vec<u64>,
     begun: u64,
     overflows: u64,
@@ -232,7 +234,7 @@ impl PathSelector {
         }
     }
 
-    /// Returns an output by the upper bits of the hash, for any number of outputs.
+    /// Returns the output for a hash, by its upper bits, so that any number of outputs gets equal shares.
     fn output_by(&self, hash: u32) -> usize {
         ((u64::from(hash) * self.sorted.len() as u64) >> 32) as usize
     }
@@ -311,7 +313,7 @@ impl Element for PathSelector {
         for packet in batch.drain() {
             let output = self.output_of(cx, &packet);
             self.packets[output] += 1;
-            // At most the packets of one batch are sorted, so they fit into one batch.
+            // The push does not fail, because all packets come from one batch.
             if let Err(packet) = self.sorted[output].push(packet) {
                 cx.emit_one(output, packet, DropReason::NoOutput);
             }
@@ -349,7 +351,7 @@ impl Element for PathSelector {
     fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         let state =
             state.downcast::<(Vec<u64>, u64, u64)>().map_err(|_| "not the state of a PathSelector")?;
-        // Only counts are taken over: a new block begins for each flow.
+        // Only the counts are taken over; each flow begins a new block in the new instance.
         let (packets, begun, overflows) = *state;
         self.packets.iter_mut().zip(packets).for_each(|(count, before)| *count = before);
         (self.begun, self.overflows) = (begun, overflows);

@@ -1,41 +1,42 @@
-//! The phases of a flow, the lists of flows, and the reasons for flushes.
+//! The phases of a flow, the lists that flows are in, and the reasons for which segments are flushed.
 
-/// The reason why segments leave: the conditions of the paper's table 2, and conditions of limited memory.
+/// The reason for which segments leave: the conditions of the paper's table 2, and conditions of limited
+/// memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Reason {
-    /// The segment belongs to no known flow and opens none.
+    /// The packet belongs to no known flow and opens none, or there is no memory to hold it.
     NoFlow,
-    /// The checksum is wrong.
+    /// The transport checksum is wrong, so the packet is forwarded as it is.
     Damaged,
-    /// The segment is in sequence, and nothing is to be merged.
+    /// The segment is in sequence, and its flow is not merged, so it does not wait.
     InSequence,
-    /// The segment is before the next expected number: probably a retransmission.
+    /// The segment is before the next expected sequence number: probably a retransmission.
     Before,
-    /// No further segment has room.
+    /// The large segment cannot grow: it has reached a limit of size, or its last segment is shorter.
     Full,
-    /// A flag requests delivery.
+    /// A flag of the segment requests delivery (PSH, URG), or opens or ends the connection.
     Flags,
-    /// The next segment differs, or this segment cannot be merged.
+    /// The segment cannot be merged with the next segment, or not at all.
     Differs,
-    /// A segment without data arrived.
+    /// A segment without data arrived. It is forwarded at once, and the segments in sequence ahead of it.
     Acknowledgment,
-    /// The segment is in sequence, and `inseq_timeout` has expired.
+    /// The segments are in sequence, and `inseq_timeout` has expired.
     InSequenceTimeout,
-    /// The segment is after a gap, and `ofo_timeout` has expired.
+    /// The segments are after a gap, and `ofo_timeout` has expired.
     OutOfOrderTimeout,
-    /// The queue of the flow was full.
+    /// The waiting segments of the flow exceeded QUEUE, the limit of their memory.
     QueueFull,
-    /// The flow was evicted.
+    /// The flow was evicted to make room for another flow.
     Evicted,
-    /// The sequence numbers of the flow do not continue.
+    /// The sequence numbers of the flow do not continue: a new connection has begun.
     Restarted,
-    /// All segments were flushed.
+    /// All flows were flushed: at the end of the run, by a handler, or for a new instance of the element.
     Drain,
 }
 
 impl Reason {
-    /// All reasons.
+    /// All reasons, in the order of the handler `flushes`; `reason as usize` is the index.
     pub const ALL: [Reason; 14] = [
         Reason::NoFlow,
         Reason::Damaged,
@@ -53,7 +54,7 @@ impl Reason {
         Reason::Drain,
     ];
 
-    /// Returns the name in handlers.
+    /// Returns the name of the reason in the handler `flushes`.
     pub fn as_str(self) -> &'static str {
         match self {
             Reason::NoFlow => "no_flow",
@@ -74,23 +75,23 @@ impl Reason {
     }
 }
 
-/// The phase of a flow; in the initial phase a flow has no entry.
+/// The phase of a flow, as in the paper. The initial phase is missing, because the flow then has no entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// The next sequence number is an estimate.
+    /// The next sequence number is an estimate, which decreases if an earlier segment arrives.
     BuildUp,
-    /// Segments wait.
+    /// Segments wait, to be merged or for missing segments.
     ActiveMerging,
     /// No segments wait.
     PostMerging,
-    /// A segment is missing that did not arrive in time.
+    /// A missing segment did not arrive in time; the flow waits for its retransmission.
     LossRecovery,
 }
 
-/// The lists, in the order of eviction: lists whose flows lose least are first.
+/// The lists of flows, in the order of eviction: flows that lose least by eviction are in the first list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum List {
-    /// Flows of datagrams, which have no order that could be lost.
+    /// Flows of UDP datagrams, which have no order that could be lost.
     Datagrams,
     /// TCP flows without waiting segments.
     Inactive,
@@ -98,15 +99,15 @@ pub enum List {
     Active,
     /// TCP flows in build-up or active merging, with segments after a gap.
     Gap,
-    /// TCP flows with a lost segment.
+    /// TCP flows in loss recovery, of which a segment is missing.
     LossRecovery,
 }
 
 impl List {
-    /// All lists, in the order of eviction.
+    /// All lists, in the order of eviction; `list as usize` is the index.
     pub const ALL: [List; 5] = [List::Datagrams, List::Inactive, List::Active, List::Gap, List::LossRecovery];
 
-    /// Returns the name in handlers.
+    /// Returns the name of the list in handlers.
     pub fn as_str(self) -> &'static str {
         match self {
             List::Datagrams => "datagrams",
@@ -119,7 +120,8 @@ impl List {
 }
 
 impl Phase {
-    /// Returns the list of TCP flows in this phase.
+    /// Returns the list for a TCP flow in this phase; `has_gap` is true if segments of the flow wait after
+    /// a gap.
     pub(crate) fn list(self, has_gap: bool) -> List {
         match self {
             Phase::BuildUp | Phase::ActiveMerging if has_gap => List::Gap,

@@ -17,7 +17,7 @@
 //! ## Arguments
 //! - `TARGET`: the guaranteed bandwidth.
 //! - `LINE_RATE`: the bandwidth of the line.
-//! - `ALPHA`: the gain: the fraction of the difference that p follows at a time.
+//! - `ALPHA`: the gain: the fraction of the difference that each measurement adds to p.
 //! - `INTERVAL`: the minimum time between two measurements, each at an ACK; 0 for a measurement at each
 //!   ACK. ACKs come in bursts, and within a burst the rate is high, so the interval should be no less than
 //!   the round-trip time.
@@ -120,15 +120,16 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The time after which a connection without ACKs expires if there is no room for other connections.
+/// The time after which a connection without ACKs expires, if there is no room for a new connection.
 const MEMORY: Timestamp = Timestamp::from_secs(10);
 /// The number of connections that are checked for expiry when there is no room for a new connection.
 const SEARCH: usize = 64;
-/// The largest TCP window (RFC 7323, section 2.3): numbers that are farther away belong to another
-/// connection.
+/// The largest TCP window in bytes (RFC 7323, section 2.3). An acknowledgment number that is farther from
+/// the last one belongs to another connection.
 const LARGEST_WINDOW: u32 = 1 << 30;
 
-/// The control law of p.
+/// The controller of p, the probability that a packet is marked urgent: after each measurement, p changes
+/// by `alpha` times the difference to the target.
 struct Control {
     /// The guaranteed bandwidth in bytes per second.
     target: u64,
@@ -145,24 +146,25 @@ impl Control {
     }
 }
 
-/// A meter of acknowledged bytes per second.
+/// A meter of acknowledged bytes per second, which measures over at least `interval`.
 #[derive(Clone, Copy)]
 struct Meter {
     interval: Timestamp,
-    /// The rate of the last measurement.
+    /// The rate of the last measurement in bytes per second.
     rate: f64,
-    /// The time of the last measurement.
+    /// The time of the last measurement, or at first of the first ACK; `None` before it.
     since: Option<Timestamp>,
-    /// The number of bytes since the last measurement.
+    /// The number of acknowledged bytes since then.
     bytes: u64,
 }
 
 impl Meter {
-    /// Adds bytes, and returns a new rate if the interval is over.
+    /// Adds acknowledged bytes. Returns the new rate in bytes per second if the interval is over, `None`
+    /// otherwise.
     fn add(&mut self, bytes: u32, now: Timestamp) -> Option<f64> {
         let elapsed = now - *self.since.get_or_insert(now);
         self.bytes += u64::from(bytes);
-        // Several ACKs at one time are one measurement.
+        // ACKs at the same time become part of one measurement, because no time has elapsed between them.
         if elapsed < self.interval || elapsed <= Timestamp::ZERO {
             return None;
         }
@@ -172,17 +174,17 @@ impl Meter {
     }
 }
 
-/// The last acknowledgment number of each connection.
+/// The last acknowledgment number of each connection, to count each acknowledged byte once.
 struct Connections {
     hasher: KeyHasher,
     table: FlowTable<FiveTupleKey>,
-    /// The acknowledgment numbers, by id of the connection.
+    /// The highest acknowledgment numbers, by the index of the connection's id.
     acknowledged: Vec<u32>,
 }
 
 impl Connections {
-    /// Returns the number of bytes that an ACK is the first to acknowledge; `None` if the packet is no ACK,
-    /// or there is no room for its connection.
+    /// Returns the number of bytes that an ACK is the first to acknowledge, 0 for the first ACK of a
+    /// connection. `None` if the packet is no ACK, or there is no room for its connection.
     fn hear(&mut self, packet: &Packet, now: Timestamp) -> Option<u32> {
         let located = locate(packet)?;
         let tcp = located.tcp.filter(|tcp| tcp.flags & (flags::ACK | flags::RST) == flags::ACK)?;
@@ -198,7 +200,7 @@ impl Connections {
         let before = &mut self.acknowledged[inserted.id().index() as usize];
         let passed = tcp.acknowledgment.wrapping_sub(*before);
         let is_new = matches!(inserted, Inserted::New(_)) || tcp.flags & flags::SYN != 0;
-        // ACKs may overtake each other, too.
+        // An ACK that a later ACK has overtaken must not lower the number.
         let is_late = !is_new && passed.wrapping_neg() <= LARGEST_WINDOW;
         if !is_late {
             *before = tcp.acknowledgment;
@@ -211,9 +213,9 @@ struct PriorityMarker {
     control: Control,
     meter: Meter,
     connections: Connections,
-    /// The offset of the annotation that is painted.
+    /// The offset in bytes of the annotation that is painted.
     place: usize,
-    /// True if an element reads the paint.
+    /// True if an element downstream reads the paint; otherwise it is not written.
     wanted: bool,
     acknowledged: u64,
     urgent: u64,
@@ -292,7 +294,7 @@ impl Element for PriorityMarker {
     fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         let state =
             state.downcast::<(f64, Meter, [u64; 3])>().map_err(|_| "not the state of a PriorityMarker")?;
-        // Connections are tracked again from their next ACKs on.
+        // Acknowledgment numbers are not taken over: each connection starts again with its next ACK.
         let (p, meter, counts) = *state;
         self.meter = Meter { interval: self.meter.interval, ..meter };
         self.control.p = p;
@@ -333,22 +335,23 @@ mod tests {
         let heard = [
             hear(1, syn, near_the_end, 1),
             hear(1, ack, near_the_end + 500, 1),
-            // A repeated ACK, and an ACK after a later one.
+            // A repeated ACK and an ACK that was overtaken acknowledge no new bytes.
             hear(1, ack, near_the_end + 500, 1),
             hear(1, ack, near_the_end + 100, 1),
-            // Numbers that wrap.
+            // The number wraps at 2^32.
             hear(1, ack, 200, 1),
             hear(1, ack, near_the_end, 1),
             hear(1, flags::PSH, 900, 1),
             hear(1, reset, 900, 1),
-            // Another connection, and a new connection with the addresses and ports of the first.
+            // The first ACK of another connection counts 0, and so does a new connection that reuses the
+            // addresses and ports of the first.
             hear(2, ack, 77, 1),
             hear(2, ack, 78, 1),
             hear(1, syn, 5, 1),
             hear(1, ack, 6, 1),
             hear(1, ack, 1 << 31, 1),
             hear(1, ack, (1 << 31) + 3, 1),
-            // There is no room until a connection has been silent for long enough.
+            // A third connection finds no room until another has been silent for ten seconds.
             hear(3, ack, 5, 9),
             hear(3, ack, 5, 12),
             hear(3, ack, 9, 12),

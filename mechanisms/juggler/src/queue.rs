@@ -1,8 +1,9 @@
-//! The out-of-order queue of a flow: runs of segments, sorted by sequence number.
+//! The out-of-order queue of one flow: runs of segments, sorted by sequence number.
 //!
-//! A run holds segments that leave together: adjacent segments that can form one large segment, or that
-//! leave in this order. Adjacent runs that fit are joined as soon as they meet, so there is about one run
-//! per gap. The position of a new run is found from the end or by bisection.
+//! In this crate, a *run* is a sequence of adjacent segments that leave together: they can form one large
+//! segment, or (without merging) only leave in this order. Adjacent runs are joined when the gap between
+//! them closes, if they fit into one large segment. So there is about one run per gap. The position of a
+//! new run is found from the end of the queue, which is where most segments belong, or by bisection.
 
 use std::collections::VecDeque;
 
@@ -12,70 +13,77 @@ use wire::checksum::Sum;
 use wire::merge::Segment;
 use wire::tcp::flags;
 
-/// The maximum length of an IP packet in bytes.
+/// The maximum length of an IP packet in bytes, which limits large segments.
 const LONGEST: u32 = 65_535;
-/// The maximum number of slots of a large segment, for interfaces that take about 127 pieces of memory.
+/// The maximum number of packet slots in a large TCP segment. Interfaces take about 127 pieces of memory
+/// per packet.
 const MOST_SLOTS: u32 = 120;
-/// The maximum number of datagrams in a large datagram: the kernel cuts it into at most this many
+/// The maximum number of datagrams in a large datagram. The kernel cuts it into at most this many
 /// (`UDP_MAX_SEGMENTS`, before Linux 6.9).
 const MOST_DATAGRAMS: u32 = 64;
 
-/// True if `a` is before `b`, in numbers that wrap (RFC 9293, section 3.4).
+/// True if sequence number `a` is before `b`, in numbers that wrap (RFC 9293, section 3.4).
 #[inline]
 pub fn is_before(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) < 0
 }
 
-/// A segment that has arrived.
+/// A segment that has just arrived, with what is known for merging it.
 pub struct Piece<'a> {
-    /// The packet.
+    /// The packet, which is owned.
     pub packet: Packet,
-    /// The fields of its headers.
+    /// The header fields of the packet.
     pub segment: &'a Segment,
-    /// The checksum of the data; `None` if checksums are left to a device.
+    /// The checksum of the data; `None` if it is not known or a device computes checksums. Segments with
+    /// and without it are not merged with each other.
     pub data: Option<Sum>,
-    /// True if the segment may be merged.
+    /// True if the segment may be merged into a large segment.
     pub merges: bool,
-    /// True if the segment may also be merged if identifications do not count up.
+    /// True if the segment may be merged with segments of the same identification (CONSTANT_ID); otherwise
+    /// identifications must count up.
     pub may_repeat_id: bool,
-    /// A value that must be equal for merging: a hash of annotations that an element downstream reads.
+    /// A value that must be equal in merged segments: a hash of the annotations that elements downstream
+    /// read.
     pub mark: u64,
 }
 
-/// Segments that leave together.
+/// A run: adjacent segments of one flow that leave together, in order. `queue.rs` explains which segments
+/// are joined.
 pub struct Run {
     /// The sequence number of the first byte.
     pub start: u32,
-    /// The sequence number after the last byte.
+    /// The sequence number after the last byte; SYN and FIN count as bytes.
     pub end: u32,
-    /// The arrival time of the first segment that arrived.
+    /// The earliest time of arrival of its segments.
     pub since: Timestamp,
-    /// The packets.
+    /// The packets of the segments, chained in order.
     pub chain: Chain,
-    /// The first segment.
+    /// The header fields of the first segment.
     pub first: Segment,
-    /// The length of the last segment's data in bytes.
+    /// The number of data bytes in the last segment.
     last_length: u16,
-    /// The flags of the last segment.
+    /// The TCP flags of the last segment.
     pub last_flags: u8,
-    /// True if the first segment may be merged.
+    /// True if the first segment may be merged with others.
     pub merges: bool,
-    /// The checksum of all data; `None` if checksums are left to a device.
+    /// The checksum of the data of all segments; `None` if it is not known or a device computes checksums.
     pub data: Option<Sum>,
-    /// The length of all data in bytes.
+    /// The number of data bytes in all segments.
     pub length: u32,
     mark: u64,
     may_repeat_id: bool,
-    /// True if all segments have the same identification, and may have it.
+    /// True if all segments have the same identification and merging them is allowed (CONSTANT_ID). False
+    /// for one segment.
     pub repeats_id: bool,
-    /// True if the segments can form one large segment; false if they only leave in this order.
+    /// True if the segments can form one large segment; false if they only leave in this order, each as its
+    /// own packet.
     pub is_one: bool,
-    /// True if no further segment can follow in a large segment.
+    /// True if the run cannot grow: no segment may follow its last segment in a large segment.
     pub is_closed: bool,
 }
 
 impl Run {
-    /// Creates a run of one segment.
+    /// Creates a run of one segment that arrived at `now`.
     #[inline]
     pub fn new(piece: Piece<'_>, now: Timestamp) -> Run {
         let Piece { packet, segment, data, merges, may_repeat_id, mark } = piece;
@@ -100,7 +108,8 @@ impl Run {
         run
     }
 
-    /// True if no further segment can follow the last segment in a large segment.
+    /// Computes `is_closed`: true if no segment may follow the last segment in a large segment, because of
+    /// flags, its length or limits of size.
     #[inline]
     fn is_last(&self) -> bool {
         !self.merges
@@ -115,20 +124,21 @@ impl Run {
         if self.first.is_tcp { MOST_SLOTS } else { MOST_DATAGRAMS }
     }
 
-    /// Returns the number of bytes of data that can still be added.
+    /// Returns the number of data bytes that can be added before the IP packet exceeds its maximum length.
     #[inline]
     fn room(&self) -> u32 {
         let headers = u32::from(self.first.start - self.first.l3);
         LONGEST.saturating_sub(headers + self.length)
     }
 
-    /// True if a flag of the last segment requests delivery, or the segment opens or ends a connection.
+    /// True if the last segment must not wait: a flag requests delivery (PSH, URG), or the segment opens or
+    /// ends a connection.
     #[inline]
     pub fn is_urgent(&self) -> bool {
         self.last_flags & (flags::PSH | flags::URG | flags::SYN | flags::FIN | flags::RST) != 0
     }
 
-    /// True if `next`, which starts at the end of this run, can be part of the same large segment.
+    /// True if the run `next`, which starts at the end of this run, can be part of the same large segment.
     #[inline(never)]
     fn takes(&self, next: &Run) -> bool {
         let is_uniform = next.chain.packets() == 1 || next.first.length == self.first.length;
@@ -142,14 +152,15 @@ impl Run {
             && self.takes_first(&next.first, next.chain.head())
     }
 
-    /// True if this run has, or with `next` gets, segments of the same identification: the second segment
-    /// decides.
+    /// True if, with `next` appended, all segments have the same identification and may have it. In a run
+    /// of one segment, the identification of `next` decides; a longer run has decided already.
     #[inline]
     fn repeats_id_before(&self, next: &Segment) -> bool {
         self.repeats_id || self.may_repeat_id && self.chain.packets() == 1 && next.id == self.first.id
     }
 
-    /// True if `next`, a segment that starts at the end of this run, can be part of the same large segment.
+    /// True if the new segment `next`, which starts at the end of this run, can be part of the same large
+    /// segment.
     #[inline(always)]
     fn takes_piece(&self, next: &Piece<'_>) -> bool {
         next.merges
@@ -166,10 +177,11 @@ impl Run {
             && self.first.goes_before(self.chain.head(), next, head, id_ahead)
     }
 
-    /// Appends a segment that carries only data and starts at the end of the run.
+    /// Appends a segment that carries only data and starts at the end of the run. If `merges` is false, the
+    /// run's segments can no longer form one large segment.
     ///
     /// # Errors
-    /// The segment, if packets cannot be chained.
+    /// Returns the segment if its packet cannot be chained.
     #[inline(always)]
     pub fn extend<'a>(&mut self, piece: Piece<'a>, merges: bool) -> Result<(), Piece<'a>> {
         let Piece { packet, segment, data, .. } = piece;
@@ -187,10 +199,11 @@ impl Run {
         Ok(())
     }
 
-    /// Appends another run.
+    /// Appends a run that starts at the end of this run. If `merges` is false, the segments can no longer
+    /// form one large segment.
     ///
     /// # Errors
-    /// The other run, if packets cannot be chained.
+    /// Returns the run if its packets cannot be chained.
     #[inline]
     fn append(&mut self, next: Run, merges: bool) -> Result<(), Run> {
         let repeats_id = self.repeats_id_before(&next.first);
@@ -210,7 +223,8 @@ impl Run {
     }
 }
 
-/// Runs in the order of their first bytes; runs that start at the same byte are in order of arrival.
+/// The waiting runs of one flow, in the order of their first bytes. Runs that start at the same byte are in
+/// order of arrival.
 #[derive(Default)]
 pub struct Queue {
     runs: VecDeque<Run>,
@@ -229,7 +243,7 @@ impl Queue {
         self.runs.is_empty()
     }
 
-    /// Returns the first run.
+    /// Returns the first run, with the lowest sequence numbers.
     #[inline]
     pub fn front(&self) -> Option<&Run> {
         self.runs.front()
@@ -241,18 +255,19 @@ impl Queue {
         self.runs.get(1)
     }
 
-    /// Returns the last run.
+    /// Returns the last run, with the highest first sequence number.
     #[inline]
     pub fn back(&self) -> Option<&Run> {
         self.runs.back()
     }
 
-    /// Iterates over all runs.
+    /// Iterates over the runs in order.
     pub fn iter(&self) -> impl Iterator<Item = &Run> {
         self.runs.iter()
     }
 
-    /// True if there is memory for another run.
+    /// Reserves memory for another run; true if this succeeds, so that the next insertion does not
+    /// allocate.
     #[inline]
     pub fn has_memory_for_another(&mut self) -> bool {
         self.runs.try_reserve(1).is_ok()
@@ -264,15 +279,16 @@ impl Queue {
         self.runs.pop_front()
     }
 
-    /// Returns the last run, if a segment can be appended to it: the fast path for segments in order.
+    /// Returns the last run, if it ends where the segment starts and, if `merges`, can form one large
+    /// segment with it. This is the fast path for segments in order.
     #[inline]
     pub fn continued_by(&mut self, piece: &Piece<'_>, merges: bool) -> Option<&mut Run> {
         let last = self.runs.back_mut()?;
         (last.end == piece.segment.sequence && (!merges || last.takes_piece(piece))).then_some(last)
     }
 
-    /// Inserts a run, and joins it with adjacent runs that fit: if `merges`, as parts of one large segment,
-    /// otherwise as segments that leave in this order.
+    /// Inserts a run, and joins it with the runs directly before and after it if they are adjacent. If
+    /// `merges`, only runs that can form one large segment are joined.
     #[inline]
     pub fn insert(&mut self, run: Run, merges: bool) {
         match self.runs.back() {
@@ -300,7 +316,8 @@ impl Queue {
         self.close(place, merges);
     }
 
-    /// Joins a run with the next one, if they fit.
+    /// Joins the run at index `place` with the next run, if they are adjacent and, if `merges`, can form
+    /// one large segment.
     #[inline]
     fn close(&mut self, place: usize, merges: bool) {
         let Some(behind) = self.runs.get(place + 1) else { return };

@@ -2,11 +2,11 @@
 //! Sends each packet over one of several paths of different delay, chosen at random, so that packets
 //! overtake each other.
 //!
-//! The element simulates the switch of the Juggler experiments (figure 11 of the paper): each packet goes
-//! to one of the paths, a path keeps the order of its packets, and packets of a slower path arrive after
-//! later packets of a faster path. Packets leave exactly when the delay of their path has passed under the
-//! trace clock, otherwise after the running task. With equal delays the order of all packets is kept. At
-//! the end of a run all packets leave.
+//! The element simulates the switch of the Juggler experiments (figure 11 of the paper). Each packet goes
+//! to one of the paths. A path keeps the order of its packets, but packets on a slower path are overtaken
+//! by later packets on a faster path. Packets leave exactly when the delay of their path has passed under
+//! the trace clock, otherwise after the running task. With equal delays the order of all packets is kept.
+//! At the end of a run all packets leave.
 //!
 //! Each worker has paths of its own.
 //!
@@ -103,7 +103,7 @@ fn parse_delay(text: &str) -> Result<Timestamp, String> {
     if bounds.contains(&delay) { Ok(delay) } else { Err("must be between 0 and 1048576s".into()) }
 }
 
-/// Parses one weight for each of `paths` paths.
+/// Parses the argument WEIGHTS: one whole number for each of `paths` paths, not all 0.
 fn parse_weights(text: &str, paths: usize) -> Result<Vec<u32>, &'static str> {
     let text = unquote(text);
     let weight = |word| parse_integer(word).ok().and_then(|weight| u32::try_from(weight).ok());
@@ -121,7 +121,7 @@ fn parse_weights(text: &str, paths: usize) -> Result<Vec<u32>, &'static str> {
 struct Path {
     delay: Timestamp,
     weight: u32,
-    /// The number of packets on the path, and the time at which the last one leaves.
+    /// The number of packets on the path, and the time at which the last of them leaves.
     waiting: usize,
     last: Timestamp,
     packets: u64,
@@ -134,17 +134,17 @@ impl Path {
 }
 
 struct RandomPath {
-    /// The paths, at least one.
+    /// The paths; at least one.
     paths: Vec<Path>,
-    /// The sum of all weights.
+    /// The sum of the weights of all paths.
     total: u64,
-    /// The maximum number of packets on each path.
+    /// The maximum number of packets that are on a path at a time.
     capacity: usize,
     under_way: DelayQueue,
     drops: u64,
 }
 
-/// The state that a successor takes over.
+/// The state that a new instance takes over when the graph is changed.
 struct Inherited {
     paths: Vec<Path>,
     under_way: DelayQueue,
@@ -152,7 +152,8 @@ struct Inherited {
 }
 
 impl RandomPath {
-    /// Returns the path that owns a number below the sum of all weights.
+    /// Returns the index of the path to which `drawn`, a random number below `total`, belongs. Each path
+    /// owns as many numbers as its weight.
     fn path_of(&self, mut drawn: u64) -> usize {
         let is_it = |path: &Path| match drawn.checked_sub(path.weight.into()) {
             Some(rest) => {
@@ -171,15 +172,15 @@ impl RandomPath {
             self.drops += 1;
             return cx.drop(packet, DropReason::QueueFull);
         }
-        // A packet never leaves before the packet ahead of it, even if the delay was reduced or time went
-        // back.
+        // A packet never leaves before the previous packet of its path, even if the delay was reduced or
+        // time went back.
         path.last = (cx.now() + path.delay).max(path.last);
         path.waiting += 1;
         path.packets += 1;
         self.under_way.add(packet, chosen as u32, path.last);
     }
 
-    /// Emits the packets that leave at `until` or before.
+    /// Emits the packets that leave at `until` or before, and counts them off their paths.
     fn let_go(&mut self, cx: &mut Cx<'_>, until: Timestamp) {
         self.under_way.let_go(cx, until, |path| self.paths[path as usize].waiting -= 1);
     }
@@ -257,7 +258,7 @@ impl Element for RandomPath {
         for (number, path) in state.paths.iter().enumerate() {
             self.paths[number.min(last)].packets += path.packets;
         }
-        // Packets of paths that no longer exist move to the last path.
+        // Packets of paths that the new configuration does not have move to its last path.
         self.under_way.on_paths(last as u32);
         for (path, leaves) in self.under_way.leaving() {
             let path = &mut self.paths[path as usize];

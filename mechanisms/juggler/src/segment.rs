@@ -2,10 +2,11 @@
 //! Cuts large segments into packets that fit the wire, and completes checksums.
 //!
 //! Senders on the same machine, and interfaces that merge packets on receive, hand over segments of up to
-//! 64 KiB and leave checksums to a device; Juggler makes such segments, too. Large segments reach this
+//! 64 KiB and leave checksums to a device; Juggler makes large segments, too. Large segments reach this
 //! element if all elements downstream of their source can handle them. The element makes ordinary packets
 //! of them: each with its own lengths, identification, sequence number and flags, and with correct
-//! checksums. Other packets pass. Large segments of unknown structure are dropped.
+//! checksums. If only the checksum of a packet is left to a device, the element completes it. All other
+//! packets pass. Large segments whose headers cannot be parsed are dropped.
 //!
 //! Interfaces that cannot take large segments need no Segment upstream: if such an interface is in the
 //! graph, no large segments are made.
@@ -52,7 +53,8 @@ pub static CLASS: Class = Class {
 #[derive(Default)]
 struct Segment {
     cutter: Cutter,
-    /// True if packets with unfinished checksums or segmentation may arrive.
+    /// True if packets with unfinished checksums or segmentation may arrive; otherwise batches pass
+    /// unexamined.
     is_asked: bool,
     count: u64,
     segments: u64,

@@ -1,4 +1,4 @@
-//! The arguments of the juggler.
+//! The arguments of Juggler, and the argument types for them.
 
 use classify::filter::{Headers, Matcher};
 use element::args::{Arg, Bandwidth, Micros, Place, PlaceNames, filter_condition, unquote};
@@ -8,41 +8,44 @@ use wire::merge::Segment;
 
 use crate::flows::Limits;
 
-/// The number of full frames of a large segment: 45 of 1448 bytes of data with time stamps, or 44 of 1460.
+/// The number of full frames whose data fits into a large segment: 45 frames of 1448 bytes (with time
+/// stamps), or 44 of 1460.
 const FRAMES: u64 = 45;
-/// The number of byte times that a full frame occupies on the line: 1514 bytes, check sequence, preamble
-/// and interframe gap.
+/// The number of byte times that a full frame occupies on the line: 1514 bytes of frame, 4 of check
+/// sequence, 8 of preamble and 12 of interframe gap.
 const ON_THE_LINE: u64 = 1514 + 4 + 8 + 12;
-/// The wait is longer by one part in `SLACK`, because frames do not arrive at even distances.
+/// The automatic INSEQ_TIMEOUT is longer than the frames take by one part in `SLACK`, because frames do not
+/// arrive at equal intervals.
 const SLACK: u64 = 8;
 
-/// The settings.
+/// The arguments of an element; those with time-outs can be changed by handlers.
 pub(crate) struct Settings {
     pub(crate) flows: usize,
     pub(crate) line_rate: Bandwidth,
-    /// The time-out as configured; `None` if it follows from the line rate.
+    /// INSEQ_TIMEOUT as configured; `None` for `auto`, so that it follows from the line rate.
     pub(crate) in_sequence: Option<Timestamp>,
     pub(crate) out_of_order: Timestamp,
     pub(crate) merges: bool,
     pub(crate) udp: bool,
     pub(crate) checks: bool,
-    /// True if segments with equal identifications may be merged.
+    /// True if segments with equal identifications may be merged, CONSTANT_ID.
     pub(crate) constant_id: bool,
-    /// The memory of a flow's queue in bytes.
+    /// The maximum memory of a flow's waiting segments in bytes, QUEUE.
     pub(crate) queue: u32,
     pub(crate) no_merge: Pattern,
 }
 
 impl Settings {
-    /// Returns the time for which segments in sequence wait: the time of the frames of a large segment on
-    /// the line, plus a slack.
+    /// Returns INSEQ_TIMEOUT. If it is `auto`, computes the time that the frames of a large segment take on
+    /// the line, plus an eighth.
     pub(crate) fn in_sequence(&self) -> Timestamp {
         let Bandwidth(rate) = self.line_rate;
         let bytes = FRAMES * ON_THE_LINE * (SLACK + 1) / SLACK;
         self.in_sequence.unwrap_or(Timestamp((bytes * 1_000_000_000 / rate.max(1)) as i64))
     }
 
-    /// Returns the limits of the flow table; `merges` is true if large segments may leave.
+    /// Returns the limits for the flow table. `merges` is false if no large segments may leave, because of
+    /// elements downstream.
     pub(crate) fn limits(&self, merges: bool) -> Limits {
         Limits {
             flows: self.flows,
@@ -54,7 +57,7 @@ impl Settings {
     }
 }
 
-/// A time span as [`Micros`], or `auto`.
+/// An argument type: a time span as [`Micros`], or `auto` (`None`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct AutoMicros(pub(crate) Option<Timestamp>);
 
@@ -71,24 +74,24 @@ impl Arg for AutoMicros {
     }
 }
 
-/// A set of packets, as a filter in the language of IPFilter; may be empty.
+/// An argument type: a filter in the language of IPFilter, or `none`, which matches no packet.
 pub(crate) struct Pattern {
     text: String,
     matcher: Option<Box<Matcher>>,
 }
 
 impl Pattern {
-    /// Returns the empty set.
+    /// Returns the pattern that matches no packet.
     pub(crate) fn none() -> Pattern {
         Pattern { text: "none".into(), matcher: None }
     }
 
-    /// Returns the filter as it was configured.
+    /// Returns the filter as it was written in the configuration.
     pub(crate) fn text(&self) -> &str {
         &self.text
     }
 
-    /// True if the packet of a segment is in the set.
+    /// True if the filter matches the packet, whose headers `segment` describes.
     #[inline]
     pub(crate) fn has(&self, packet: &Packet, segment: &Segment) -> bool {
         let Some(matcher) = &self.matcher else { return false };

@@ -1,4 +1,4 @@
-//! The statistics of the element.
+//! Counts that the handlers of Juggler report.
 
 use element::Timestamp;
 use element::histogram::Histogram;
@@ -6,30 +6,31 @@ use element::histogram::Histogram;
 use crate::flows::{List, Reason};
 use crate::queue::Run;
 
-/// The counts of one element.
+/// The counts of one instance of Juggler.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Statistics {
-    /// The number of segments and datagrams of flows that arrived, and the number of packets of flows that
-    /// left.
+    /// The number of segments and datagrams of known or new flows that arrived (index 0), and the number of
+    /// packets of flows that left (index 1).
     pub(crate) segments: [u64; 2],
-    /// The number of segments in the packets that left.
+    /// The number of segments in the packets that left: the numerator of the handler `merged`.
     pub(crate) released: u64,
-    /// The number of packets that belong to no flow.
+    /// The number of packets that belong to no flow and were forwarded at once.
     pub(crate) passed: u64,
     /// The number of segments with a wrong checksum.
     pub(crate) damaged: u64,
-    /// The number of packets that left, by the number of their segments.
+    /// The number of packets that left, by class of the number of their segments: class `c` has 2^(c-1)
+    /// segments up to twice as many; the last class has no upper bound.
     sizes: [u64; 17],
-    /// The number of runs that left, by reason.
+    /// The number of flushed runs and of packets forwarded at once, by `Reason as usize`.
     pub(crate) flushes: [u64; Reason::ALL.len()],
-    /// The times for which segments waited.
+    /// The histogram of the times for which segments were held.
     pub(crate) holds: Histogram,
-    /// The lengths of each list at the ends of batches.
+    /// The histograms of the length of each list, taken at the end of each batch.
     pub(crate) lengths: [Histogram; List::ALL.len()],
 }
 
 impl Statistics {
-    /// Counts segments that are forwarded at once.
+    /// Counts `segments` segments that are forwarded at once, each as one packet.
     #[inline]
     pub(crate) fn pass(&mut self, reason: Reason, segments: u64) {
         self.flushes[reason as usize] += segments;
@@ -39,7 +40,8 @@ impl Statistics {
         self.holds.add(0, segments);
     }
 
-    /// Counts a run that leaves as `packets` packets.
+    /// Counts a run that leaves at `now` as `packets` packets: 1 if it was merged, otherwise one per
+    /// segment.
     #[inline]
     pub(crate) fn release(&mut self, run: &Run, reason: Reason, packets: u64, now: Timestamp) {
         let segments = run.chain.packets();
@@ -51,8 +53,8 @@ impl Statistics {
         self.sizes[(64 - each.leading_zeros() as usize).min(16)] += packets;
     }
 
-    /// Returns lines with the lower bound of a class of numbers of segments, and the number of packets in
-    /// the class.
+    /// Returns one line per class of packet sizes that occurred: its lowest number of segments, and the
+    /// number of packets.
     pub(crate) fn show_sizes(&self) -> String {
         let classes = self.sizes.iter().enumerate().skip(1).filter(|(_, count)| **count > 0);
         classes.map(|(class, count)| format!(">={} {count}\n", 1 << (class - 1))).collect()

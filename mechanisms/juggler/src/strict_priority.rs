@@ -1,9 +1,9 @@
 //! # StrictPriority
-//! Sends packets over a link of limited bandwidth, most urgent queue first.
+//! Sends packets over a link of limited bandwidth, the most urgent queue first.
 //!
 //! The paint annotation selects the queue of a packet: the greater the paint, the more urgent. Packets
 //! without paint are least urgent, and packets whose paint exceeds the number of queues are most urgent.
-//! When the link becomes free, the first packet of the most urgent non-empty queue is sent; the
+//! When the link becomes free, the first packet of the most urgent non-empty queue is sent. The
 //! transmission of a packet is not interrupted. Packets leave when their last bit has been sent: exactly
 //! under the trace clock, otherwise after the running task. A packet that finds its queue full is dropped.
 //! At the end of a run all packets leave.
@@ -88,7 +88,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Checks a rate. Slower links would hold packets for unreasonably long times.
+/// Rejects rates below 100 bytes per second: slower links would hold packets for unreasonably long times.
 fn check(Bandwidth(rate): Bandwidth) -> Result<(), &'static str> {
     if rate < 100 { Err("too small, minimum 100Bps") } else { Ok(()) }
 }
@@ -101,7 +101,7 @@ struct Queue {
 
 impl Queue {
     fn new(capacity: usize) -> Queue {
-        // Longer queues grow during the first packets.
+        // A larger capacity is not reserved at once: long queues grow during the first packets.
         Queue { waiting: VecDeque::with_capacity(capacity.min(1024)), packets: 0, drops: 0 }
     }
 }
@@ -109,21 +109,23 @@ impl Queue {
 struct StrictPriority {
     /// The bandwidth in bytes per second.
     rate: u64,
-    /// The offset of the annotation that selects the queue.
+    /// The offset in bytes of the annotation that selects the queue.
     place: usize,
-    /// The maximum number of packets in each queue.
+    /// The maximum number of packets in each queue, without the packet that is being sent.
     capacity: usize,
-    /// The queues; the last one is the most urgent.
+    /// The queues in order of urgency, the most urgent last; the paint of a packet is the index of its
+    /// queue.
     queues: Vec<Queue>,
-    /// The packet that is being sent.
+    /// The packet that is being sent; `None` while the link is idle.
     sent: Option<Packet>,
-    /// The time at which it has been sent.
+    /// The time at which the last bit of `sent` leaves and the link is free.
     free: Timestamp,
-    /// The remainder of divisions since the link was last idle, so that rounding loses no bandwidth.
+    /// The remainder of the last division by the rate. It is added to the next dividend, so that rounding
+    /// loses no bandwidth; 0 after the link was idle.
     carry: u64,
 }
 
-/// The state that a successor takes over.
+/// The state that a new instance takes over when the graph is changed: the held packets with their counts.
 struct Inherited {
     queues: Vec<Queue>,
     sent: Option<Packet>,
@@ -131,7 +133,8 @@ struct Inherited {
 }
 
 impl StrictPriority {
-    /// Starts sending the next packet at a time.
+    /// Starts sending the next packet at time `at`: the first of the most urgent non-empty queue. If all
+    /// queues are empty, the link becomes idle.
     fn start(&mut self, at: Timestamp) {
         let next = self.queues.iter_mut().rev().find_map(|queue| {
             let packet = queue.waiting.pop_front()?;
@@ -147,7 +150,8 @@ impl StrictPriority {
         self.sent = next;
     }
 
-    /// Emits the packets that have been sent at `until` or before.
+    /// Emits the packets whose last bit leaves at `until` or before; each is followed by the next packet at
+    /// once.
     fn let_go(&mut self, cx: &mut Cx<'_>, until: Timestamp) {
         while self.free <= until
             && let Some(packet) = self.sent.take()
@@ -192,7 +196,8 @@ impl Element for StrictPriority {
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
-        // The packets that the link has sent until now were chosen before these packets arrived.
+        // The link first catches up: packets that it started until now were chosen before these packets
+        // arrived.
         self.let_go(cx, cx.now());
         let was_idle = self.sent.is_none();
         for packet in batch.drain() {
@@ -237,7 +242,7 @@ impl Element for StrictPriority {
         }
         let rate = Bandwidth::parse(value, &cx.place())?;
         check(rate)?;
-        // The remainder was computed with the old rate.
+        // The remainder belongs to divisions by the old rate.
         (self.rate, self.carry) = (rate.0, 0);
         Ok(())
     }
@@ -255,7 +260,7 @@ impl Element for StrictPriority {
         (self.sent, self.free) = (state.sent, state.free);
         let last = self.queues.len() - 1;
         for (number, queue) in state.queues.into_iter().enumerate() {
-            // Packets of queues that no longer exist go to the most urgent queue.
+            // Packets of a queue that the new configuration does not have go to its most urgent queue.
             let heir = &mut self.queues[number.min(last)];
             heir.packets += queue.packets;
             heir.drops += queue.drops;

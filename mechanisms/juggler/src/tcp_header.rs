@@ -1,38 +1,39 @@
-//! The flow of a packet and, for TCP, the header fields that elements read which track the bytes of a flow.
+//! The flow of a packet and, for TCP, the header fields that are needed to track the bytes of a flow.
 
 use element::effects::Field;
 use element::{Base, Packet, five_tuple};
 use wire::layers::FLOW_HEADERS;
 use wire::{FiveTuple, FromBytes, Layers, LinkType, ip_protocol, tcp};
 
-/// The fields that [`locate`] reads.
+/// The packet fields that [`locate`] reads, for declarations.
 pub const READS: [Field; 4] = five_tuple::READS;
 
-/// A packet of a flow.
+/// The result of [`locate`]: flow, length and TCP header of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Located {
-    /// The flow.
+    /// The five-tuple of the flow.
     pub flow: FiveTuple,
-    /// The number of bytes after the transport header, according to the length in the IP header. If no
-    /// later offset is known, counted from the transport header or the IP header.
+    /// The number of bytes after the transport header, according to the length in the IP header. For
+    /// packets without a known transport header, counted from the last header that was found.
     pub length: u32,
-    /// The TCP header, if it is complete.
+    /// The TCP header; `None` for other protocols, or if it is truncated.
     pub tcp: Option<TcpHeader>,
 }
 
-/// The fields of a TCP header (RFC 9293, section 3.1).
+/// Some fields of a TCP header (RFC 9293, section 3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpHeader {
-    /// The sequence number of the first byte.
+    /// The sequence number of the first byte of data (or of the SYN).
     pub sequence: u32,
-    /// The sequence number of the byte that the sender expects next.
+    /// The acknowledgment number: the sequence number of the byte that the sender of this packet expects
+    /// next.
     pub acknowledgment: u32,
-    /// The TCP flags.
+    /// The byte of TCP flags.
     pub flags: u8,
 }
 
-/// Locates the headers of a packet, from its network header annotation on or, without the annotation, after
-/// its link header. `None` if the packet is not IP.
+/// Finds the headers of a packet: at its network header annotation or, without the annotation, after its
+/// link header. `None` if the packet is not IP.
 pub fn locate(packet: &Packet) -> Option<Located> {
     let (bytes, link) = match packet.offset(Base::Network) {
         Some(_) => (packet.header(Base::Network)?, LinkType::RawIp),
@@ -88,7 +89,8 @@ mod tests {
         let tcp = |a: &str, b: &str| Builder::tcp(end(a), end(b), 24).sequence(7, 9);
         let header = Some(TcpHeader { sequence: 7, acknowledgment: 9, flags: 24 });
         let of_tcp = |located: Option<Located>| located.map(|located| (located.length, located.tcp));
-        // The padding of a short frame does not count, and bytes far after the headers do.
+        // The length in the IP header counts: padding of a short frame does not, and bytes far after the
+        // headers do.
         assert_eq!(of_tcp(of(tcp("10.0.0.1:1", "10.0.0.2:2"), &[], 6)), Some((0, header)));
         assert_eq!(of_tcp(of(tcp("10.0.0.1:1", "10.0.0.2:2"), &[1; 9000], 0)), Some((9000, header)));
         assert_eq!(of_tcp(of(tcp("[2001:db8::1]:1", "[2001:db8::2]:2"), &[1; 50], 0)), Some((50, header)));

@@ -1,27 +1,28 @@
-//! The packets that a delaying element holds, each with its own time to leave.
+//! A queue of packets that each leave at a time of their own, for elements that delay packets.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
 use element::{Cx, DropReason, Packet, Timestamp};
 
-/// The maximum delay; longer delays would only lead to overflows.
+/// The maximum delay, about 12 days, as for other times in arguments; longer delays would only lead to
+/// overflows.
 pub(crate) const LONGEST: Timestamp = Timestamp::from_secs(1 << 20);
 
-/// Packets that wait for their times, and the timer (token 0) that releases them.
+/// The packets that an element delays, and the element's timer (token 0), which releases them.
 pub(crate) struct DelayQueue {
-    /// The packets, ordered by the time at which they leave.
+    /// The packets; the first is the packet that leaves next.
     waiting: BinaryHeap<Reverse<Waiting>>,
     arrivals: u64,
-    /// The time for which the timer is set.
+    /// The time for which the timer is set; `None` if it is not set.
     armed: Option<Timestamp>,
 }
 
-/// A packet that waits.
+/// A delayed packet, with the time at which it leaves and the number of its path.
 struct Waiting {
     leaves: Timestamp,
-    /// The number of the packet among all arrivals. Packets that leave at the same time leave in order of
-    /// arrival.
+    /// The number of packets that arrived before this packet. It breaks ties, so that packets that leave at
+    /// the same time leave in order of arrival.
     number: u64,
     path: u32,
     packet: Packet,
@@ -48,8 +49,8 @@ impl PartialEq for Waiting {
 impl Eq for Waiting {}
 
 impl DelayQueue {
-    /// Creates an empty set with room for `capacity` packets; beyond about a million it grows. Memory is
-    /// not touched before it is needed.
+    /// Creates an empty queue with room for `capacity` packets; beyond about a million it grows when
+    /// needed. Memory is reserved, but pages are not touched before they are used.
     pub(crate) fn new(capacity: usize) -> DelayQueue {
         DelayQueue { waiting: BinaryHeap::with_capacity(capacity.min(1 << 20)), arrivals: 0, armed: None }
     }
@@ -58,24 +59,27 @@ impl DelayQueue {
         self.waiting.len()
     }
 
-    /// Returns the path of each packet, and the time at which it leaves, in no particular order.
+    /// Returns, for each packet, the number of its path and the time at which it leaves, in no particular
+    /// order.
     pub(crate) fn leaving(&self) -> impl Iterator<Item = (u32, Timestamp)> {
         self.waiting.iter().map(|Reverse(waiting)| (waiting.path, waiting.leaves))
     }
 
-    /// True if there is memory for another packet.
+    /// Reserves memory for another packet; true if this succeeds, so that the next [`add`](Self::add) does
+    /// not allocate.
     pub(crate) fn has_memory_for_another(&mut self) -> bool {
         self.waiting.try_reserve(1).is_ok()
     }
 
-    /// Adds a packet that is to leave at `leaves`. `path` is the number of its path, for elements with
-    /// several paths.
+    /// Adds a packet that is to leave at time `leaves`. `path` is the number of its path, 0 for elements
+    /// without paths.
     pub(crate) fn add(&mut self, packet: Packet, path: u32, leaves: Timestamp) {
         self.waiting.push(Reverse(Waiting { leaves, number: self.arrivals, path, packet }));
         self.arrivals += 1;
     }
 
-    /// Emits the packets that leave at `until` or before; `left` is called with the path of each packet.
+    /// Emits at output 0 the packets that leave at `until` or before, in order of their times. Calls `left`
+    /// with the path of each packet.
     pub(crate) fn let_go(&mut self, cx: &mut Cx<'_>, until: Timestamp, mut left: impl FnMut(u32)) {
         while self.next().is_some_and(|leaves| leaves <= until)
             && let Some(Reverse(first)) = self.waiting.pop()
@@ -85,8 +89,8 @@ impl DelayQueue {
         }
     }
 
-    /// Sets the timer for the time at which the next packet leaves. A timer that is set for an earlier time
-    /// stays: when it runs, it sets the next timer.
+    /// Sets the timer for the time at which the next packet leaves, if any. A timer that is set for an
+    /// earlier time stays: when it runs, it sets the next timer.
     pub(crate) fn arm(&mut self, cx: &mut Cx<'_>) {
         if let Some(leaves) = self.next()
             && self.armed.is_none_or(|armed| leaves < armed)
@@ -96,18 +100,18 @@ impl DelayQueue {
         }
     }
 
-    /// Clears the timer, so that another one can be set.
+    /// Clears the timer. Must be called when the timer has run, so that [`arm`](Self::arm) sets it again.
     pub(crate) fn disarm(&mut self, cx: &mut Cx<'_>) {
         cx.clear_timer(0);
         self.armed = None;
     }
 
-    /// Returns all packets for a successor, without a timer.
+    /// Moves all packets to a new queue, without a timer, for a new instance of the element.
     pub(crate) fn hand_on(&mut self) -> DelayQueue {
         DelayQueue { waiting: std::mem::take(&mut self.waiting), arrivals: self.arrivals, armed: None }
     }
 
-    /// Moves packets of paths after `last` to the path `last`.
+    /// Moves the packets of all paths with numbers above `last` to path `last`; their times do not change.
     pub(crate) fn on_paths(&mut self, last: u32) {
         let all = std::mem::take(&mut self.waiting).into_iter();
         self.waiting = all

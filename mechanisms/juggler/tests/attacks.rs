@@ -1,5 +1,5 @@
-//! Hostile input: memory stays bounded, no packets are lost, and no packets are held for longer than
-//! stated.
+//! Tests with hostile input: memory stays bounded, no packets are lost, and no packets are held longer than
+//! the time-outs allow.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -10,8 +10,8 @@ use wire::tcp::flags::{ACK, PSH, SYN};
 
 type Timed = Vec<(i64, Vec<u8>)>;
 
-/// Sends packets through the element and asserts that exactly these packets leave in time; returns the
-/// values of handlers.
+/// Sends packets through Juggler and asserts that exactly these packets leave, each within `longest`
+/// nanoseconds. Returns the values of handlers.
 fn survives(arguments: &str, mut input: Timed, longest: i64, handlers: &[&str]) -> Vec<String> {
     input.push((input.last().map_or(0, |last| last.0) + 1_000_000_000, udp(9, 9)));
     let (outcome, output) = through(&format!("Juggler({arguments}) -> Segment"), &input, handlers);
@@ -64,7 +64,7 @@ fn a_flood_of_opening_segments_evicts_nobody() {
 
 #[test]
 fn a_flood_of_gaps_leaves_when_the_queue_is_full() {
-    // Every second byte, in the smallest segments, in descending and in ascending order.
+    // One byte per segment and a gap after each byte, in ascending and in descending order.
     for backwards in [false, true] {
         let segment = |number: u32| {
             let place = if backwards { 20_000 - number } else { number };
@@ -116,13 +116,15 @@ fn tiny_segments_are_merged_no_further_than_interfaces_take() {
         200_000_000,
         &["e.flushes", "e.sizes"],
     );
-    // 120 segments form one large segment; the first segment is learned at the end of its batch.
+    // Each 120 of the six-byte segments form one large segment, the limit of slots; 250 · 120 = 30,000. The
+    // first segment waits in build-up until the end of its batch.
     assert!(values[0].contains("full 250\n"), "{}", values[0]);
 }
 
 #[test]
 fn losses_that_nobody_mends_keep_no_place() {
-    // Eight flows with a gap fill the table, and send no more segments.
+    // Eight flows with a gap fill the table and fall silent. Ten seconds later, two reordering flows must
+    // find room in it.
     let mut input = Timed::new();
     for flow in 0..8 {
         for (time, number) in [(0, 0), (1_000_000, 2)] {
@@ -150,7 +152,7 @@ fn losses_that_nobody_mends_keep_no_place() {
 fn damaged_segments_steer_nothing() {
     let mut input = Timed::new();
     for number in 0..200u32 {
-        // The segments come in pairs, second segment first, except in the first pair.
+        // The segments come in pairs, the second segment of each pair first, except in the first pair.
         let place = if number < 2 { number } else { 1 - number % 2 };
         let time = i64::from(number / 2 * 2) * 1000 + i64::from(place);
         input.push((time, frame(tcp(1, ACK, number * 10, 1).id(number as u16), &[7; 10])));
@@ -179,7 +181,7 @@ fn numbers_far_from_the_flow_change_nothing() {
     for number in 0..2000u32 {
         let time = i64::from(number) * 1000;
         input.push((time, frame(tcp(1, ACK, number * 10, 1).id(number as u16), &[7; 10])));
-        // A forged segment with a guessed number.
+        // One in a hundred segments is followed by a forged segment with a guessed sequence number.
         if number % 100 == 50 {
             input.push((time, frame(tcp(1, ACK, 0x7000_0000, 1), &[9; 10])));
         }
@@ -188,9 +190,9 @@ fn numbers_far_from_the_flow_change_nothing() {
     assert!(values[0].contains("ofo_timeout 0\n"), "{}", values[0]);
 }
 
-/// Sends a connection, half of whose segments arrive 30 us late, together with `each` segments or datagrams
-/// of new flows per microsecond. Returns the number of segments of the connection that leave after a later
-/// segment, and the values of handlers.
+/// Sends a connection, half of whose segments arrive 30 us late, together with `each` packets of new flows
+/// per microsecond, which `other` makes. Returns the number of segments of the connection that leave after
+/// a later segment, and the values of handlers.
 fn beside_new_flows(arguments: &str, each: u32, other: impl Fn(u32) -> Vec<u8>) -> (usize, Vec<String>) {
     let mut random = fastrand::Rng::with_seed(10);
     let mut input = Timed::new();
@@ -237,7 +239,8 @@ fn new_flows_do_not_keep_others_from_being_put_in_order() {
             assert_eq!((late, &values[1][..]), (0, "0"), "{values:?}");
         }
     }
-    // If there is no room for another flow, the count shows it.
+    // With room for one flow only, the connection is evicted all the time. The segments that leave late
+    // must be counted even so.
     let (late, values) = beside_new_flows("FLOWS 1, OFO_TIMEOUT 50us", 1, segment);
     assert!(late > 1000, "{values:?}");
     assert_eq!(values[1], late.to_string(), "{values:?}");

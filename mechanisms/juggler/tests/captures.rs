@@ -1,6 +1,6 @@
-//! Real captures: merged segments that are cut again equal the segments that arrived, and flows that were
-//! in order stay in order. The captures lie next to the repository (or in the folder `TIDEGATE_DATA`), and
-//! are skipped if absent.
+//! Tests on real captures: large segments that are cut again equal the segments that arrived, and flows
+//! that were in order stay in order. The captures lie next to the repository (or in the folder
+//! `TIDEGATE_DATA`), and are skipped if absent.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -10,7 +10,7 @@ use testkit::{Run, found};
 use wire::layers::Network;
 use wire::{FiveTuple, Layers, LinkType, ip_protocol, tcp};
 
-/// Returns the packets of a capture after some elements, and the values of handlers; `None` if the capture
+/// Returns the packets of a capture after `elements`, and the values of handlers; `None` if the capture
 /// cannot be read.
 fn run(capture: &Path, elements: &str, handlers: &[&str]) -> Option<(Vec<Vec<u8>>, Vec<String>)> {
     let number = offer(Vec::new());
@@ -21,7 +21,8 @@ fn run(capture: &Path, elements: &str, handlers: &[&str]) -> Option<(Vec<Vec<u8>
     Some((packets, outcome.values.into_iter().map(Result::unwrap).collect()))
 }
 
-/// Returns the flow of a TCP segment, its first sequence number and the number after it.
+/// Returns the flow of a TCP segment, its first sequence number and the number after it. `None` for packets
+/// that are no complete TCP segments.
 fn segment(bytes: &[u8], link: LinkType) -> Option<(FiveTuple, u32, u32)> {
     let layers = Layers::locate(bytes, link);
     let is_tcp =
@@ -48,7 +49,7 @@ fn flows(packets: &[Vec<u8>], link: LinkType) -> Flows<'_> {
     flows
 }
 
-/// True if each segment of a flow follows the segment before it without a gap.
+/// True if each segment of the flow starts where the previous segment ends.
 fn is_in_sequence(packets: &[&[u8]], link: LinkType) -> bool {
     let mut next = None;
     packets.iter().all(|bytes| {

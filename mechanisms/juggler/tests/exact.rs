@@ -1,5 +1,5 @@
-//! The conditions of merging, and the elements that large segments may reach: the output equals the input
-//! with any element downstream.
+//! Tests the conditions of merging, and the elements that large segments may reach: whatever element is
+//! downstream, the output equals the input.
 
 use element::Timestamp;
 use testkit::Run;
@@ -14,7 +14,7 @@ fn segment(number: u32) -> Builder {
     tcp(1, ACK, 1000 + 100 * number, 1).id(number as u16)
 }
 
-/// Four segments that form one large segment, all at one time.
+/// Returns four segments that form one large segment, all at the same time.
 fn four() -> Timed {
     (0..4).map(|number| (0, frame(segment(number), &[number as u8; 100]))).collect()
 }
@@ -43,8 +43,8 @@ fn flows_that_are_not_to_be_merged_are_not() {
 
 #[test]
 fn what_stands_behind_decides_whether_segments_are_merged() {
-    // Each element sees either the packets that it would see without merging, or packets that are not
-    // merged.
+    // For each element downstream: either it handles large segments as it would handle the single segments,
+    // or Juggler must not merge. `merged` returns whether Juggler merged, and the packets that left.
     let merged = |behind: &str| {
         let number = offer(Vec::new());
         let folder = tempfile::tempdir().unwrap();
@@ -81,7 +81,7 @@ fn what_stands_behind_decides_whether_segments_are_merged() {
             assert_eq!(seen, all, "{behind}");
         }
     }
-    // Translators keep checksums correct.
+    // Elements that translate addresses keep the checksums of large segments correct.
     let (was, seen) = merged("IPRewriter(pattern 1.2.3.4 - - - 0 0) -> Segment");
     assert!(was && seen.len() == 4);
     for bytes in seen {
@@ -192,19 +192,19 @@ fn handlers_act_on_what_waits_already() {
     let (outcome, _) = through_while("Juggler(OFO_TIMEOUT 1000s) -> Segment", &gap, script, &handlers);
     let values: Vec<_> = outcome.values.into_iter().map(Result::unwrap).collect();
     assert_eq!((&values[0][..], &values[2][..], &values[3][..]), ("0", "50us", "1"), "{values:?}");
-    // Counts start from zero while packets are held.
+    // Counts can be reset while packets are held.
     let script = "wait 1500us, write e.reset, read e.merged";
     through_while("Juggler(OFO_TIMEOUT 100ms) -> Segment", &gap, script, &["e.merged"]);
 }
 
-/// Bursts of full frames at line rate. The last frame of each burst has PSH, and a pause of `pause`
-/// microseconds follows each burst.
+/// Returns ten bursts of `frames` full frames with `data` bytes each, at a line rate in Gb/s. The last
+/// frame of each burst has PSH, and a pause of `pause` microseconds follows each burst.
 fn bursts(frames: u32, data: u32, gigabits: i64, pause: i64) -> Timed {
     let options: Vec<u8> = if data < 1460 { vec![1, 1, 8, 10, 0, 0, 0, 9, 0, 0, 0, 1] } else { Vec::new() };
     let segment = |number: u32| {
         let flags = if number % frames == frames - 1 { ACK | PSH } else { ACK };
         let builder = tcp(1, flags, number * data, 1).id(number as u16).options(&options);
-        // A full frame of 1514 bytes occupies 24 more byte times on the line.
+        // A full frame of 1514 bytes takes 24 more byte times on the line, 1538 in all.
         let time = i64::from(number) * 1538 * 8 / gigabits + i64::from(number / frames) * pause * 1000;
         (time, frame(builder, &vec![number as u8; data as usize]))
     };
@@ -225,8 +225,8 @@ fn whole_bursts_become_one_segment_each() {
     }
 }
 
-/// Sends segments of a known flow in this order, a microsecond apart; returns the packets that leave, and
-/// the values of handlers.
+/// Sends segment 0, and after a millisecond the segments of `order`, a microsecond apart. Asserts that all
+/// of them leave. Returns the packets in order of leaving, and the values of handlers.
 fn in_this_order(
     arguments: &str,
     order: &[u32],
@@ -264,7 +264,7 @@ fn constant_identifications_are_merged_where_they_mean_nothing() {
             assert_eq!(values[2], sizes, "{arguments}");
         }
     }
-    // Segments whose identifications count up are merged as before, and never with segments of constant
+    // Segments whose identifications count up are merged as usual, but never with segments of constant
     // identification.
     let frame_of = |number: u32| {
         let id = [0, 7, 7, 7, 8, 9, 9][number as usize];
@@ -275,7 +275,8 @@ fn constant_identifications_are_merged_where_they_mean_nothing() {
     assert!(!values[2].contains(">=4"), "{}", values[2]);
 }
 
-/// An IPv6 segment with extension headers of these kinds.
+/// Returns an IPv6 segment with extension headers of the types `kinds` and `tags` VLAN tags. `left` is the
+/// number of segments left in a routing header, or the low byte of offset and flags in a fragment header.
 fn extended(number: u32, kinds: &[u8], tags: usize, left: u8) -> Vec<u8> {
     let end = |host| ([0x2001, 0xdb8, 0, 0, 0, 0, 0, host], 80).into();
     let builder = Builder::tcp(end(1), end(2), ACK).sequence(1000 + 100 * number, 1);
@@ -303,12 +304,13 @@ fn extension_headers_do_not_hide_order() {
         (&[][..], 0, ALL),
         (&[0], 0, ALL),
         (&[43], 0, ALL),
-        // Merging writes no further than to this offset.
+        // Here the headers end beyond `WRITTEN`, so the segments are not merged.
         (&[0], 1, NONE),
         (&[0, 43], 0, NONE),
-        // A home address would be part of the checksum.
+        // Destination options may contain a home address, which would be part of the checksum.
         (&[60], 0, NONE),
-        // A fragment header that holds the whole packet, and a long chain.
+        // A fragment header that holds the whole packet (offset 0), and a long chain of headers, are parsed
+        // but not merged.
         (&[44], 0, NONE),
         (&[60; 16], 0, NONE),
         (&[0, 60, 43, 60, 60, 60], 0, NONE),
@@ -322,7 +324,7 @@ fn extension_headers_do_not_hide_order() {
         }
     }
     // Fragments, authenticated packets, unfinished routes, and packets with more headers than are parsed
-    // pass.
+    // are not recognized as segments, and pass.
     for (kinds, left) in [(&[44][..], 1), (&[51], 0), (&[43], 1), (&[60; 17], 0)] {
         let frame_of = |number| extended(number, kinds, 0, left);
         let (left, values) = in_this_order("", &ORDER, frame_of);

@@ -1,4 +1,4 @@
-//! The examples of the paper (figures 6, 7 and 8), and the lists.
+//! Tests of the flow table: the examples of the paper (figures 6, 7 and 8), evictions and time-outs.
 
 use element::Timestamp;
 use juggler::flows::{Flows, Limits, List, Phase, Reason};
@@ -10,10 +10,10 @@ use wire::tcp::flags::ACK;
 
 const INSEQ: Timestamp = Timestamp(50_000);
 const OFO: Timestamp = Timestamp(100_000);
-/// The data of a segment in bytes; the paper counts segments.
+/// The number of data bytes in a segment; the paper numbers segments instead of bytes.
 const SIZE: u32 = 100;
 
-/// A flow table whose segments have the numbers of the paper.
+/// A flow table for segments that are named by number, as in the paper, with a clock that the test sets.
 struct Table {
     pool: Pool,
     flows: Flows,
@@ -30,12 +30,12 @@ impl Table {
         }
     }
 
-    /// Takes a segment; returns the index of its flow.
+    /// Passes segment `number` of a flow to the table; returns the index of its flow.
     fn take(&mut self, flow: u16, number: u32) -> u32 {
         self.take_long(flow, number, 1)
     }
 
-    /// Takes a segment as long as `segments` segments.
+    /// Passes a segment to the table that is as long as `segments` segments; returns the index of its flow.
     fn take_long(&mut self, flow: u16, number: u32, segments: u32) -> u32 {
         let data = vec![7; (segments * SIZE) as usize];
         let bytes = frame(tcp(flow, ACK, number * SIZE, 1).id(number as u16), &data);
@@ -55,7 +55,7 @@ impl Table {
         index
     }
 
-    /// Takes a datagram; returns the index of its flow, if it has an entry.
+    /// Passes a datagram to the table; returns the index of its flow, `None` if it finds no room.
     fn take_datagram(&mut self, flow: u16) -> Option<u32> {
         let packet = self.pool.packet(&udp(flow, 0)).unwrap();
         let (segment, key) = key::locate(&packet).unwrap();
@@ -80,7 +80,8 @@ impl Table {
         self.flows.finish(self.now);
     }
 
-    /// Returns the packets that have left: the first and the last segment of each, and the reason.
+    /// Returns the packets that have left since the last call: the first and the last segment of each, and
+    /// the reason.
     fn left(&mut self) -> Vec<(u32, u32, Reason)> {
         let runs = self.flows.released.drain(..);
         let pool = &mut self.pool;
@@ -92,7 +93,7 @@ impl Table {
         .collect()
     }
 
-    /// Returns the phase of a flow, and its next and lost segment.
+    /// Returns the phase of a flow, its next segment and its first missing segment.
     fn state(&self, index: u32) -> (Phase, u32, u32) {
         let (phase, next, lost) = self.flows.state(index);
         (phase, next / SIZE, lost / SIZE)
@@ -119,7 +120,8 @@ fn figure_6_what_went_before_is_not_waited_for() {
     table.wait(INSEQ);
     assert_eq!(table.left(), [(2, 3, Reason::InSequenceTimeout)]);
     assert_eq!(table.state(flow), (Phase::ActiveMerging, 4, 0));
-    // A retransmission passes at once, and the estimate does not decrease any more.
+    // A segment before the next one passes at once. The estimate does not decrease any more, because
+    // build-up is over.
     table.take(1, 1);
     assert_eq!(table.left(), [(1, 1, Reason::Before)]);
     assert_eq!(table.state(flow), (Phase::ActiveMerging, 4, 0));
@@ -147,7 +149,7 @@ fn figure_7_a_flow_recovers_when_its_first_hole_is_filled() {
     table.take(1, 6);
     table.take(1, 1);
     assert_eq!(table.left(), [(1, 1, Reason::Before)]);
-    // Segment 4 never arrived, which does not matter.
+    // Segment 4 is still missing, but only the first missing segment counts.
     assert_eq!(table.state(flow).0, Phase::ActiveMerging);
     assert_eq!((table.flows.length(List::LossRecovery), table.flows.length(List::Active)), (0, 1));
     table.wait(INSEQ);
@@ -162,7 +164,7 @@ fn figure_8_a_flow_that_had_to_go_with_a_hole_waits_in_vain() {
     table.left();
     table.take(1, 2);
     table.take(1, 3);
-    // Another flow needs the entry.
+    // Another flow evicts the only entry.
     table.take(2, 50);
     assert_eq!(table.left(), [(2, 3, Reason::Evicted)]);
     assert_eq!(table.flows.counts.evictions[List::Gap as usize], 1);
@@ -182,7 +184,8 @@ fn figure_8_a_flow_that_had_to_go_with_a_hole_waits_in_vain() {
 #[test]
 fn inactive_flows_give_way_first_and_those_in_recovery_last() {
     let mut table = Table::new(3);
-    // A flow in loss recovery, an inactive flow and an active flow; the oldest is the flow in recovery.
+    // Set up: flow 1 in loss recovery, flow 2 inactive, flow 3 active. Flow 1 is the oldest, but flow 2
+    // must be evicted first.
     table.take(1, 0);
     table.wait(INSEQ);
     table.take(1, 2);
@@ -194,13 +197,13 @@ fn inactive_flows_give_way_first_and_those_in_recovery_last() {
     assert_eq!(lengths(&table), [0, 1, 1, 0, 1]);
     table.take(4, 0);
     assert_eq!(lengths(&table), [0, 0, 2, 0, 1]);
-    // The flow that has been active longest is evicted.
+    // Of the active flows 3 and 4, the one that has been active longer is evicted.
     table.left();
     table.take(5, 0);
     assert_eq!(table.left(), [(0, 0, Reason::Evicted)]);
     table.take(6, 0);
     assert_eq!((lengths(&table), table.flows.counts.evictions), ([0, 0, 2, 0, 1], [0, 1, 2, 0, 0]));
-    // Only a flow in recovery is left.
+    // If the table has only a flow in loss recovery, that flow is evicted.
     let mut table = Table::new(1);
     table.take(1, 0);
     table.wait(INSEQ);
@@ -213,7 +216,7 @@ fn inactive_flows_give_way_first_and_those_in_recovery_last() {
 #[test]
 fn flows_without_a_gap_give_way_before_those_with_one() {
     let mut table = Table::new(3);
-    // The first flow has been active longest, and waits after a gap.
+    // Flow 1 has been active longest, but waits after a gap, so it must outlive the others.
     let flow = table.take(1, 0);
     table.wait(INSEQ);
     table.left();
@@ -227,7 +230,7 @@ fn flows_without_a_gap_give_way_before_those_with_one() {
     table.wait(INSEQ);
     assert!(table.left().contains(&(1, 2, Reason::InSequenceTimeout)));
     assert_eq!(table.state(flow), (Phase::PostMerging, 3, 0));
-    // If all flows have a gap, a flow with a gap is evicted.
+    // If all flows have a gap, one of them is evicted.
     let mut table = Table::new(2);
     for flow in [1, 2] {
         table.take(flow, 0);
@@ -244,7 +247,8 @@ fn datagrams_make_no_flow_give_way_of_which_segments_wait() {
     table.take(2, 0);
     table.wait(INSEQ);
     table.take(2, 1);
-    // The second of three flows of datagrams evicts the first one, and no TCP flow.
+    // There is one free entry, which each of three flows of datagrams takes over from the one before. No
+    // TCP flow is evicted.
     assert_eq!([1, 2, 3].map(|flow| table.take_datagram(flow).is_some()), [true; 3]);
     assert_eq!(table.flows.counts.evictions, [2, 0, 0, 0, 0]);
     table.take(3, 0);
@@ -254,7 +258,7 @@ fn datagrams_make_no_flow_give_way_of_which_segments_wait() {
     table.take(4, 0);
     assert!(table.take_datagram(5).is_none(), "it passes");
     assert_eq!(table.flows.counts.evictions, [4, 1, 0, 0, 0]);
-    // Flows that have been silent for a second are evicted before flows of datagrams.
+    // A TCP flow that has been silent for a second is evicted before flows of datagrams.
     let mut table = Table::new(2);
     table.take(1, 0);
     table.wait(INSEQ);
@@ -273,14 +277,15 @@ fn reordering_is_measured_across_evictions() {
     }
     assert_eq!(table.flows.counts.reordered, [2, 2]);
     assert_eq!(table.flows.counts.evictions, [0, 0, 9, 0, 0]);
-    // A connection with numbers far away is a different connection, and so is a connection a second later.
+    // A connection with sequence numbers far away is a different connection, and so is a connection a
+    // second later: no reordering is counted.
     table.take(1, 20_000_000);
     table.take(2, 8);
     table.wait(Timestamp::from_secs(1));
     table.take(1, 19_999_999);
     table.take(2, 9);
     assert_eq!(table.flows.counts.reordered, [2, 2]);
-    // Removing all flows also removes the saved numbers.
+    // Clearing the table also removes the saved numbers.
     table.take(1, 10);
     table.take(2, 10);
     table.flows.clear(Reason::Drain);
@@ -294,14 +299,15 @@ fn a_connection_opened_out_of_sight_is_learnt_again() {
     let flow = table.take(1, 1_000_000);
     table.wait(INSEQ);
     table.left();
-    // The numbers of the next connection are far before: too many segments to be retransmissions.
+    // The sequence numbers of the next connection are far lower. So many segments are no retransmissions,
+    // and the flow learns the number again.
     for number in 0..200 {
         table.take(1, number);
     }
     table.wait(INSEQ);
     table.wait(INSEQ);
     assert_eq!(table.state(flow), (Phase::PostMerging, 200, 0));
-    // One run is as long as interfaces take, the other one holds the rest.
+    // One large segment has as many slots as interfaces take, the other has the remaining segments.
     let merged = table.left().into_iter().filter(|(first, last, _)| first < last).count();
     assert_eq!(merged, 2);
 }
@@ -314,13 +320,13 @@ fn segments_that_are_sent_again_do_not_start_a_flow_anew() {
     table.wait(INSEQ);
     table.wait(INSEQ);
     table.left();
-    // The sender goes back by many segments, more than once.
+    // The sender retransmits many segments, more than once; each passes.
     for number in (50..190).chain(0..180) {
         table.take(1, number);
         assert_eq!(table.left(), [(number, number, Reason::Before)]);
     }
     assert_eq!(table.state(flow), (Phase::PostMerging, 200, 0));
-    // New segments wait only for more segments.
+    // Afterwards a new segment waits only to be merged: nothing is missing.
     table.take(1, 200);
     table.wait(INSEQ);
     assert_eq!(table.left(), [(200, 200, Reason::InSequenceTimeout)]);
@@ -332,7 +338,7 @@ fn time_counts_from_the_first_segment_that_waits() {
     table.take(1, 0);
     table.wait(INSEQ);
     assert_eq!(table.left(), [(0, 0, Reason::InSequenceTimeout)]);
-    // After a pause, the first segment waits for later segments as long as without a pause.
+    // After a pause, INSEQ counts from the first segment that waits, not from the last flush.
     table.wait(Timestamp(10 * INSEQ.0));
     for number in 1..5 {
         table.take(1, number);
@@ -352,7 +358,8 @@ fn what_has_gone_as_parts_of_others_waits_for_nothing() {
     table.take(1, 0);
     table.wait(INSEQ);
     table.left();
-    // After a gap: a segment that covers two others, and each of these two twice.
+    // Segments 2 and 3 wait after a gap, each twice, with a segment that covers both. When the gap closes,
+    // all must leave.
     for number in [2, 2, 3, 3] {
         table.take(1, number);
     }

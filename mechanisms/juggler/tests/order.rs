@@ -1,5 +1,5 @@
-//! All orders in which seven segments can arrive, with disturbances by networks and senders: the output
-//! equals the input, in order where possible, and in time.
+//! Tests all orders in which seven segments can arrive, with disturbances by networks and senders. The
+//! output must equal the input, be in order where that is possible, and leave in time.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::SocketAddr;
@@ -9,20 +9,20 @@ use wire::build::Builder;
 use wire::tcp::flags::{ACK, CWR, ECE, FIN, PSH, SYN};
 use wire::{Layers, LinkType};
 
-/// The data of a segment in bytes.
+/// The number of data bytes in a segment.
 const SIZE: u32 = 10;
-/// The time from one segment of a flow to the next.
+/// The time in nanoseconds between two segments of a flow.
 const STEP: i64 = 5_000;
-/// A time-out longer than the arrival of all seven segments takes.
+/// OFO_TIMEOUT in nanoseconds, longer than the time in which all seven segments arrive.
 const OFO: i64 = 50_000;
 const INSEQ: i64 = 20_000;
 
 type Timed = Vec<(i64, Vec<u8>)>;
 
-/// A segment, independent of its flow.
+/// A segment to be sent, without its flow.
 #[derive(Clone)]
 struct Plan {
-    /// The start and the length in bytes, relative to the first byte of the flow.
+    /// The offset of the first data byte from the first byte of the flow, and the number of data bytes.
     start: u32,
     length: u32,
     flags: u8,
@@ -37,7 +37,8 @@ impl Plan {
         Plan { start: number * SIZE, length: SIZE, flags: ACK, tos: 2, options: Vec::new(), damaged: false }
     }
 
-    /// Returns the frame for a flow whose first byte has the number `first`; `id` counts segments.
+    /// Returns the segment's frame in a flow whose first byte has the sequence number `first`; `id` is the
+    /// IP identification.
     fn frame(&self, flow: u16, first: u32, id: u16) -> Vec<u8> {
         let end = |host: u8, port| match flow % 3 {
             0 => SocketAddr::from(([0x2001, 0xdb8, 0, 0, 0, 0, 0, host.into()], port)),
@@ -54,7 +55,7 @@ impl Plan {
     }
 }
 
-/// Returns all orders of `count` things, by Heap's algorithm.
+/// Returns all permutations of the indices below `count`, by Heap's algorithm.
 fn orders(count: usize) -> Vec<Vec<usize>> {
     let mut all = vec![(0..count).collect::<Vec<_>>()];
     let (mut items, mut done, mut at) = (all[0].clone(), vec![0; count], 1);
@@ -72,7 +73,7 @@ fn orders(count: usize) -> Vec<Vec<usize>> {
     all
 }
 
-/// Returns the flow and the sequence number of a frame.
+/// Returns the flow (source port) and the sequence number of a frame.
 fn place(frame: &[u8]) -> (u16, u32) {
     let layers = Layers::locate(frame, LinkType::Ethernet);
     let tcp = &frame[layers.l4.unwrap()..];
@@ -80,8 +81,8 @@ fn place(frame: &[u8]) -> (u16, u32) {
     (flow, u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]))
 }
 
-/// Sends packets through `element`, and advances time until nothing is due any more: an unrelated datagram
-/// comes then.
+/// Sends packets through `element` until all have left: an unrelated datagram after one second keeps the
+/// run going. Returns handler values, and the packets without the datagram.
 fn through_all(element: &str, mut input: Timed, handlers: &[&str]) -> (Vec<String>, Timed) {
     let end = (1_000_000_000, udp(9, 9));
     input.push(end.clone());
@@ -92,14 +93,14 @@ fn through_all(element: &str, mut input: Timed, handlers: &[&str]) -> (Vec<Strin
 
 /// The result of a run.
 struct Ran {
-    /// The segments of each flow in the order in which they left: sequence numbers relative to the flow's
-    /// first byte.
+    /// The segments of each flow in the order in which they left, as offsets from the flow's first byte.
     left: HashMap<u16, Vec<u32>>,
     values: Vec<String>,
 }
 
-/// Sends the same segments in each flow, each time in another order, `spread` nanoseconds apart, after the
-/// segments `first` in order. Asserts that exactly these segments leave, and none later than allowed.
+/// Sends the same segments in many flows, in each in another order, `spread` nanoseconds apart, after the
+/// segments `first` in order. `isn` is the sequence number of the first byte. Asserts that exactly these
+/// segments leave, and none later than the time-outs allow.
 fn run(arguments: &str, first: &[Plan], segments: &[Plan], spread: i64, isn: u32, handlers: &[&str]) -> Ran {
     let orders = orders(segments.len());
     let flows = 1..=orders.len() as u16;
@@ -111,7 +112,7 @@ fn run(arguments: &str, first: &[Plan], segments: &[Plan], spread: i64, isn: u32
     for place in 0..segments.len() {
         let segment = |(flow, order): (u16, &Vec<usize>)| {
             let plan = &segments[order[place]];
-            // The sender counts its segments.
+            // The sender counts identifications up in the order of sending, so the segments can be merged.
             let id = 100 + first.len() as u16 + order[place] as u16;
             (start + place as i64 * spread, plan.frame(flow, isn, id))
         };
@@ -144,7 +145,7 @@ impl Ran {
     fn assert_in_order(&self) {
         let wrong = self.left.iter().find(|(_, numbers)| !numbers.is_sorted());
         assert!(wrong.is_none(), "{wrong:?}");
-        // The counts of the element agree.
+        // The element's own counts must say so too: no segment left late, some arrived late.
         assert_eq!(self.values[1], "0");
         assert_ne!(self.values[0], "0");
     }
@@ -154,14 +155,14 @@ fn seven() -> Vec<Plan> {
     (1..8).map(Plan::plain).collect()
 }
 
-/// The first segment of a flow, from which the next number is known.
+/// Returns the segment that is sent first in a flow, so that the next sequence number is known.
 fn known() -> Vec<Plan> {
     vec![Plan::plain(0)]
 }
 
 #[test]
 fn every_order_becomes_the_sent_one() {
-    // The second start passes 2^32 within the segments, and within one of them.
+    // With the second value, sequence numbers pass 2^32 among the segments, in the middle of a segment.
     for isn in [7, u32::MAX - 34] {
         for merge in ["MERGE true", "MERGE false"] {
             let ran = run(merge, &known(), &seven(), STEP, isn, &["e.merged", "e.flushes"]);
@@ -173,10 +174,10 @@ fn every_order_becomes_the_sent_one() {
 
 #[test]
 fn a_new_flow_is_learnt_within_a_batch() {
-    // Nothing is known, and all segments arrive at once: any segment may be first.
+    // The sequence number is not known, and all segments arrive at once, so that any segment may be first.
     let ran = run("", &[], &seven(), 0, 7, &["e.sizes", "e.flushes"]);
     ran.assert_in_order();
-    // All seven segments of each flow form one large segment.
+    // In each of the 5040 flows, all seven segments form one large segment.
     assert_eq!(ran.values[3], ">=4 5040\n", "{}", ran.values[4]);
 }
 
@@ -184,7 +185,7 @@ fn a_new_flow_is_learnt_within_a_batch() {
 fn a_new_flow_is_learnt_from_what_opens_it() {
     let opens = Plan { start: 0, length: 0, flags: SYN, ..Plan::plain(0) };
     let segments: Vec<Plan> = (0..6).map(|n| Plan { start: 1 + n * SIZE, ..Plan::plain(n) }).collect();
-    // The opening segment may also come among the others: segments before it within the batch wait.
+    // The SYN may arrive after data segments of its batch: those wait for it.
     let with: Vec<Plan> = std::iter::once(opens.clone()).chain(segments.clone()).collect();
     run("", &[], &with, 0, u32::MAX - 20, &[]).assert_in_order();
 }
@@ -194,7 +195,7 @@ fn flags_ask_for_delivery_and_keep_their_place() {
     for number in 0..7 {
         for flag in [PSH, FIN, ECE, CWR] {
             let mut segments = seven();
-            // No segment follows a FIN.
+            // A FIN is on the last segment, because no segment follows it.
             let number = if flag == FIN { 6 } else { number };
             segments[number].flags |= flag;
             let ran = run("", &known(), &segments, STEP, 7, &[]);
@@ -217,7 +218,7 @@ fn what_differs_keeps_its_place() {
             run("", &known(), &segments, STEP, u32::MAX - 40, &[]).assert_in_order();
         }
     }
-    // Damaged segments pass; the others are in order.
+    // A damaged segment passes, and the others stay in order.
     let mut segments = seven();
     segments[2].damaged = true;
     let ran = run("", &known(), &segments, STEP, 7, &[]);
@@ -225,7 +226,7 @@ fn what_differs_keeps_its_place() {
         numbers.retain(|&number| number != segments[2].start);
         assert!(numbers.is_sorted(), "{numbers:?}");
     }
-    // Segments of different sizes.
+    // Segments of different sizes are not all merged, but are in order.
     let mut segments = seven();
     let mut start = SIZE;
     for (segment, length) in segments.iter_mut().zip([10, 4, 10, 10, 1, 10, 30]) {
@@ -240,11 +241,12 @@ fn loss_is_not_waited_for_longer_than_stated() {
     for lost in 1..7 {
         let mut segments = seven();
         segments.remove(lost - 1);
-        // `run` checks the times.
+        // `run` asserts that no segment waits longer than the time-outs.
         let ran = run("", &known(), &segments, STEP, 7, &["e.flushes"]);
         assert!(ran.is_in_order());
     }
-    // The lost segment comes again after its time-out, and later segments are merged as before.
+    // The lost segment is sent again after the time-out. It passes, the flow leaves loss recovery, and
+    // later segments are merged as before.
     let mut segments = seven();
     let again = segments.remove(2);
     let mut input: Timed = vec![(0, Plan::plain(0).frame(1, 7, 100))];
@@ -256,7 +258,7 @@ fn loss_is_not_waited_for_longer_than_stated() {
     let (values, output) = through_all("Juggler(OFO_TIMEOUT 50us) -> Segment", input, &handlers);
     assert_eq!(values[..2], ["0", "1"]);
     assert!(
-        // Segments in sequence leave with segments that wait after the gap.
+        // Two runs are flushed by one time-out: the segments in sequence, and the segments after the gap.
         values[2].contains("ofo_timeout 2\n") && values[2].contains("before_sequence 1\n"),
         "{}",
         values[2]
@@ -279,7 +281,8 @@ fn duplicates_overlaps_and_retransmissions_lose_nothing() {
         let mut segments = seven();
         segments[6] = odd;
         for merge in ["MERGE true", "MERGE false"] {
-            // The only assertion is that the output equals the input, in time.
+            // Only `run` asserts something: the output equals the input, in time. Order is not always
+            // possible here.
             run(merge, &known(), &segments, STEP, u32::MAX - 50, &[]);
             run(merge, &[], &segments, 0, 7, &[]);
         }

@@ -1,4 +1,4 @@
-//! Path elements, in whole configurations.
+//! Tests of RandomPath and PathSelector in whole configurations.
 
 mod arrivals;
 
@@ -7,12 +7,12 @@ use std::collections::HashSet;
 use arrivals::{Timed, number, numbered, tcp, through, values};
 use testkit::Run;
 
-/// Returns `count` packets, `gap` nanoseconds apart.
+/// Returns `count` packets of one flow, `gap` nanoseconds apart, numbered from 0.
 fn steady(count: u64, gap: i64) -> Vec<Timed> {
     (0..count).map(|n| (n as i64 * gap, numbered(1, n, 64))).collect()
 }
 
-/// Returns the number of each packet and its delay, in the order in which packets left.
+/// Returns (number, delay in nanoseconds) of each packet, in the order in which packets left.
 fn journeys(arrivals: &[Timed], seen: &[Timed]) -> Vec<(u64, i64)> {
     let journey = |(left, frame): &Timed| {
         let number = number(frame);
@@ -33,10 +33,11 @@ fn delays_are_exact_and_each_path_keeps_its_order() {
         numbers.map(|&(number, _)| number).collect::<Vec<_>>()
     };
     let paths = [of(0), of(250), of(500)];
-    // Each packet had exactly one of the delays, and came after no later packet of its path.
+    // Each packet has had exactly one of the delays, and the packets of each path are in order.
     assert_eq!(paths.iter().map(Vec::len).sum::<usize>(), 6000);
     assert!(paths.iter().all(|numbers| numbers.is_sorted()));
-    // Five standard deviations of a binomial distribution are 183.
+    // Each path gets about a third of 6000 packets: five standard deviations of the binomial distribution
+    // are 183.
     assert!(
         paths.iter().all(|numbers| numbers.len().abs_diff(2000) < 183),
         "{:?}",
@@ -64,7 +65,7 @@ fn weights_divide_the_packets() {
 
 #[test]
 fn equal_delays_reorder_nothing() {
-    // Many packets arrive at the same time, too.
+    // Forty packets arrive at a time, so ties occur too.
     let arrivals: Vec<Timed> = (0..600).map(|n| (n / 40 * 1000, numbered(1, n as u64, 64))).collect();
     for delay in ["0", "3us"] {
         let (_, seen) = through(&format!("in -> RandomPath({delay}, {delay}) -> out"), 1, &arrivals, "", &[]);
@@ -89,7 +90,7 @@ fn delays_change_while_packets_are_under_way() {
     let arrivals = steady(4, 10_000);
     let script = "wait 15us, write e.delays 2us, wait 2us, print \"$(e.delays)\", write e.delays x";
     let (outcome, seen) = through("in -> e :: RandomPath(100us) -> out", 1, &arrivals, script, &[]);
-    // Packets after a slower packet do not overtake it.
+    // After the delay is reduced, packets wait for the slower packets ahead of them.
     let times: Vec<i64> = seen[0].iter().map(|(left, _)| left / 1000).collect();
     assert_eq!(times, [100, 110, 110, 110]);
     assert_eq!(outcome.output, "2us\n");
@@ -103,8 +104,9 @@ fn packets_stay_under_way_when_there_are_other_paths() {
     let (outcome, seen) =
         through("in -> e :: RandomPath(100us) -> out", 1, &arrivals, script, &["e.packets"]);
     let order: Vec<_> = seen[0].iter().map(|(left, frame)| (left / 1000, number(frame))).collect();
-    // The first two packets keep their times. The next two are on a path of their own, which no longer
-    // exists for the last two.
+    // Packets 0 and 1 keep the times of the first configuration. Packets 2 and 3 take the second path of
+    // the second configuration. Packets 4 and 5 share the single path of the last configuration with 0 and
+    // 1, and leave after them.
     assert_eq!(order, [(25, 2), (35, 3), (100, 0), (110, 1), (110, 4), (110, 5)]);
     assert_eq!(values(&outcome), ["0 6\n"]);
 }
@@ -127,7 +129,8 @@ fn wrong_arguments_are_explained() {
     }
 }
 
-/// Returns the output of each packet, in order of arrival, and the values of handlers.
+/// Sends packets through a PathSelector with `count` outputs. Returns the output of each packet, in order
+/// of arrival, and the values of handlers.
 fn outputs(selector: &str, count: usize, arrivals: &[Timed]) -> (Vec<usize>, Vec<String>) {
     let ports: String = (0..count).map(|n| format!("; e[{n}] -> [{n}]out")).collect();
     let text = format!("in -> e :: PathSelector({selector}){ports}");
@@ -136,7 +139,7 @@ fn outputs(selector: &str, count: usize, arrivals: &[Timed]) -> (Vec<usize>, Vec
     let mut outputs = vec![usize::MAX; arrivals.len()];
     for (output, seen) in seen.iter().enumerate() {
         for (left, _) in seen {
-            // Each packet arrives at a time of its own, and is not delayed.
+            // Packets are not delayed and arrive at different times, so the time identifies the packet.
             outputs[arrivals.iter().position(|(came, _)| came == left).unwrap()] = output;
         }
     }
@@ -150,11 +153,13 @@ fn flows_stay_on_their_path() {
     let flows: HashSet<_> = arrivals.iter().zip(&paths).map(|((n, _), &path)| (n % 1000, path)).collect();
     assert_eq!(flows.len(), 1000);
     let share = |paths: &[usize], output| paths[..1000].iter().filter(|&&path| path == output).count();
-    // Four standard deviations of a binomial distribution are 60.
+    // Each output gets about a third of 1000 flows: four standard deviations of the binomial distribution
+    // are 60.
     for output in 0..3 {
         assert!(share(&paths, output).abs_diff(333) < 60, "{output}: {}", share(&paths, output));
     }
-    // Another seed divides the flows of one output again.
+    // Another seed distributes the flows of one output again: a third of a third of all flows has output 0
+    // twice.
     let (others, _) = outputs("FLOW, SEED 1", 3, &arrivals);
     let both = (0..1000).filter(|&n| paths[n] == 0 && others[n] == 0).count();
     assert!(both.abs_diff(111) < 40, "{both}");
@@ -177,20 +182,20 @@ fn blocks_end_where_a_large_send_does() {
     const PSH: u8 = 8 | 16;
     const ACK: u8 = 16;
     let segments = [
-        // Three segments fit into a block of 300 bytes.
+        // Three segments of 100 bytes fit into a block of 300 bytes.
         (0, tcp(1, ACK, 0, 100)),
         (1, tcp(1, ACK, 100, 100)),
         (2, tcp(1, ACK, 200, 100)),
         (3, tcp(1, ACK, 300, 100)),
-        // Another flow does not matter.
+        // A packet of another flow does not end the block.
         (4, tcp(2, ACK, 0, 300)),
         // A segment with PSH is the last of its block.
         (5, tcp(1, PSH, 400, 100)),
         (6, tcp(1, ACK, 500, 100)),
-        // The numbers jump because of a retransmission.
+        // The sequence numbers jump because of a retransmission, which begins a block.
         (7, tcp(1, ACK, 300, 100)),
         (8, tcp(1, ACK, 400, 100)),
-        // A pause.
+        // A pause of 2 ms begins a block.
         (2008, tcp(1, ACK, 500, 100)),
         (2009, tcp(1, ACK, 600, 100)),
     ];

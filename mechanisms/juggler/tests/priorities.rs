@@ -1,4 +1,5 @@
-//! Links with priorities, and bandwidth guarantees by priorities.
+//! Tests of StrictPriority and PriorityMarker: links with priorities, and bandwidth guarantees by
+//! priorities.
 
 mod arrivals;
 
@@ -12,13 +13,13 @@ use testkit::Run;
 use wire::MacAddr;
 use wire::build::Builder;
 
-/// Returns handler values, and the times in nanoseconds and numbers of packets that leave a link of 1 Gb/s;
-/// packets of flow 2 are painted 1.
+/// Sends packets over a link of 1 Gb/s, with flow 1 unpainted, flow 2 painted 1 and other flows painted 9.
+/// Returns handler values, and (time in nanoseconds, number) of each packet that leaves.
 fn leaves(link: &str, arrivals: &[Timed], handlers: &[&str]) -> (Vec<String>, Vec<(i64, u64)>) {
     leaves_while(link, arrivals, "", handlers)
 }
 
-/// Does what [`leaves`] does, while a Script runs.
+/// Sends packets over a link as [`leaves`] does, while a Script runs.
 fn leaves_while(
     link: &str,
     arrivals: &[Timed],
@@ -36,7 +37,7 @@ fn leaves_while(
 
 #[test]
 fn what_is_urgent_goes_first_and_the_link_is_exact() {
-    // 1000 bytes take 8 us.
+    // 1000 bytes take 8 us at 1 Gb/s.
     let packet = |time, flow, number| (time, numbered(flow, number, 1000));
     let arrivals = [
         packet(0, 1, 0),
@@ -47,10 +48,11 @@ fn what_is_urgent_goes_first_and_the_link_is_exact() {
         packet(50_000, 1, 5),
     ];
     let (_, seen) = leaves("StrictPriority(1Gbps)", &arrivals, &[]);
-    // The transmission of the first packet is not interrupted. Then both urgent packets leave. The link is
-    // idle before the last packet.
+    // The transmission of packet 0 is not interrupted; then both urgent packets leave. The link is idle
+    // before the last packet.
     assert_eq!(seen, [(8000, 0), (16_000, 3), (24_000, 4), (32_000, 1), (40_000, 2), (58_000, 5)]);
-    // Paint above the number of queues is most urgent.
+    // With three queues, paint 9 selects the most urgent queue, above paint 1. With the default of queues,
+    // both are in the same queue.
     let arrivals = [packet(0, 1, 0), packet(1, 1, 1), packet(2, 2, 2), packet(3, 3, 3)];
     let (_, seen) = leaves("StrictPriority(1Gbps, QUEUES 3)", &arrivals, &[]);
     assert_eq!(seen.iter().map(|seen| seen.1).collect::<Vec<_>>(), [0, 3, 2, 1]);
@@ -60,7 +62,7 @@ fn what_is_urgent_goes_first_and_the_link_is_exact() {
 
 #[test]
 fn no_rate_is_lost_by_rounding() {
-    // 64 bytes at 30 Gb/s take 17.07 ns.
+    // 64 bytes at 30 Gb/s take 17.07 ns, which is no whole number: 300 packets must take 5120 ns.
     let arrivals: Vec<Timed> = (0..300).map(|n| (0, numbered(1, n, 64))).collect();
     let (_, seen) = leaves("StrictPriority(30Gbps)", &arrivals, &[]);
     assert_eq!(seen.last(), Some(&(5120, 299)));
@@ -83,8 +85,8 @@ fn a_link_keeps_its_packets_when_it_becomes_another_one() {
     let arrivals = [packet(0, 1, 0), packet(1, 1, 1), packet(2, 2, 2), packet(3, 3, 3)];
     let script = "wait 1us, writeq e.config \"500Mbps, QUEUES 2\"";
     let (values, seen) = leaves_while("StrictPriority(1Gbps, QUEUES 3)", &arrivals, script, &["e.packets"]);
-    // The packet in transmission is sent at the old rate; then the two most urgent packets follow, at half
-    // the rate.
+    // The packet in transmission is sent at the old rate. The two packets of the most urgent queue follow,
+    // at half the rate.
     assert_eq!(seen, [(8000, 0), (24_000, 2), (40_000, 3), (56_000, 1)]);
     assert_eq!(values, ["0 2\n1 2\n"]);
 }
@@ -109,8 +111,8 @@ fn wrong_arguments_are_explained() {
     }
 }
 
-/// The payload of a packet in bytes, and the number of packets per ACK: a receiver downstream of Juggler
-/// acknowledges a large segment at once.
+/// The number of payload bytes in a packet, and the number of packets per ACK: a receiver downstream of
+/// Juggler acknowledges a large segment with one ACK.
 const PAYLOAD: usize = 1460;
 const MERGED: u32 = 22;
 
@@ -120,8 +122,8 @@ fn frame(from: u16, to: u16, acknowledgment: u32, payload: usize) -> Vec<u8> {
     builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&vec![0; payload]).unwrap()
 }
 
-/// `TestSender(FLOW, WINDOW)` keeps WINDOW packets in flight: each ACK triggers as many packets as it is
-/// for.
+/// `TestSender(FLOW, WINDOW)` keeps WINDOW packets of flow FLOW in flight: each ACK triggers as many
+/// packets as it acknowledges.
 static SENDER: Class = Class {
     name: "TestSender",
     processing: "h/h",
@@ -173,7 +175,7 @@ impl Element for Sender {
     }
 }
 
-/// `TestReceiver` acknowledges the packets that arrive; ACKs for flow N leave at output N.
+/// `TestReceiver` acknowledges each MERGED packets of a flow; ACKs for flow N leave at output N.
 static RECEIVER: Class = Class {
     name: "TestReceiver",
     ports: "1/-",
@@ -186,7 +188,7 @@ static RECEIVER: Class = Class {
 };
 
 struct Receiver {
-    /// The number of packets, by flow.
+    /// The number of packets that arrived, by flow.
     received: Vec<u32>,
 }
 
@@ -218,8 +220,9 @@ impl Element for Receiver {
 
 static CLASSES: &[&Class] = &[&SENDER, &RECEIVER];
 
-/// Runs one flow with a guarantee and seven flows without on a link of 40 Gb/s (figure 17 of the paper).
-/// Returns the acknowledged payload of the first flow in Gb/s, and the probability at the end.
+/// Runs one flow with the guarantee `target` and seven flows without a guarantee on a link of 40 Gb/s
+/// (figure 17 of the paper). Returns the acknowledged payload of the first flow in Gb/s over 40 ms, and the
+/// probability p at the end.
 fn guaranteed(target: &str) -> (f64, f64) {
     let antagonists: String =
         (1..8).map(|n| format!("receiver[{n}] -> TestSender({n}, 88) -> link; ")).collect();
@@ -237,7 +240,8 @@ fn guaranteed(target: &str) -> (f64, f64) {
     let values = values(&outcome);
     assert_eq!(values[2], "0 0\n1 0\n");
     let acks: f64 = values[0].parse().unwrap();
-    // The count of all ACKs, including ACKs before the measurement.
+    // The number of ACKs since the start, by the count of acknowledged bytes; `acks` counts only those of
+    // the last 40 ms.
     let all = values[3].parse::<f64>().unwrap() / f64::from(MERGED) / PAYLOAD as f64;
     assert!(all.fract() == 0.0 && all > 1.5 * acks, "{all} {acks}");
     (acks * f64::from(MERGED) * PAYLOAD as f64 * 8.0 / 40e6, values[1].parse().unwrap())
@@ -245,14 +249,14 @@ fn guaranteed(target: &str) -> (f64, f64) {
 
 #[test]
 fn guarantees_are_met_as_in_figure_18() {
-    // Below its fair share, an eighth of the 40 Gb/s without headers, a flow needs no help.
+    // With a guarantee below the fair share, an eighth of the link, a flow needs no help: p stays 0.
     let (rate, p) = guaranteed("2Gbps");
     assert!((4.5..5.1).contains(&rate) && p == 0.0, "{rate} {p}");
     for target in [10.0, 20.0, 30.0] {
         let (rate, p) = guaranteed(&format!("{target}Gbps"));
         assert!((0.95 * target..1.05 * target).contains(&rate) && p < 1.0, "{target}: {rate} {p}");
     }
-    // No flow gets more than the link has.
+    // A guarantee above the rate of the link gives the flow nearly the whole link, and p is 1.
     let (rate, p) = guaranteed("100Gbps");
     assert!(rate > 38.0 && p == 1.0, "{rate} {p}");
 }

@@ -2,8 +2,8 @@
 //! Holds packets of all flows together until there are enough of them or the first packet has waited long
 //! enough.
 //!
-//! The baseline for measurements of Reframer: batches of the same size and the same delay, but the order of
-//! packets does not change.
+//! It is the baseline for measurements of Reframer: batches have the same size and the same delay, but the
+//! order of packets does not change.
 //!
 //! ## Usage
 //! `Batcher([DELAY, BURST])`
@@ -72,11 +72,11 @@ struct Batcher {
     delay: Timestamp,
     burst: usize,
     waiting: Vec<Packet>,
-    /// The time at which the first held packet arrived.
+    /// The time at which the oldest held packet arrived.
     since: Timestamp,
-    /// The numbers of packets and batches that left.
+    /// The numbers of packets and of batches that have left.
     left: (u64, u64),
-    /// The time for which the timer is set.
+    /// The time for which the timer is set; `None` if it is not set.
     armed: Option<Timestamp>,
 }
 
@@ -88,7 +88,8 @@ impl Batcher {
         let mut batch = cx.batch();
         self.left = (self.left.0 + self.waiting.len() as u64, self.left.1 + 1);
         for packet in self.waiting.drain(..) {
-            // There is always room: at most as many packets wait as a batch holds.
+            // The push does not fail, because at most BURST packets wait, and BURST is at most the capacity
+            // of a batch.
             if let Err(packet) = batch.push(packet) {
                 cx.drop(packet, DropReason::NoBuffer);
             }
@@ -96,8 +97,8 @@ impl Batcher {
         cx.emit(0, batch);
     }
 
-    /// Emits the packets if they are due. Otherwise sets the timer, unless it is set for an earlier time
-    /// already.
+    /// Emits the held packets if the oldest of them has waited for DELAY. Otherwise sets the timer for that
+    /// time, unless it is set for an earlier time.
     fn look(&mut self, cx: &mut Cx<'_>) {
         let due = self.since + self.delay;
         if self.waiting.is_empty() {

@@ -1,10 +1,13 @@
-//! The flow key of a packet.
+//! Flow keys: which flow a packet belongs to, in the same direction.
 //!
 //! TCP, UDP and SCTP flows are identified by addresses and ports, ICMP queries by addresses and identifier,
-//! ESP by destination and SPI (RFC 4301, section 4.1). VLAN identifiers are part of the key, the outer and
-//! the inner identifier of two tags. Other packets have no key, with one exception: packets that may belong
-//! to such a flow but do not show which. These are fragments, and packets with more IPv6 extension headers
-//! than the parser walks over ([`wire::ipv6`]). Their key is the key of their pair of addresses.
+//! ESP by destination and SPI (RFC 4301, section 4.1). The key also contains two VLAN identifiers: those of
+//! the outer and the inner tag.
+//!
+//! Two kinds of packets may belong to such a flow, but do not show to which: fragments, and packets with
+//! more IPv6 extension headers than the parser walks over ([`wire::ipv6`]). Their key is the *pair key* of
+//! their addresses, which stands for all packets between the two hosts ([`Kind::Pair`]). All other packets
+//! have no key.
 
 use classify::filter::Headers;
 use element::{Base, Packet};
@@ -12,8 +15,8 @@ use wire::layers::{FLOW_HEADERS, Network};
 use wire::{Layer, Layers, LinkType, ether_type, ip_protocol, vlan};
 use zerocopy::FromZeros;
 
-/// The identity of a flow in one direction: two addresses, and a word of ports (or SPI or identifier), kind
-/// and VLANs.
+/// The identity of a flow in one direction: two addresses of 128 bits, and one word with the ports (or SPI
+/// or identifier), the [`Kind`], the IP version and the VLAN identifiers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 #[repr(transparent)]
 pub struct FlowKey([u64; 5]);
@@ -26,7 +29,7 @@ impl flow::Key for FlowKey {
 }
 
 impl FlowKey {
-    /// A key that no flow has.
+    /// A key that no flow has: a placeholder for packets without a key.
     pub const NONE: FlowKey = FlowKey([0; 5]);
 
     #[inline(always)]
@@ -37,7 +40,8 @@ impl FlowKey {
     }
 }
 
-/// The kind of a flow.
+/// The kind of a flow: its protocol, which decides which header fields the key contains. The values are
+/// part of the key; 0 is not used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
@@ -51,7 +55,7 @@ pub enum Kind {
     Icmp,
     /// ESP, identified by destination and SPI.
     Esp,
-    /// All packets between two hosts, identified by addresses alone.
+    /// All packets between two hosts in one direction, identified by addresses alone.
     Pair,
 }
 
@@ -59,19 +63,19 @@ fn first(bytes: &[u8]) -> &[u8] {
     bytes.get(..FLOW_HEADERS.into()).unwrap_or(bytes)
 }
 
-/// The flow of a packet, and the TCP flags.
+/// The result of [`locate`]: the flow of a packet and its TCP flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Located {
     /// The key of the flow.
     pub key: FlowKey,
-    /// The kind of flow.
+    /// The kind of the flow.
     pub kind: Kind,
-    /// The TCP flags; 0 for other protocols.
+    /// The byte of TCP flags; 0 for other protocols.
     pub flags: u8,
 }
 
-/// A packet from its IP header on, and the identifiers of the first and the last VLAN tag ahead of the
-/// header.
+/// The bytes of a packet from its IP header on, and the identifiers of the first and the last VLAN tag
+/// ahead of it, packed by [`pack_vlans`].
 struct Frame<'p> {
     ip: &'p [u8],
     vlans: u32,
@@ -79,18 +83,18 @@ struct Frame<'p> {
 
 /// Returns the flow of a packet; `None` if the packet belongs to no flow that can be identified.
 ///
-/// If the network header annotation is set, it says where the IP header starts, and the bytes ahead of the
-/// header say which VLANs the packet is in. Otherwise the packet is taken to start with a header of its
-/// link type.
+/// If the network header annotation is set, the IP header starts there, and the VLAN tags are read from the
+/// bytes ahead of it. Otherwise the packet is taken to start with a header of its link type.
 #[inline]
 pub fn locate(packet: &Packet) -> Option<Located> {
     let frame = frame(packet)?;
     frame.ip.first_chunk().and_then(|ip| quickly(ip, frame.vlans)).or_else(|| inner(&frame))
 }
 
-/// Locates the flow of a packet like [`locate`], for the hot path: writes the key to `key`, and returns the
-/// rest in so few bytes that they stay in registers. (A whole [`Located`] goes through memory, written and
-/// read in pieces of different sizes, which costs 5 ns.)
+/// Finds the flow of a packet as [`locate`] does, for the hot path: writes the key to `key`, and returns
+/// kind and flags. If the result is `None`, `key` is unchanged. The result is so small that it stays in
+/// registers. (A whole [`Located`] goes through memory, written and read in pieces of different sizes,
+/// which costs 5 ns.)
 #[inline(always)]
 pub fn locate_into(packet: &Packet, key: &mut FlowKey) -> Option<Brief> {
     match untagged(packet).and_then(|ip| quickly(ip, 0)) {
@@ -109,7 +113,7 @@ fn locate_slowly(packet: &Packet, key: &mut FlowKey) -> Option<Brief> {
     Some(Brief { kind: located.kind, flags: located.flags })
 }
 
-/// Finds the IP header of a packet.
+/// Finds the IP header and the VLAN tags of a packet; `None` if the packet is not IP.
 #[inline(always)]
 fn frame(packet: &Packet) -> Option<Frame<'_>> {
     Some(match packet.offset(Base::Network) {
@@ -126,8 +130,8 @@ fn frame(packet: &Packet) -> Option<Frame<'_>> {
     })
 }
 
-/// Returns the IPv4 packet after an Ethernet header without tags and annotations: the layout of most
-/// packets.
+/// Returns the first bytes of the IPv4 packet if it follows an Ethernet header without VLAN tags and the
+/// network header annotation is not set. Most packets have this layout.
 #[inline(always)]
 fn untagged(packet: &Packet) -> Option<&[u8; QUICK]> {
     const START: usize = 14;
@@ -137,7 +141,9 @@ fn untagged(packet: &Packet) -> Option<&[u8; QUICK]> {
     data.last_chunk().filter(|_| is_plain)
 }
 
-/// Returns the VLAN identifiers in the tags of an Ethernet header that ends where the IP header starts.
+/// Returns the VLAN identifiers, packed by [`pack_vlans`], in the tags of an Ethernet header that ends
+/// where the IP header starts. `length` is the distance in bytes from the start of `bytes` to the IP
+/// header; 0 is the result if it is too short for a tag.
 #[inline]
 fn vlans_before((bytes, length): (&[u8], isize)) -> u32 {
     if length < 18 { 0 } else { bytes.get(..length.min(FLOW_HEADERS as isize) as usize).map_or(0, tags) }
@@ -157,12 +163,13 @@ fn tags(header: &[u8]) -> u32 {
     pack_vlans(first, last)
 }
 
-/// Packs the first and the last VLAN identifier, of 12 bits each; a single tag is both.
+/// Packs the identifiers of the first and the last VLAN tag, of 12 bits each, into one word; a single tag
+/// is both. 0 without tags.
 fn pack_vlans(first: Option<u32>, last: u32) -> u32 {
     first.map_or(0, |first| last | first << 12)
 }
 
-/// Walks over the link header of a frame.
+/// Finds the IP header after the link header of a frame; `None` if the frame is not IP.
 #[inline(never)]
 fn outer(data: &[u8], link: u16) -> Option<Frame<'_>> {
     let layers = Layers::locate(data, LinkType::from_number(link));
@@ -174,11 +181,11 @@ fn outer(data: &[u8], link: u16) -> Option<Frame<'_>> {
     Some(Frame { ip: data.get(layers.l3?..)?, vlans: pack_vlans(layers.outer_vlan.map(id), last) })
 }
 
-/// The length in bytes of an IPv4 packet up to and including the TCP flags.
+/// The number of bytes of an IPv4 packet without options up to and including the TCP flags.
 const QUICK: usize = 34;
 
-/// Locates the flow of IPv4 packets without options and fragments that carry TCP or UDP with complete ports
-/// (for TCP, flags too): most packets.
+/// Finds the flow of most packets quickly: IPv4 without options, not a fragment, carrying TCP or UDP, with
+/// at least [`QUICK`] bytes of IP length. `None` for all other packets, which [`inner`] handles.
 #[inline(always)]
 fn quickly(ip: &[u8; QUICK], vlans: u32) -> Option<Located> {
     let word = |at: usize| u32::from_le_bytes([ip[at], ip[at + 1], ip[at + 2], ip[at + 3]]);
@@ -196,7 +203,8 @@ fn quickly(ip: &[u8; QUICK], vlans: u32) -> Option<Located> {
     Some(Located { key: FlowKey::new(addresses, word(20), kind, 4, vlans), kind, flags })
 }
 
-/// Returns the key of all packets between the two hosts of a packet; `None` if the packet is not IP.
+/// Returns the pair key of a packet, which is equal for all packets from the one host to the other in the
+/// same VLANs; `None` if the packet is not IP.
 #[inline(never)]
 pub fn pair(packet: &Packet) -> Option<FlowKey> {
     let frame = frame(packet)?;
@@ -204,7 +212,8 @@ pub fn pair(packet: &Packet) -> Option<FlowKey> {
     Some(FlowKey::new(addresses, 0, Kind::Pair, version, frame.vlans))
 }
 
-/// Returns the IP version and both addresses.
+/// Returns the IP version and the source and destination address, each in two words; `None` if the header
+/// is truncated or not IP.
 fn addresses(ip: &[u8]) -> Option<(u8, [u64; 4])> {
     let address = |at: usize, length: usize| {
         let mut bytes = [0; 16];
@@ -221,7 +230,7 @@ fn addresses(ip: &[u8]) -> Option<(u8, [u64; 4])> {
     Some((version, [a, b, c, d]))
 }
 
-/// Locates the flow of any IP packet.
+/// Finds the flow of any IP packet; `None` if its protocol has no flows here or its headers are truncated.
 #[inline(never)]
 fn inner(frame: &Frame<'_>) -> Option<Located> {
     let layers = Layers::locate(frame.ip, LinkType::RawIp);
@@ -254,18 +263,18 @@ fn inner(frame: &Frame<'_>) -> Option<Located> {
     }
 }
 
-/// True if a type of ICMP message has an identifier: echo, and in ICMPv4 also timestamp, information and
-/// address mask queries.
+/// True if this type of ICMP message (`kind`) has an identifier: echo, and in ICMPv4 also timestamp,
+/// information and address mask queries, with their replies.
 fn has_id(version: u8, kind: u8) -> bool {
     if version == 6 { matches!(kind, 128 | 129) } else { matches!(kind, 0 | 8 | 13..=18) }
 }
 
-/// The part of [`Located`] that is not the key.
+/// The small part of [`Located`]: all but the key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Brief {
-    /// The kind of flow.
+    /// The kind of the flow.
     pub kind: Kind,
-    /// The TCP flags; 0 for other protocols.
+    /// The byte of TCP flags; 0 for other protocols.
     pub flags: u8,
 }
 
@@ -277,7 +286,8 @@ impl Brief {
     }
 }
 
-/// Returns a packet from its IP header on, found as [`locate`] finds it.
+/// Returns the bytes of a packet from its IP header on, which is found as by [`locate`]; `None` if the
+/// packet is not IP.
 pub fn ip(packet: &Packet) -> Option<&[u8]> {
     match packet.offset(Base::Network) {
         Some(_) => packet.header(Base::Network),
@@ -285,7 +295,8 @@ pub fn ip(packet: &Packet) -> Option<&[u8]> {
     }
 }
 
-/// Returns the headers of a packet for filters, found as [`locate`] finds them.
+/// Returns the headers of a packet as input for filters. The IP header is found as by [`locate`]; headers
+/// that are missing are empty.
 pub fn headers(packet: &Packet) -> Headers<'_> {
     let network = ip(packet).unwrap_or_default();
     let l4 = Layers::locate(network, LinkType::RawIp).l4;
@@ -356,8 +367,8 @@ mod tests {
                 assert_eq!(a == b, i == j, "{i} and {j}");
             }
         }
-        // Packets of the same flow: another payload, other priority bits of the tag, fragments between the
-        // same hosts, ESP from another source.
+        // Packets of the same flow in pairs: with other payload, other priority bits of the VLAN tag, as
+        // fragments between the same hosts, and as ESP from another source.
         let same = [
             (0, ether(plain.clone()).build(&[9; 900]).unwrap()),
             (5, built(plain.clone().vlan(7 | 5 << 13))),
@@ -420,7 +431,7 @@ mod tests {
             if marked {
                 packet.set_offset(Base::Network, Some(network));
             }
-            // Each packet with a key also has a pair of hosts.
+            // Each packet that has a flow key also has a pair key.
             prop_assert!(locate(&packet).is_none() || pair(&packet).is_some());
             let _ = headers(&packet);
             pool.free(packet);

@@ -1,16 +1,18 @@
-//! The reframer: holds packets for microseconds so that each flow leaves in bursts, which makes the caches
-//! of everything downstream effective again.
+//! The reframer: holds packets for microseconds so that each flow leaves in bursts. Downstream elements
+//! then process packets of one flow after the other, and find the flow's state in the caches.
 //!
-//! Structure: a key (`key`) finds a flow in the flow table of `crates/flow`. The id of the flow is the
-//! index of its list in `lists`, which keeps held packets in a ring in order of arrival: the *flush list*.
-//! Packets that leave go through `outgoing`, which calls the part for TCP (`tcp`).
+//! Structure: `key` makes the flow key of a packet, which finds the flow in the flow table of
+//! `crates/flow`. The index of the flow is the index of its list in `lists`. There, a ring holds the
+//! packets in order of arrival: the *flush list* of the paper. Packets that leave go through `outgoing`,
+//! which calls `tcp` to sort segments and merge ACKs.
 //!
 //! Invariants:
 //! - Each held packet is in the list of exactly one flow and has one slot in the ring. A flow is due when
-//!   its oldest packet is due. The flow that is due next owns the first occupied slot of the ring.
+//!   its oldest packet is due. Of the flows with equal delay, the flow that is due next owns the first
+//!   occupied slot of the ring.
 //! - Each packet costs constant time: one look-up, and one slot of the ring that is written, read and
 //!   skipped once. Ordering the flows that leave together costs one sort of these few flows, and nothing if
-//!   they wait in order already.
+//!   they are already in order.
 //! - A packet leaves at most DELAY after its arrival: exactly under the trace clock, otherwise plus the
 //!   duration of the running task.
 //! - The packets of a flow leave in order of arrival (unless REORDER sorts TCP segments). A packet that
@@ -30,5 +32,5 @@ pub mod tcp;
 
 use element::Class;
 
-/// All classes of this crate.
+/// All element classes of this crate.
 pub static CLASSES: &[&Class] = &[&batcher::CLASS, &reframer::CLASS, &sf_maker::CLASS];

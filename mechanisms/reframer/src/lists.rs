@@ -1,62 +1,69 @@
-//! The lists of held values: one list per flow, the flush lists that say when flows are due, and the order
-//! in which flows leave.
+//! Lists of held values: one list per flow, the rings that show which flow is due next, and the order in
+//! which flows leave.
 //!
-//! The module handles neither packets nor keys: a flow is an index and a held value has any type, so tests
-//! hold numbers.
+//! The module handles neither packets nor flow keys. A flow is an index, and a held value has any type
+//! (`T`), so that tests hold numbers.
 //!
-//! Held values lie in a ring in order of arrival. The ring is the flush list as well: a flow is due when
-//! its oldest value is due, and the first value of the ring is the oldest value of its flow unless that
-//! flow has left already. So no value is unlinked when a flow leaves early, memory is read and written in
-//! order, and the flows that will be due soon can be prefetched. Slots of values that have left are skipped
-//! once, so that each value costs constant time. (Links through the flows and a free list of nodes took
-//! more instructions, and waited for the cache line of each flow.)
+//! Each delay class has one ring, which holds the values of all flows of the class in order of arrival. The
+//! ring is the paper's flush list as well: a flow is due when its oldest value has waited for the delay of
+//! the class. The first value of the ring is the oldest value of its flow, unless that flow has already
+//! left. So no value is unlinked when a flow leaves early, memory is read and written in order, and the
+//! flows that will be due soon can be prefetched. A slot whose value has left is skipped once, so each
+//! value costs constant time.
+//!
+//! (A list of nodes from a free list, linked through the flows, took more instructions and waited for the
+//! cache line of each flow.)
 
 use std::collections::TryReserveError;
 
 use element::Timestamp;
 
-/// The maximum number of classes of flows with a delay of their own.
+/// The number of delay classes (*lanes*): groups of flows, each with a delay and a ring of its own.
 pub const LANES: usize = 3;
 
-/// The class of flows that never leave before they are due, and that leave last among all flows that leave
-/// together. So a value that arrived before a value of this class does not leave after it, provided that no
-/// other class has a longer delay.
+/// The delay class of the flows that stand for all packets between two hosts (see
+/// [`crate::key::Kind::Pair`]). Their values are not released early because of the number of values of the
+/// flow or the length of the ring. Of all flows that leave together, flows of this class leave last. So a
+/// value that arrived before a value of this class does not leave after it, provided that no other class
+/// has a longer delay.
 pub const UNKNOWN_FLOWS: usize = 2;
 
-/// The rule that orders flows which leave together.
+/// The rule that orders the flows which leave in the same round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Priority {
-    /// The flow that has sent the fewest packets so far is first.
+    /// The flow that has sent the fewest packets so far leaves first.
     ShortestFlow,
-    /// The flow that was seen first is first.
+    /// The flow whose entry was opened first leaves first.
     OldestFlow,
-    /// The flow whose oldest packet has waited longest is first.
+    /// The flow whose oldest held packet arrived first leaves first.
     #[default]
     LongestWait,
 }
 
-/// The reason why the packets of a flow leave.
+/// The reason for which the packets that a flow holds leave as a burst.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// The flow holds MAX_BURST packets.
     Full,
-    /// The oldest packet has waited for DELAY.
+    /// The oldest packet of the flow has waited for DELAY.
     Timeout,
-    /// A packet of the flow bypasses and releases the packets that are held.
+    /// A packet that must not be held has arrived, and leaves together with the packets that its flow
+    /// holds.
     Bypass,
-    /// There is no room: MAX_HELD is reached, a flow found no place in the table, or the ring has become
-    /// too long.
+    /// There is no room: MAX_HELD is reached, a flow found no free entry in the flow table, or the ring is
+    /// much longer than the number of held packets.
     Capacity,
     /// The element is emptied: at the end of the run, by a handler, or because of new arguments.
     Drain,
 }
 
 impl Reason {
-    /// All reasons, in the order of reports.
+    /// All reasons, in the order in which the handler `releases` lists them. `reason as usize` is the index
+    /// of a reason in this array.
     pub const ALL: [Reason; 5] =
         [Reason::Full, Reason::Timeout, Reason::Bypass, Reason::Capacity, Reason::Drain];
 
-    /// Returns the name of the reason in reports.
+    /// Returns the name of the reason in the handler `releases`.
     pub fn as_str(self) -> &'static str {
         match self {
             Reason::Full => "full",
@@ -68,66 +75,72 @@ impl Reason {
     }
 }
 
-/// A slot of a ring: a value with its links. `item` is `None` once the value has left.
+/// A slot of a ring: a value, its time of arrival and the index of its flow. `item` is `None` once the
+/// value has left.
 struct Slot<T> {
     item: Option<T>,
     came: Timestamp,
     flow: u32,
-    /// The number of the next value of the flow.
+    /// The ring number of the next value of the flow; undefined for the last value.
     next: u32,
 }
 
-/// A flow, in half a cache line.
+/// The list of one flow, in half a cache line. Values are named by their numbers in the ring of the flow's
+/// delay class.
 #[derive(Clone)]
 #[repr(align(32))]
 struct Flow {
-    /// The numbers of the oldest and the youngest value; undefined while the flow holds no value.
+    /// The ring numbers of the oldest and the youngest value; undefined while the flow holds no value.
     head: u32,
     tail: u32,
     length: u32,
-    /// The number of values that have left so far.
+    /// The number of values of the flow that have left so far; stops at the maximum of the type.
     sent: u32,
-    /// The number of flows that were opened before this flow.
+    /// The number of flows that were opened before this flow, for [`Priority::OldestFlow`].
     seen: u32,
-    /// The owner's note, which includes the class and with it the ring of the flow's values.
+    /// The owner's note. It includes the delay class, and so the ring that holds the flow's values.
     note: Note,
 }
 
-/// Data that the owner of the lists keeps for each flow.
+/// Data that the element keeps for each flow. Apart from `lane`, the lists do not use it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Note {
-    /// The highest acknowledgment number that left, for merging ACKs; valid if `has_acknowledged` is true.
+    /// The highest acknowledgment number of the flow that left, for merging ACKs; valid if
+    /// `has_acknowledged` is true.
     pub acknowledged: u32,
-    /// The hash of the flow's key. It identifies flows in statistics, as flows without an index have a hash
-    /// too.
+    /// The hash of the flow's key. Statistics tell flows apart by it, because packets without a flow entry
+    /// have a hash too.
     pub hash: u32,
-    /// True if `acknowledged` is valid.
+    /// True if `acknowledged` is valid: false before the first ACK, and after merging was switched.
     pub has_acknowledged: bool,
-    /// The kind of the flow, in the owner's own code.
+    /// The kind of the flow as a number: [`crate::key::Kind`] `as u8`.
     pub kind: u8,
-    /// A score. With `bypass_after`: the number of bursts of one packet, minus the number of longer bursts.
-    /// Under an SLO: a counter that predicts whether the next packet comes in time, incremented by each
-    /// packet that does and decremented by each packet that does not. No element has both.
+    /// A score, which each element uses for one of two purposes. With `bypass_after` set: the number of
+    /// bursts of one packet minus the number of longer bursts. Under an SLO: a saturating counter that
+    /// predicts whether the next packet arrives in time; a packet that arrives in time adds 1, a late
+    /// packet subtracts 1.
     pub score: i8,
-    /// The class of the flow, set only by [`Lists::open`] and [`Lists::set_lane`].
+    /// The index of the flow's delay class, set only by [`Lists::open`] and [`Lists::set_lane`].
     pub lane: u8,
 }
 
 const _: () = assert!(size_of::<Flow>() == 32);
 
-/// A class of flows: the ring of their values, in order of arrival, and their delay.
+/// A delay class: the ring that holds the values of its flows in order of arrival, and the time that they
+/// wait.
 struct DelayClass<T> {
-    /// The ring, of a length that is a power of two; value number `n` is at index `n` modulo the length.
+    /// The slots of the ring; their number is a power of two. Value number `n` is at index `n` modulo this
+    /// number.
     slots: Vec<Slot<T>>,
-    /// The number of the first value that is still present, and the number of the next value to come; both
-    /// wrap.
+    /// The numbers of the first value that is still present, and of the next value to come. Both count
+    /// modulo 2^32.
     front: u32,
     back: u32,
     delay: Timestamp,
 }
 
 impl<T> DelayClass<T> {
-    /// The initial length of a ring.
+    /// The initial number of slots of a ring.
     const SHORT: usize = if cfg!(test) { 4 } else { 2048 };
 
     fn new(delay: Timestamp) -> DelayClass<T> {
@@ -154,13 +167,14 @@ impl<T> DelayClass<T> {
         &mut self.slots[place]
     }
 
-    /// Returns the number of slots from the first value to the last.
+    /// Returns the number of slots in use: from the first value that is still present to the last, with
+    /// empty slots between them.
     #[inline]
     fn length(&self) -> usize {
         self.back.wrapping_sub(self.front) as usize
     }
 
-    /// Adds a value and returns its number.
+    /// Appends a value, and returns its number in the ring. A full ring grows to twice its size.
     #[inline(always)]
     fn push(&mut self, item: T, came: Timestamp, flow: u32) -> u32 {
         if self.length() == self.slots.len() {
@@ -176,7 +190,7 @@ impl<T> DelayClass<T> {
         number
     }
 
-    /// Frees the slots ahead of the first value that is still present.
+    /// Frees the empty slots ahead of the first value that is still present.
     #[inline]
     fn advance(&mut self) {
         while self.front != self.back && self.slot(self.front).item.is_none() {
@@ -196,20 +210,21 @@ impl<T> DelayClass<T> {
     }
 }
 
-/// The distance, in values, at which the flow of a later value is prefetched.
+/// The number of slots between a value that is examined and the value whose flow is prefetched meanwhile.
 const AHEAD: u32 = 8;
 
-/// A list of values that is about to leave.
+/// A list of values of one flow that is about to leave, unlinked from the flow.
 #[derive(Clone, Copy, Debug)]
 pub struct Leaving {
-    /// The first sort key; ties are broken by the arrival time of the oldest value, then by the turn.
+    /// The first sort key, which depends on the priority. Ties are broken by `first`, the arrival time of
+    /// the oldest value, and then by `turn`, the order of release.
     key: i64,
     first: Timestamp,
     turn: u32,
     head: u32,
     /// The index of the flow.
     pub flow: u32,
-    /// The number of values.
+    /// The number of values in the list; at least 1.
     pub length: u32,
     lane: u8,
     /// The reason for which the values leave.
@@ -222,36 +237,38 @@ impl Leaving {
     }
 }
 
-/// A receiver of the values that leave.
+/// A receiver of lists that leave. For each list `begin` is called once, `value` once per value in order of
+/// arrival, and `end` once.
 pub trait Output<T> {
-    /// Begins a list.
+    /// Begins a list of the flow to which `note` belongs.
     fn begin(&mut self, leaving: Leaving, note: &mut Note);
-    /// Takes one value of the list, with its time of arrival.
+    /// Takes ownership of one value of the list; `came` is its time of arrival.
     fn value(&mut self, item: T, came: Timestamp);
     /// Ends the list; `last` is the time of arrival of its last value.
     fn end(&mut self, leaving: Leaving, note: &mut Note, last: Timestamp);
 }
 
-/// All lists of an element.
+/// The lists of all flows of one element, with the delay classes.
 pub struct Lists<T> {
     flows: Vec<Flow>,
     lanes: [DelayClass<T>; LANES],
-    /// The number of values that are held.
+    /// The number of values that are held; values that were released and have not left yet do not count.
     held: usize,
-    /// The number of flows that hold values.
+    /// The number of flows that hold values, counted as `held` is.
     active: usize,
     /// The number of flows that were opened so far, modulo 2^32.
     opened: u32,
-    /// The length up to which a ring may grow however few values are held.
+    /// The number of slots up to which a ring may grow however few values are held. Beyond it, a ring may
+    /// have four slots per held value.
     longest: usize,
     leaving: Vec<Leaving>,
-    /// True if `leaving` is sorted already.
+    /// True if `leaving` is in the order in which its lists must leave, so that it need not be sorted.
     in_order: bool,
 }
 
 impl<T> Lists<T> {
-    /// Creates lists for flows with indices below `capacity`. Memory for the flows is reserved, and touched
-    /// as flows are opened.
+    /// Creates lists for flows with indices below `capacity`, with `delay` for all delay classes. Memory
+    /// for the flows is reserved at once, but pages are touched only as flows are opened.
     ///
     /// # Errors
     /// If the memory cannot be allocated.
@@ -270,18 +287,19 @@ impl<T> Lists<T> {
         })
     }
 
-    /// Returns the number of values that are held.
+    /// Returns the number of values that are held, without values that were released and have not left yet.
     #[inline]
     pub fn held(&self) -> usize {
         self.held
     }
 
-    /// Returns the number of flows that hold values.
+    /// Returns the number of flows that hold values, without flows that were released.
     pub fn active(&self) -> usize {
         self.active
     }
 
-    /// Opens a flow under an index; it counts as seen after all flows that were opened before.
+    /// Opens a flow under an index, in delay class `lane`; a previous flow with this index must hold no
+    /// values. For [`Priority::OldestFlow`], the flow counts as the youngest.
     #[inline]
     pub fn open(&mut self, flow: u32, note: Note, lane: u8) {
         let note = Note { lane, ..note };
@@ -289,7 +307,7 @@ impl<T> Lists<T> {
         self.opened = self.opened.wrapping_add(1);
         match self.flows.get_mut(flow as usize) {
             Some(flow) => *flow = new,
-            // Indices are assigned consecutively.
+            // The flow table assigns consecutive indices, so at most one flow is appended.
             None => self.flows.resize(flow as usize + 1, new),
         }
     }
@@ -300,13 +318,14 @@ impl<T> Lists<T> {
         self.flows.get(flow as usize).is_some_and(|flow| flow.length > 0)
     }
 
-    /// True if any flow of the class [`UNKNOWN_FLOWS`] holds values.
+    /// True if the ring of the delay class [`UNKNOWN_FLOWS`] has values. Values that were released and have
+    /// not left yet count.
     #[inline(always)]
     pub fn holds_unknown(&self) -> bool {
         self.lanes[UNKNOWN_FLOWS].length() > 0
     }
 
-    /// Returns the owner's note of a flow.
+    /// Returns the owner's note of a flow. Panics if the flow was never opened.
     #[inline]
     pub fn note(&mut self, flow: u32) -> &mut Note {
         &mut self.flows[flow as usize].note
@@ -317,24 +336,24 @@ impl<T> Lists<T> {
         self.flows.iter_mut().map(|flow| &mut flow.note)
     }
 
-    /// Prefetches the cache line of a flow.
+    /// Prefetches the cache line of a flow. Any index is allowed.
     #[inline]
     pub fn prefetch(&self, flow: u32) {
         packet::prefetch_line(self.flows.as_ptr().wrapping_add(flow as usize).cast());
     }
 
-    /// Returns the delay of a class.
+    /// Returns the delay of a delay class.
     pub fn delay(&self, lane: usize) -> Timestamp {
         self.lanes[lane].delay
     }
 
-    /// Changes the delay of a class, also for values that are held already.
+    /// Changes the delay of a delay class, also for values that are already held.
     pub fn set_delay(&mut self, lane: usize, delay: Timestamp) {
         self.lanes[lane].delay = delay;
     }
 
-    /// Appends a value to the list of a flow, and returns the length of the list. `now` must not decrease
-    /// from call to call.
+    /// Appends a value to the list of an open flow, and returns the number of values in the list. `now`
+    /// must not decrease from call to call, so that the rings stay in order of arrival.
     #[inline(always)]
     pub fn hold(&mut self, index: u32, item: T, now: Timestamp) -> usize {
         let flow = &mut self.flows[index as usize];
@@ -352,16 +371,18 @@ impl<T> Lists<T> {
         flow.length as usize
     }
 
-    /// Returns the flow whose oldest value has this number, if the value has not left yet.
+    /// Returns the flow whose oldest held value has this number in the ring of the delay class. `None` if
+    /// the value has left or was released, or is not the oldest of its flow.
     #[inline(always)]
     fn heads(&self, lane: usize, number: u32) -> Option<u32> {
         let index = self.lanes[lane].slot(number).flow;
         let flow = self.flows.get(index as usize)?;
-        // A value of another class may have the same number.
+        // A value of another delay class may have the same number in its own ring.
         (flow.head == number && flow.length > 0 && flow.note.lane as usize == lane).then_some(index)
     }
 
-    /// Returns the arrival time of the oldest value of a class, and the flow that holds it.
+    /// Returns the arrival time of the oldest held value of a delay class, and the flow that holds it;
+    /// `None` if the class holds no values.
     #[inline]
     fn front(&self, lane: usize) -> Option<(Timestamp, u32)> {
         let DelayClass { front, back, .. } = self.lanes[lane];
@@ -375,7 +396,7 @@ impl<T> Lists<T> {
         None
     }
 
-    /// Releases the values of a flow: they leave with the next [`let_go`](Self::let_go).
+    /// Releases the values of a flow, if it holds any: they leave with the next [`let_go`](Self::let_go).
     #[inline]
     pub fn release(&mut self, flow: u32, reason: Reason, priority: Priority) {
         let Flow { head, length, note: Note { lane, .. }, .. } = self.flows[flow as usize];
@@ -387,7 +408,8 @@ impl<T> Lists<T> {
         }
     }
 
-    /// Takes the values of a flow whose oldest value arrived at `first`.
+    /// Takes all values from a flow that holds some; its oldest value arrived at `first`. The values stay
+    /// in the ring until [`hand_out`](Self::hand_out).
     #[inline(always)]
     fn take(&mut self, index: u32, first: Timestamp, reason: Reason, priority: Priority) -> Leaving {
         let flow = &mut self.flows[index as usize];
@@ -405,7 +427,8 @@ impl<T> Lists<T> {
         Leaving { key, first, turn: self.leaving.len() as u32, head, flow: index, length, lane, reason }
     }
 
-    /// Moves a flow that holds no values to another class.
+    /// Moves a flow to another delay class. A flow that holds values stays where it is, because its values
+    /// lie in the ring of its class.
     pub fn set_lane(&mut self, flow: u32, lane: u8) {
         let flow = &mut self.flows[flow as usize];
         if flow.length == 0 {
@@ -413,15 +436,16 @@ impl<T> Lists<T> {
         }
     }
 
-    /// Returns the time at which the next flow is due.
+    /// Returns the earliest time at which a flow is due; `None` if no values are held.
     #[inline]
     pub fn next_due(&self) -> Option<Timestamp> {
         let due = |lane: usize| Some(self.front(lane)?.0 + self.lanes[lane].delay);
         (0..LANES).filter_map(due).min()
     }
 
-    /// Releases the flows that are due, and flows whose values would make a ring long although few values
-    /// are held.
+    /// Releases the flows that are due at `now`, with [`Reason::Timeout`]. Where a ring is much longer than
+    /// the number of held values, also releases the flows of its oldest values, with [`Reason::Capacity`].
+    /// Rings of [`UNKNOWN_FLOWS`] are exempt from this limit.
     #[inline]
     pub fn release_due(&mut self, now: Timestamp, priority: Priority) {
         for lane in 0..LANES {
@@ -445,8 +469,8 @@ impl<T> Lists<T> {
         }
     }
 
-    /// Releases the flows that hold `length` values or more. Flows of [`UNKNOWN_FLOWS`] are released only if
-    /// `length` is 0.
+    /// Releases the flows that hold at least `length` values. Flows of [`UNKNOWN_FLOWS`] are released only
+    /// if `length` is 0.
     pub fn release_long(&mut self, length: usize, reason: Reason, priority: Priority) {
         for lane in 0..if length == 0 { LANES } else { UNKNOWN_FLOWS } {
             let (front, length_of_ring) = (self.lanes[lane].front, self.lanes[lane].length() as u32);
@@ -460,12 +484,13 @@ impl<T> Lists<T> {
         }
     }
 
-    /// Releases all flows.
+    /// Releases all flows that hold values.
     pub fn release_all(&mut self, reason: Reason, priority: Priority) {
         self.release_long(0, reason, priority);
     }
 
-    /// Releases the flow whose oldest value has waited longest.
+    /// Releases the flow whose oldest value has waited longest, if any flow holds values. At equal times,
+    /// flows of [`UNKNOWN_FLOWS`] come last.
     pub fn release_oldest(&mut self, reason: Reason, priority: Priority) {
         let front = |lane| self.front(lane).map(|(came, flow)| (came, lane == UNKNOWN_FLOWS, flow));
         if let Some((.., flow)) = (0..LANES).filter_map(front).min() {
@@ -473,27 +498,27 @@ impl<T> Lists<T> {
         }
     }
 
-    /// Hands out the values that were released and the values that are due, list by list in the order of
-    /// `priority`; lists of equal priority leave in the order of their waiting times, longest first. Lists
-    /// of one flow keep their order, because the sort key of a flow never decreases.
+    /// Passes to `out` all lists that were released, and all lists that are due at `now`, in the order of
+    /// `priority`. Lists of equal priority leave in the order of their waiting times, longest first. Two
+    /// lists of one flow keep their order, because the sort key of a flow never decreases.
     #[inline]
     pub fn send_due(&mut self, now: Timestamp, priority: Priority, out: &mut impl Output<T>) {
-        // The most frequent case: all lists leave because they are due, and one ring has them in order
-        // already.
+        // Short path for the most frequent case: nothing was released before, and only the first delay
+        // class has values. Its ring already has the lists in order.
         let is_plain = self.lanes[1..].iter().all(|lane| lane.length() == 0);
         if self.leaving.is_empty() && priority == Priority::LongestWait && is_plain {
             let latest = now - self.lanes[0].delay;
             while self.lanes[0].front != self.lanes[0].back {
                 let number = self.lanes[0].front;
                 let slot = self.lanes[0].slot(number);
-                // Empty slots are freed here whatever their time. Otherwise each later search for the first
-                // value would skip them again.
+                // Empty slots are freed here even if their values would not be due. Otherwise each later
+                // search for the first value would skip them again.
                 if slot.came > latest && slot.item.is_some() {
                     break;
                 }
                 self.prefetch(self.lanes[0].slot(number.wrapping_add(AHEAD)).flow);
                 if slot.item.is_some() {
-                    // All slots ahead of it are empty, so this value is the oldest of its flow.
+                    // All slots ahead of this slot are empty, so its value is the oldest of its flow.
                     let leaving = self.take(slot.flow, slot.came, Reason::Timeout, priority);
                     self.hand_out(Leaving { head: number, lane: 0, ..leaving }, out);
                 }
@@ -504,7 +529,7 @@ impl<T> Lists<T> {
         self.let_go(out);
     }
 
-    /// Hands out the values that were released, without the values that are only due.
+    /// Passes to `out` the lists that were released. Lists that are only due stay.
     #[inline]
     pub fn let_go(&mut self, out: &mut impl Output<T>) {
         if self.leaving.is_empty() {

@@ -1,4 +1,4 @@
-//! The output path: statistics, the part for TCP, and batches.
+//! The output path for packets that leave: counts bursts, sorts and merges TCP segments, and fills batches.
 
 use element::{Batch, Cx, DropReason, Packet, Timestamp};
 use flow::KeyHasher;
@@ -9,36 +9,37 @@ use crate::settings::Settings;
 use crate::statistics::Statistics;
 use crate::tcp;
 
-/// The output for packets that leave.
+/// A receiver of bursts from the lists: counts them and sends their packets.
 pub struct Outgoing<'a, 'c> {
-    /// The context, which takes full batches and dropped packets.
+    /// The context, to emit full batches and drop superfluous ACKs.
     pub cx: &'a mut Cx<'c>,
-    /// The batch that collects packets that leave.
+    /// The batch that is being filled; the caller emits it at the end.
     pub batch: &'a mut Batch,
-    /// The current time.
+    /// The time at which the packets leave.
     pub now: Timestamp,
-    /// The settings, which say how bursts are processed.
+    /// The settings: REORDER, COMPRESS, MAX_TX_BURST and BYPASS_AFTER_FAIL.
     pub settings: &'a Settings,
-    /// The counts.
+    /// The counts that bursts and their packets are added to.
     pub statistics: &'a mut Statistics,
-    /// The memory for bursts whose packets are inspected, and their sorter.
+    /// The memory for TCP bursts that are sorted or merged.
     pub sorting: &'a mut Sorting,
     /// The hasher of flow keys.
     pub hasher: &'a KeyHasher,
-    /// True if packets of the current burst are collected to be inspected.
+    /// True if the packets of the current burst are collected in `sorting` until the burst is complete.
     pub collects: bool,
-    /// True if the packets of the current burst belong to several flows.
+    /// True if the packets of the current burst belong to several flows between two hosts, so that each is
+    /// counted alone.
     pub mixed: bool,
 }
 
-/// The memory for bursts whose packets are inspected.
+/// Memory for one TCP burst that is sorted or merged, reused from burst to burst.
 pub struct Sorting {
     burst: Vec<Packet>,
     sorter: tcp::Sorter,
 }
 
 impl Sorting {
-    /// Creates memory for bursts of `length` packets; longer bursts make it grow.
+    /// Creates memory for bursts of up to `length` packets. Longer bursts work too, but make it grow.
     pub fn new(length: usize) -> Sorting {
         Sorting { burst: Vec::with_capacity(length), sorter: tcp::Sorter::new(length) }
     }
@@ -50,7 +51,8 @@ impl Outgoing<'_, '_> {
         send(self.cx, self.batch, self.settings.max_tx_burst, packet);
     }
 
-    /// Sorts segments, merges ACKs, and sends the remaining packets.
+    /// Sorts the segments of the collected burst (REORDER), merges its ACKs (COMPRESS) and sends the
+    /// remaining packets. Updates the highest acknowledgment number in `note`.
     #[inline(never)]
     fn finish_tcp(&mut self, note: &mut Note) {
         let mut burst = std::mem::take(&mut self.sorting.burst);
@@ -79,7 +81,8 @@ impl Output<Packet> for Outgoing<'_, '_> {
     #[inline(always)]
     fn begin(&mut self, leaving: Leaving, note: &mut Note) {
         if self.settings.bypass_after > 0 {
-            // A burst of one packet counts as a failure of holding, a longer burst as a success.
+            // For BYPASS_AFTER_FAIL: a burst of one packet counts as a failure of holding, a longer burst
+            // as a success.
             note.score = note.score.saturating_add(if leaving.length == 1 { 1 } else { -1 });
         }
         self.mixed = note.kind == Kind::Pair as u8;
@@ -114,17 +117,18 @@ fn since(then: Timestamp, now: Timestamp) -> Timestamp {
     Timestamp(now.0.wrapping_sub(then.0))
 }
 
-/// An output that collects the packets which a successor will send.
+/// A receiver of bursts that collects their packets for a new instance of the element, which sends them.
 pub struct StateCollector<'s> {
     /// The packets, in the order in which they would have left, with their arrival times.
     pub packets: Vec<(Packet, Timestamp)>,
     /// The length of each burst, and the arrival time of its last packet.
     pub bursts: Vec<(u32, Timestamp)>,
-    /// The counts, for the runs of these packets.
+    /// The counts; only the SLF of leaving packets is updated.
     pub statistics: &'s mut Statistics,
     /// The hasher of flow keys.
     pub hasher: &'s KeyHasher,
-    /// True if the packets of the current burst belong to several flows.
+    /// True if the packets of the current burst belong to several flows between two hosts, so that each is
+    /// counted alone.
     pub mixed: bool,
 }
 
@@ -155,13 +159,13 @@ pub fn send(cx: &mut Cx<'_>, batch: &mut Batch, limit: usize, packet: Packet) {
         let next = cx.batch();
         cx.emit(0, std::mem::replace(batch, next));
     }
-    // The push cannot fail: the limit is at most a batch's capacity.
+    // The push does not fail, because `limit` is at most the capacity of a batch.
     if let Err(packet) = batch.push(packet) {
         cx.drop(packet, DropReason::NoBuffer);
     }
 }
 
-/// Counts a packet that leaves in a burst of several flows.
+/// Counts for the SLF a packet that leaves in a burst of several flows, so that its own flow must be found.
 #[inline(never)]
 fn see_alone(statistics: &mut Statistics, hasher: &KeyHasher, packet: &Packet) {
     if let Some(located) = key::locate(packet).filter(|located| counts(located.kind as u8)) {
@@ -169,7 +173,7 @@ fn see_alone(statistics: &mut Statistics, hasher: &KeyHasher, packet: &Packet) {
     }
 }
 
-/// True if runs of a kind of flow count for the spatial locality factor.
+/// True if packets of this kind of flow ([`Kind`] `as u8`) count for the SLF: TCP and UDP.
 fn counts(kind: u8) -> bool {
     [Kind::Tcp as u8, Kind::Udp as u8].contains(&kind)
 }

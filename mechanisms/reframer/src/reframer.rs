@@ -173,7 +173,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Makes an element from its settings; both classes use this function.
+/// Makes an element from its settings, for Reframer and SFMaker. Errors are reported to `args`.
 pub(crate) fn build(args: &mut Args<'_>, settings: Settings) -> Result<Box<dyn Element>, Invalid> {
     args.finish()?;
     match Reframer::new(settings) {
@@ -185,12 +185,13 @@ pub(crate) fn build(args: &mut Args<'_>, settings: Settings) -> Result<Box<dyn E
     }
 }
 
-/// The time after which a flow without packets expires, in addition to the delays.
+/// The time without packets after which a flow expires. DELAY and SLO are added, so that a flow does not
+/// expire while it holds packets.
 const MEMORY: Timestamp = Timestamp::from_secs(10);
-/// The number of flows that are examined for expired flows when there is no room for a new flow.
+/// The number of flow entries that are checked for expiry when there is no room for a new flow.
 const SEARCH: usize = 64;
 
-/// The flows of the packets of a batch, in the order of the packets.
+/// The result of the look-up of a batch: at index `i`, kind and flags, key, hash and flow of packet `i`.
 struct Scratch {
     located: [Option<Brief>; BATCH_CAPACITY],
     keys: [FlowKey; BATCH_CAPACITY],
@@ -209,7 +210,7 @@ impl Scratch {
     }
 }
 
-/// The flow of one packet.
+/// The flow of one packet: kind and TCP flags, key, hash, and the flow's entry if the look-up found one.
 struct Known<'k> {
     brief: Brief,
     key: &'k FlowKey,
@@ -217,29 +218,30 @@ struct Known<'k> {
     id: Option<FlowId>,
 }
 
-/// The element, for both class names.
+/// The element behind both classes, Reframer and SFMaker; they differ in arguments and handlers.
 pub struct Reframer {
     settings: Settings,
     table: FlowTable<FlowKey>,
     hasher: KeyHasher,
     lists: Lists<Packet>,
-    /// Absent only while a batch is processed.
+    /// The memory for look-ups; `None` before the first batch and while a batch is processed.
     scratch: Option<Box<Scratch>>,
     sorting: Sorting,
     statistics: Statistics,
-    /// True if more than TCP flags decides which packets are held.
+    /// True if [`asks_about`](Reframer::asks_about) must be called for each packet, because the settings
+    /// use more than TCP flags to decide which packets are held.
     asks: bool,
-    /// The TCP flags of packets that are not held.
+    /// The TCP flags that make a packet bypass: a packet with any of them is not held.
     bypassed_flags: u8,
-    /// The counts of packets of all flows, present if only heavy flows are held; `halved` is the time of
-    /// the last halving of the counts.
+    /// The packet counts of all flows (a sketch), present if only heavy flows are held; `halved` is the
+    /// time of the last halving of the counts.
     sketch: Option<Box<Sketch>>,
     halved: Timestamp,
-    /// The time for which the timer is set.
+    /// The time for which the timer is set; `None` if it is not set.
     armed: Option<Timestamp>,
 }
 
-/// The interval after which packets count half as much in the sketch.
+/// The interval after which the counts of the sketch are halved.
 const HALF_LIFE: Timestamp = Timestamp::from_secs(1);
 /// The number of cache lines of the sketch: 256 KiB.
 const SKETCH: usize = 4096;
@@ -254,8 +256,9 @@ fn lists_for(settings: &Settings) -> Result<Lists<Packet>, String> {
     Ok(lists)
 }
 
-/// The bound of the counter that predicts whether the next packet comes in time: a two-bit saturating
-/// counter from -2 to 1. From a bound it takes two packets to change the prediction.
+/// The limit of the counter that predicts whether the next packet of a flow arrives in time. The counter
+/// saturates at -2 and 1 (two bits); at 0 and above, the prediction is that the packet arrives in time.
+/// From either limit, two packets change the prediction.
 const SURE: i8 = 2;
 
 impl Reframer {
@@ -280,7 +283,8 @@ impl Reframer {
         Ok(reframer)
     }
 
-    /// Finds the flows of all packets of a batch, so that cache misses overlap.
+    /// Looks up the flows of all packets of a batch together, so that cache misses overlap, and prefetches
+    /// their lists.
     #[inline]
     fn look_up(&mut self, batch: &Batch, scratch: &mut Scratch) {
         let Scratch { located, keys, hashes, ids } = scratch;
@@ -301,7 +305,8 @@ impl Reframer {
         }
     }
 
-    /// Holds a packet, or forwards it.
+    /// Holds a packet that belongs to a flow, or forwards it if it may not or cannot be held. The reasons
+    /// to release the flow are checked afterwards.
     #[inline(always)]
     fn take(&mut self, cx: &mut Cx<'_>, out: &mut Batch, known: Known<'_>, packet: Packet, now: Timestamp) {
         let Known { brief, hash, .. } = known;
@@ -323,8 +328,8 @@ impl Reframer {
         };
         bypasses |= self.asks && self.has_failed(flow);
         let overflows = self.lists.held() >= self.settings.max_held;
-        // Bypassing packets are held first too, even if the flow holds nothing: earlier packets may have
-        // been released without having left yet.
+        // A bypassing packet is held first and then released with its flow, even if the flow holds nothing:
+        // earlier packets of the flow may have been released without having left yet.
         let length = self.lists.hold(flow, packet, now);
         let reason = match () {
             () if bypasses => Reason::Bypass,
@@ -338,8 +343,10 @@ impl Reframer {
         self.lists.release(flow, reason, self.settings.priority);
     }
 
-    /// Holds a packet whose flow is not known, or a packet between the same hosts as such a packet that is
-    /// held, so that neither overtakes the other. Returns all other packets.
+    /// Holds a packet in the list of its pair of hosts, so that it does not overtake packets between these
+    /// hosts whose flow is unknown. This concerns packets whose own flow is unknown, and all packets
+    /// between two hosts while such a packet is held. Returns other packets to the caller. `brief` is
+    /// `None` for packets without a flow.
     #[inline(never)]
     fn hold_unknown(
         &mut self,
@@ -355,7 +362,7 @@ impl Reframer {
         let found = self.table.lookup(&key, hash);
         let flow = match found {
             Some(id) if is_hidden || self.lists.holds(id.index()) => {
-                // The entry must not expire while it holds packets.
+                // The use is noted, so that the entry does not expire while it holds packets.
                 self.table.touch(id, now);
                 Some(id.index())
             }
@@ -374,7 +381,8 @@ impl Reframer {
             None => Some(packet),
         };
         if overflows {
-            // The packet may leave now if all packets that arrived before it do.
+            // Releases everything, so that the packet can leave at once without overtaking a packet that
+            // arrived earlier.
             self.statistics.overflows += u64::from(flow.is_some());
             self.lists.release_all(Reason::Capacity, self.settings.priority);
             self.let_go(cx, out);
@@ -386,7 +394,8 @@ impl Reframer {
         None
     }
 
-    /// True if a packet is not to be held, for reasons that most configurations do not use.
+    /// True if a packet is not to be held, because its flow is not heavy (ELEPHANTS) or a filter matches
+    /// (BYPASS). Under an SLO, also updates the prediction for the flow.
     #[inline(never)]
     fn asks_about(&mut self, packet: &Packet, (hash, id): (u32, Option<FlowId>), now: Timestamp) -> bool {
         if self.settings.slo.is_set() {
@@ -397,22 +406,25 @@ impl Reframer {
         is_small || self.settings.bypass.applies_to(packet)
     }
 
-    /// True if too many bursts of a flow had only one packet.
+    /// True if a flow is not held any more because too many of its bursts had only one packet
+    /// (BYPASS_AFTER_FAIL).
     #[inline(never)]
     fn has_failed(&mut self, flow: u32) -> bool {
         let fails = self.settings.bypass_after;
         fails > 0 && self.lists.note(flow).score >= fails
     }
 
-    /// Derives from the settings the values that are needed for each packet.
+    /// Derives `asks` and `bypassed_flags` from the settings, to save work for each packet. Must follow
+    /// each change of the settings.
     fn note_settings(&mut self) {
         let Settings { slo, bypass_after, bypass, .. } = &self.settings;
         self.asks = slo.is_set() || *bypass_after > 0 || bypass.looks_anywhere() || self.sketch.is_some();
         self.bypassed_flags = bypass.flags();
     }
 
-    /// Predicts, as a branch predictor does, whether the next packet of a flow comes in time, and sets the
-    /// class of the flow.
+    /// Updates the counter that predicts, as a branch predictor does, whether the next packet of a flow
+    /// arrives in time, and chooses the flow's delay class by it. Does nothing for a flow that is not in
+    /// the table.
     fn guess(&mut self, id: Option<FlowId>, now: Timestamp) {
         if let Some(id) = id
             && let Some(before) = self.table.last_seen(id)
@@ -425,8 +437,9 @@ impl Reframer {
         }
     }
 
-    /// Returns the index of a flow that the look-up did not find; `None` if there is no room or the packet
-    /// is not to be held.
+    /// Returns the index of a flow that the look-up of the batch did not find: opens an entry for it,
+    /// unless the packet bypasses. `None` if the packet bypasses and its flow has no entry, or if there is
+    /// no room. Sets `bypasses` if the first packet of a new flow is to pass.
     #[inline(never)]
     fn find_or_open(
         &mut self,
@@ -438,15 +451,16 @@ impl Reframer {
     ) -> Option<u32> {
         let Known { brief, key, hash, .. } = known;
         if *bypasses {
-            // An earlier packet of this batch may have opened the flow. Packets that are not held open no
-            // flow, because the entry would take up room until it expires.
+            // An earlier packet of this batch may have opened the flow. A bypassing packet opens no flow,
+            // because the entry would take up room until it expires.
             return self.table.lookup(key, hash).map(FlowId::index);
         }
         let mut inserted = self.table.insert(key, hash, now);
-        // If only one bucket is full, removing flows of other buckets does not help.
+        // The other error, a crowded bucket, is not helped by removing flows of other buckets.
         if inserted == Err(InsertError::Full) {
-            // A flow without packets for the longest delay holds nothing once the packets that are due have
-            // left. These have to leave before a packet of a flow that expires now can pass.
+            // Makes room by expiring flows without packets for the longest delay. Such a flow holds nothing
+            // once the packets that are due have left. They must leave first, so that a later packet of an
+            // expired flow, which may pass at once, does not overtake them.
             self.let_go(cx, out);
             let longest = (0..LANES).map(|lane| self.lists.delay(lane)).max().unwrap_or_default();
             self.table.expire(now, longest, SEARCH, |_, _| ());
@@ -455,7 +469,7 @@ impl Reframer {
         match inserted {
             Ok(Inserted::New(id)) => {
                 let note = Note { kind: brief.kind as u8, hash, ..Note::default() };
-                // Under an SLO, each new flow is expected to send its next packet in time.
+                // Under an SLO, a new flow starts with the prediction that its next packet arrives in time.
                 let lane = match self.settings.slo.is_set() {
                     _ if brief.kind == Kind::Pair => UNKNOWN_FLOWS,
                     true => DENSE,
@@ -473,7 +487,7 @@ impl Reframer {
         }
     }
 
-    /// Forwards a packet that belongs to no flow, unless a packet whose flow is unknown waits between the
+    /// Forwards a packet without a flow, or holds it if a packet whose flow is unknown is held between the
     /// same hosts.
     #[inline]
     fn take_foreign(&mut self, cx: &mut Cx<'_>, out: &mut Batch, packet: Packet, now: Timestamp) {
@@ -486,8 +500,8 @@ impl Reframer {
         }
     }
 
-    /// Forwards a packet whose flow is not in the table, so that there are no packets that it could
-    /// overtake.
+    /// Forwards a packet at once. The caller knows that its flow holds no packets that it could overtake.
+    /// `hash` is the hash of the flow for the SLF, `None` if the packet does not count.
     #[inline(never)]
     fn pass(&mut self, cx: &mut Cx<'_>, out: &mut Batch, packet: Packet, hash: Option<u32>) {
         self.statistics.passed += 1;
@@ -497,7 +511,7 @@ impl Reframer {
         send(cx, out, self.settings.max_tx_burst, packet);
     }
 
-    /// Sends the packets that were released and the packets that are due.
+    /// Sends the packets that were released and the packets that are due, into `batch` and further batches.
     #[inline]
     fn let_go(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let now = cx.now();
@@ -510,13 +524,14 @@ impl Reframer {
         statistics.rounds += u64::from(statistics.waiting().1 > before);
     }
 
-    /// Releases and sends all packets.
+    /// Releases and sends all held packets, with [`Reason::Drain`].
     fn flush(&mut self, cx: &mut Cx<'_>) {
         self.lists.release_all(Reason::Drain, self.settings.priority);
         self.finish_round(cx);
     }
 
-    /// Sends the packets that were released outside of a push.
+    /// Sends the packets that are released or due outside of a push: by a timer or a handler. Sets the
+    /// timer.
     fn finish_round(&mut self, cx: &mut Cx<'_>) {
         let mut out = cx.batch();
         self.let_go(cx, &mut out);
@@ -536,7 +551,8 @@ impl Reframer {
         }
     }
 
-    /// Sets an argument.
+    /// Sets the argument with this name (in small letters) at run time, and releases packets that exceed a
+    /// new limit. An error leaves the element unchanged.
     fn set(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
         fn parsed<T: Arg>(value: &str, place: &Place<'_>) -> Result<T, String> {
             T::parse(value, place)
@@ -563,8 +579,8 @@ impl Reframer {
             "reorder" => self.settings.reorder = parsed(value, &place)?,
             "compress" => {
                 self.settings.compress = parsed(value, &place)?;
-                // ACKs are not tracked while merging is off, so a later ACK may repeat a number that is not
-                // known here.
+                // While merging is off, the acknowledgment numbers of flows are not tracked. So the first
+                // ACK afterwards may be a duplicate, and is treated as a first ACK.
                 self.lists.notes_mut().for_each(|note| note.has_acknowledged = false);
             }
             "bypass" => self.settings.bypass = parsed(value, &place)?,
@@ -597,7 +613,7 @@ impl Reframer {
         Ok(())
     }
 
-    /// Returns the values of SFMaker's handlers, which count only packets that waited.
+    /// Returns the value of one of SFMaker's handlers. Their means count only packets that waited.
     fn read_as_fastclick(&self, name: &str) -> Result<String, String> {
         let statistics = &self.statistics;
         let sent = statistics.released + statistics.passed;
@@ -617,7 +633,7 @@ impl Reframer {
         }
     }
 
-    /// Returns the fields from which the flow of a packet is determined.
+    /// Returns the packet fields from which the element determines flow and bypass, for its declaration.
     fn reads(&self) -> Vec<Field> {
         let bytes = |base| Field::Bytes { base, offset: 0, length: FLOW_HEADERS };
         let mut reads = vec![bytes(Base::Data), bytes(Base::Mac), bytes(Base::Network), Field::Length];
@@ -629,10 +645,11 @@ impl Reframer {
     }
 }
 
-/// The state that a successor takes over: packets, which leave at once, and counts.
+/// The state that a new instance takes over when the graph is changed: the held packets, which it emits at
+/// once, and the counts.
 struct Inherited {
     packets: Vec<(Packet, Timestamp)>,
-    /// The length of each burst, and the arrival time of its last packet.
+    /// For each burst of `packets`: its length, and the arrival time of its last packet.
     bursts: Vec<(u32, Timestamp)>,
     statistics: Statistics,
 }
@@ -665,8 +682,8 @@ impl Element for Reframer {
         if let Some(sketch) = &mut self.sketch {
             let seconds = (cx.now() - self.halved).0 / HALF_LIFE.0;
             if seconds > 0 {
-                // All elapsed seconds count, so that old packets lose their weight after a pause of any
-                // length.
+                // All seconds since the last batch count, so that old packets lose their weight after a
+                // pause of any length.
                 sketch.halve(seconds.try_into().unwrap_or(u32::MAX));
                 self.halved = self.halved + Timestamp(seconds * HALF_LIFE.0);
             }
@@ -684,7 +701,7 @@ impl Element for Reframer {
         self.scratch = Some(scratch);
         cx.recycle(batch);
         self.let_go(cx, &mut out);
-        // A flow without packets for that long holds none.
+        // A flow without packets for that long holds no packets, so expiry loses none.
         self.table.expire(now, MEMORY + self.settings.delay + self.settings.slo, length, |_, _| ());
         self.arm(cx);
         Some(out)
@@ -766,7 +783,8 @@ impl Element for Reframer {
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         let state = state.downcast::<Inherited>().map_err(|_| "not the state of a Reframer")?;
         self.statistics = state.statistics;
-        // The packets leave now, and only the new element knows the time.
+        // The release is counted here, because the packets leave only now and the old element could not
+        // know this time.
         let now = cx.now();
         for (length, last) in state.bursts {
             self.statistics.release(Reason::Drain, length, now - last);

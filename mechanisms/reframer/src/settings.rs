@@ -26,7 +26,7 @@ impl Arg for Priority {
 }
 
 impl Priority {
-    /// Returns the name in the configuration.
+    /// Returns the priority's name in the configuration, such as `LONGEST_WAIT`.
     pub fn as_str(self) -> &'static str {
         match self {
             Priority::ShortestFlow => "SHORTEST_FLOW",
@@ -36,7 +36,7 @@ impl Priority {
     }
 }
 
-/// A number of at least 1.
+/// An argument type: a number of at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Count(pub usize);
 
@@ -53,7 +53,8 @@ impl Arg for Count {
     }
 }
 
-/// The number of packets after which a flow counts as heavy; 0, or `off`, if flows are not counted.
+/// The argument ELEPHANTS: the number of packets after which a flow counts as heavy and is held; 0, written
+/// `off`, if all flows are held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elephants(pub u32);
 
@@ -68,13 +69,13 @@ impl Arg for Elephants {
 }
 
 impl Elephants {
-    /// Returns the value as a user would write it.
+    /// Returns the value as a user writes it.
     pub fn show(self) -> String {
         if self.0 == 0 { "off".into() } else { self.0.to_string() }
     }
 }
 
-/// A time span as [`Micros`], or `off`.
+/// The argument SLO: a time span as [`Micros`]; 0, written `off`, for none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slo(pub Timestamp);
 
@@ -93,17 +94,17 @@ impl Arg for Slo {
 }
 
 impl Slo {
-    /// Returns the value as a user would write it.
+    /// Returns the value as a user writes it.
     pub fn show(self) -> String {
         if self.0 == Timestamp::ZERO { "off".into() } else { self.0.as_interval() }
     }
 }
 
 impl Settings {
-    /// Returns the delay of a class. Under an SLO, flows of which no packet is expected in time do not
-    /// wait, and all other flows wait for seven eighths of the SLO; the last eighth is left for the round
-    /// in which they leave. Flows of [`crate::lists::UNKNOWN_FLOWS`] wait as long as the longest delay of the other
-    /// classes.
+    /// Returns the time that flows of a delay class wait. Without an SLO this is DELAY for all classes.
+    /// Under an SLO, flows of class [`SPARSE`] do not wait, and all others wait for seven eighths of the
+    /// SLO; the last eighth is left for the round in which they leave. So no class has a longer delay than
+    /// [`crate::lists::UNKNOWN_FLOWS`].
     pub fn delay_of(&self, lane: usize) -> Timestamp {
         match (self.slo.0, lane) {
             (0, _) => self.delay,
@@ -113,13 +114,13 @@ impl Settings {
     }
 }
 
-/// The class of flows that are not expected to send their next packet in time; without an SLO, the class of
-/// all flows.
+/// The delay class of flows that are not expected to send their next packet in time; without an SLO, the
+/// class of all flows.
 pub const SPARSE: usize = 0;
-/// The class of flows that are expected to send their next packet in time.
+/// The delay class of flows that are expected to send their next packet in time, under an SLO.
 pub const DENSE: usize = 1;
 
-/// The rule that says which packets are never held.
+/// The argument BYPASS: the rule that says which packets are not held.
 pub struct Bypass {
     text: String,
     rule: Rule,
@@ -127,41 +128,43 @@ pub struct Bypass {
 
 enum Rule {
     None,
-    /// TCP SYN, decided without a filter.
+    /// TCP SYN, decided by the flags from the look-up, without a filter.
     Syn,
     Filter(Box<Matcher>),
 }
 
 impl Bypass {
-    /// Returns the rule for TCP SYN: no packet of the flow follows a SYN before the answer has come back.
+    /// Returns the rule by which TCP SYN are not held, the default. Holding them gains nothing: no packet
+    /// of the flow follows before the answer has come back.
     pub fn syn() -> Bypass {
         Bypass { text: Bypass::SYN.into(), rule: Rule::Syn }
     }
 
-    /// Returns the rule for no packets.
+    /// Returns the rule by which no packet bypasses.
     pub fn none() -> Bypass {
         Bypass { text: "none".into(), rule: Rule::None }
     }
 
-    /// The default as a user would write it.
+    /// The default rule as a user writes it.
     pub const SYN: &'static str = "tcp opt syn";
 
-    /// Returns the rule as it was configured.
+    /// Returns the rule as it was written in the configuration or to the handler.
     pub fn text(&self) -> &str {
         &self.text
     }
 
-    /// True if a filter decides, which may read any byte.
+    /// True if a filter decides, which may read any byte of the packet.
     pub fn looks_anywhere(&self) -> bool {
         matches!(self.rule, Rule::Filter(_))
     }
 
-    /// Returns TCP flags; packets with any of these flags are not held.
+    /// Returns a mask of TCP flags; packets with any of these flags are not held. 0 if a filter or nothing
+    /// decides.
     pub fn flags(&self) -> u8 {
         if matches!(self.rule, Rule::Syn) { tcp::flags::SYN } else { 0 }
     }
 
-    /// True if a filter says that a packet is not held.
+    /// True if the rule is a filter that matches the packet, so that the packet is not held.
     pub fn applies_to(&self, packet: &Packet) -> bool {
         match &self.rule {
             Rule::Filter(matcher) => matcher.first(&key::headers(packet)).is_some(),
@@ -190,33 +193,34 @@ impl Arg for Bypass {
     }
 }
 
-/// The settings, all of which can be changed.
+/// The settings of an element. Handlers can change all of them except the last three, which SFMaker alone
+/// sets.
 pub struct Settings {
-    /// The time that packets wait.
+    /// The time that packets wait, DELAY.
     pub delay: Timestamp,
-    /// The maximum number of packets per burst of a flow.
+    /// The number of packets of a flow at which they leave, MAX_BURST.
     pub max_burst: usize,
-    /// The maximum number of packets per batch.
+    /// The maximum number of packets per emitted batch, MAX_TX_BURST; at most the capacity of a batch.
     pub max_tx_burst: usize,
-    /// The rule for the flow that leaves first.
+    /// The rule for the order of flows that leave together.
     pub priority: Priority,
-    /// True to sort TCP segments.
+    /// True to sort TCP segments within a burst.
     pub reorder: bool,
-    /// True to merge ACKs.
+    /// True to drop ACKs that the next ACK of the burst makes superfluous.
     pub compress: bool,
     /// The rule for packets that are not held.
     pub bypass: Bypass,
-    /// The number of packets after which a flow is held; 0 for all flows.
+    /// The number of packets after which a flow is heavy and is held; 0 to hold all flows.
     pub elephants: u32,
     /// The upper bound of the delay that waiting adds; zero for no SLO.
     pub slo: Timestamp,
-    /// The maximum number of flows.
+    /// The maximum number of flows in the flow table.
     pub capacity: usize,
-    /// The maximum number of packets that are held.
+    /// The maximum number of packets that are held at a time.
     pub max_held: usize,
-    /// True if the first packet of each flow passes.
+    /// True if the first packet of each new flow is not held.
     pub first_passes: bool,
-    /// True if no packets wait any more once a handler has released all packets.
+    /// True if writing the handler `flush` also sets DELAY to 0, so that no more packets wait.
     pub flush_ends: bool,
     /// The number of bursts of one packet, minus the number of longer bursts, after which a flow is not
     /// held any more; 0 for never.
@@ -244,7 +248,7 @@ impl Default for Settings {
     }
 }
 
-/// Limits a number of packets per batch to the capacity of a batch.
+/// Limits MAX_TX_BURST to the capacity of a batch.
 pub fn batch_length(given: usize) -> usize {
     given.min(BATCH_CAPACITY)
 }

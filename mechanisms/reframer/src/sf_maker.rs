@@ -131,7 +131,7 @@ pub static CLASS: Class = Class {
         let most: i32 = args.or("MAX_CAP", -1);
         let settings = Settings {
             delay,
-            // With 0, each packet leaves alone.
+            // 0 is allowed, as in FastClick, and means that each packet leaves alone.
             max_burst: args.or("MAX_BURST", 1024u32).max(1) as usize,
             max_tx_burst: batch_length(args.or("MAX_TX_BURST", Count(32)).0),
             priority: args.or("PRIO", Prio(Priority::ShortestFlow)).0,
@@ -149,7 +149,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// A priority, in FastClick's words.
+/// The argument PRIO: a priority in FastClick's words.
 struct Prio(Priority);
 
 impl Arg for Prio {
@@ -167,8 +167,8 @@ impl Arg for Prio {
     }
 }
 
-/// The argument MODEL; true for SECOND, by which the first packet of a flow may pass and its second packet
-/// is the first to be held.
+/// The argument MODEL, true for SECOND: the first packet of a flow passes (if PASSTHROUGH is true), and the
+/// second is held.
 struct Model(bool);
 
 impl Arg for Model {

@@ -1,12 +1,11 @@
-//! The statistics of the element.
+//! Counts that Reframer, SFMaker and their handlers report.
 
 use element::Timestamp;
 use element::histogram::Histogram;
 
 use crate::lists::Reason;
 
-/// The numbers of packets and of runs of packets of one flow. Their quotient is the spatial locality
-/// factor.
+/// The numbers of packets and of runs, for the spatial locality factor (SLF): packets divided by runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Locality {
     packets: u64,
@@ -14,7 +13,7 @@ pub struct Locality {
     last: u64,
 }
 
-/// The value of `last` before the first packet.
+/// The value of `last` before the first packet, so that this packet begins a run.
 const NO_FLOW: u64 = u64::MAX;
 
 impl Default for Locality {
@@ -24,7 +23,8 @@ impl Default for Locality {
 }
 
 impl Locality {
-    /// Counts `n` packets of a flow. `flow` is any number except `u64::MAX`.
+    /// Counts `n` consecutive packets of one flow. `flow` identifies the flow (its hash): any number except
+    /// `u64::MAX`.
     #[inline]
     pub fn see(&mut self, flow: u64, n: u64) {
         self.packets += n;
@@ -32,7 +32,7 @@ impl Locality {
         self.last = flow;
     }
 
-    /// Returns the number of packets per run; 0 before the first packet.
+    /// Returns the SLF, packets divided by runs; 0 before the first packet.
     pub fn factor(&self) -> f64 {
         if self.runs == 0 { 0.0 } else { self.packets as f64 / self.runs as f64 }
     }
@@ -41,57 +41,61 @@ impl Locality {
 /// The counts of one element.
 #[derive(Clone, Debug, Default)]
 pub struct Statistics {
-    /// Runs of the packets that arrive.
+    /// The SLF counts of the packets in order of arrival.
     pub locality_in: Locality,
-    /// Runs of the packets that leave.
+    /// The SLF counts of the packets in the order in which they leave.
     pub locality_out: Locality,
-    /// The times for which packets were held.
+    /// The histogram of the times for which packets were held.
     pub holds: Histogram,
-    /// The number of bursts that left, by reason.
+    /// The number of bursts that left, by `Reason as usize`.
     pub releases: [u64; Reason::ALL.len()],
-    /// The number of packets in these bursts.
+    /// The number of packets in all bursts that left, including dropped ACKs.
     pub released: u64,
-    /// The sum of the times, in nanoseconds, that bursts waited after their last packet had arrived.
+    /// The sum over all bursts of the time, in nanoseconds, that a burst waited after its last packet had
+    /// arrived.
     pub waited: u64,
-    /// The number of packets that passed without being held.
+    /// The number of packets that were forwarded without being held.
     pub passed: u64,
-    /// The number of packets for which there was no room in the flow table or among the held packets.
+    /// The number of packets that found no room in the flow table or that exceeded MAX_HELD.
     pub overflows: u64,
-    /// The number of bursts in which segments were sorted.
+    /// The number of bursts in which the order of segments was changed.
     pub reordered: u64,
-    /// The number of segments that arrived after a later segment of their burst.
+    /// The number of segments that arrived after a segment of their burst that was sent later.
     pub mended: u64,
-    /// The number of ACKs that were merged into later ACKs.
+    /// The number of ACKs that were dropped in favour of later ACKs.
     pub coalesced: u64,
-    /// The number of packets that left at once as a burst of their own.
+    /// The number of bypassing packets whose flow held no packets, so that they left at once as a burst of
+    /// one packet.
     pub at_once: u64,
-    /// The number of rounds in which bursts left that had waited: the *superframes* of FastClick.
+    /// The number of rounds, that is calls that send what is due, in which a burst left that had waited:
+    /// the *superframes* of FastClick.
     pub rounds: u64,
 }
 
 impl Statistics {
-    /// Counts a burst that leaves.
+    /// Counts a burst of `packets` packets that leaves; `waited` is the time since its last packet arrived.
     #[inline]
     pub fn release(&mut self, reason: Reason, packets: u32, waited: Timestamp) {
         self.releases[reason as usize] += 1;
         self.released += u64::from(packets);
         self.at_once += u64::from(reason == Reason::Bypass && packets == 1);
-        // Full bursts and bursts that bypass leave with their last packet and add nothing.
+        // The time is 0 for full bursts and bursts that bypass, because they leave when their last packet
+        // arrives.
         self.waited = self.waited.wrapping_add(waited.0 as u64);
     }
 
-    /// Returns the number of all bursts.
+    /// Returns the number of all bursts that left, for all reasons.
     pub fn bursts(&self) -> u64 {
         self.releases.iter().sum()
     }
 
-    /// Returns the number of packets that waited, and the number of their bursts.
+    /// Returns the numbers of packets and bursts that left, without bypassing packets that left at once.
     pub fn waiting(&self) -> (u64, u64) {
         (self.released - self.at_once, self.bursts() - self.at_once)
     }
 }
 
-/// Returns the quotient; 0 if `count` is 0.
+/// Returns `sum / count`; 0 if `count` is 0.
 pub fn mean(sum: u64, count: u64) -> f64 {
     if count == 0 { 0.0 } else { sum as f64 / count as f64 }
 }

@@ -1,18 +1,17 @@
-//! TCP within a burst: sorts segments and merges ACKs.
-//!
-//! Neither changes anything that a TCP receiver or sender depends on.
+//! TCP within a burst: sorts data segments and merges ACKs, without a change that a TCP receiver or sender
+//! depends on.
 //!
 //! **Order.** Segments that carry data or a FIN are put in the order in which they were sent: by time
 //! stamp, and by sequence number if time stamps are equal or absent. (A retransmission has an older
-//! sequence number and a newer time stamp. Ahead of segments that were sent before it, it would make the
-//! receiver drop them, RFC 7323, section 5.3.) No segment moves past a segment without data, because the
-//! order of ACKs has a meaning: duplicates are counted.
+//! sequence number and a newer time stamp. If it moved ahead of segments that were sent before it, the
+//! receiver would drop them: RFC 7323, section 5.3.) No segment moves past a segment without data, because
+//! the order of ACKs has a meaning: senders count duplicates.
 //!
-//! **ACKs.** An ACK is dropped only if the next ACK of the burst carries all of its information and more:
-//! both are without data and have the same flags, sequence number, TOS and options, and the later ACK has a
-//! higher acknowledgment number and time stamps that are not older. So duplicate ACKs and window updates,
-//! which repeat a number, are kept, and so are ACKs with SACK blocks. Both checksums must be right, because
-//! a damaged ACK replaces nothing.
+//! **ACKs.** An ACK is dropped only if the next ACK of the burst carries all of its information and more.
+//! Both must be without data and have the same flags, sequence number, TOS and options. The later ACK must
+//! have a higher acknowledgment number and time stamps that are not older. So duplicate ACKs and window
+//! updates, which repeat an acknowledgment number, are kept, and so are ACKs with SACK blocks. The
+//! checksums of both ACKs must be right, so that a damaged ACK replaces nothing.
 
 use element::Packet;
 use wire::checksum::tcp_packet_valid;
@@ -21,14 +20,14 @@ use wire::{Layers, LinkType, ip_protocol};
 
 use crate::key;
 
-/// True if `a` is after `b`, in numbers that wrap.
+/// True if the 32-bit number `a` is after `b`, in numbers that wrap as TCP sequence numbers do.
 fn is_after(a: u32, b: u32) -> bool {
     a.wrapping_sub(b) as i32 > 0
 }
 
-/// A TCP segment in its packet.
+/// A TCP segment, as a view of the packet that carries it.
 struct View<'p> {
-    /// The IP packet from its header to its end.
+    /// The bytes of the IP packet, without padding of the link layer.
     ip: &'p [u8],
     /// The offset of the TCP header in `ip`.
     l4: usize,
@@ -44,7 +43,8 @@ fn view(packet: &Packet) -> Option<View<'_>> {
     Some(View { ip, l4, segment: parse(&ip[l4..]).ok()? })
 }
 
-/// Returns the sender's time stamp, or an error if the options are malformed.
+/// Returns the value of the time stamp option; `None` without the option, an error if the options are
+/// malformed.
 fn time_stamp(option_bytes: &[u8]) -> Result<Option<u32>, ()> {
     let mut found = None;
     for option in options(option_bytes) {
@@ -55,14 +55,15 @@ fn time_stamp(option_bytes: &[u8]) -> Result<Option<u32>, ()> {
     Ok(found)
 }
 
-/// The sort key of a segment.
+/// The sort key of a segment: when it was sent.
 #[derive(Clone, Copy)]
 struct Place {
     sequence: u32,
     time_stamp: Option<u32>,
 }
 
-/// Returns the sort key of a segment that may be moved.
+/// Returns the sort key of a segment that may be moved: with data or FIN, and without SYN, RST and URG.
+/// `None` for all other packets, which stay where they are and which no segment passes.
 fn place(packet: &Packet) -> Option<Place> {
     let View { segment, .. } = view(packet)?;
     let header = segment.header;
@@ -72,7 +73,7 @@ fn place(packet: &Packet) -> Option<Place> {
     moves.then_some(Place { sequence: header.sequence.get(), time_stamp })
 }
 
-/// A sorter of bursts, which reuses its memory from burst to burst.
+/// A sorter for bursts of segments, which reuses its memory.
 pub struct Sorter {
     places: Vec<Option<Place>>,
     order: Vec<(i32, i32, u32)>,
@@ -80,7 +81,8 @@ pub struct Sorter {
 }
 
 impl Sorter {
-    /// Creates a sorter for bursts of `length` packets; longer bursts make its memory grow.
+    /// Creates a sorter for bursts of up to `length` packets. Longer bursts work too, but make its memory
+    /// grow.
     pub fn new(length: usize) -> Sorter {
         Sorter {
             places: Vec::with_capacity(length),
@@ -89,8 +91,8 @@ impl Sorter {
         }
     }
 
-    /// Sorts the segments of one flow, and returns the number of segments that arrived after a later
-    /// segment.
+    /// Sorts the segments of one flow in place. Returns the number of late segments: they arrived after a
+    /// segment that was sent later.
     pub fn sort(&mut self, packets: &mut Vec<Packet>) -> u64 {
         self.places.clear();
         self.places.extend(packets.iter().map(place));
@@ -101,8 +103,9 @@ impl Sorter {
                 start += 1;
                 continue;
             };
-            // Either all segments of a connection or none have the time stamp option (RFC 7323, section
-            // 3.2).
+            // Segments with and without the time stamp option cannot be compared. In a connection all or
+            // none have it (RFC 7323, section 3.2); where they are mixed, each group of equal segments is
+            // sorted alone.
             let belongs = |place: &Option<Place>| {
                 place.is_some_and(|place| place.time_stamp.is_some() == first.time_stamp.is_some())
             };
@@ -140,8 +143,8 @@ impl Sorter {
     }
 }
 
-/// Returns the view of a packet that is an ACK without data, with no other flags than ECE and CWR and with
-/// correct checksums.
+/// Returns the view of a packet that is a pure ACK: without data, with no flags but ACK, ECE and CWR, and
+/// with correct checksums. `None` for all other packets.
 fn pure_ack(packet: &Packet) -> Option<View<'_>> {
     let view = view(packet)?;
     let header = view.segment.header;
@@ -150,8 +153,8 @@ fn pure_ack(packet: &Packet) -> Option<View<'_>> {
     (is_pure && tcp_packet_valid(view.ip, view.l4)).then_some(view)
 }
 
-/// True if the options of `b` carry all information of the options of `a`, with time stamps that are not
-/// older.
+/// True if the options `b` carry all information of the options `a`: the same options in the same order, no
+/// SACK blocks in `a`, and time stamps in `b` that are not older.
 fn options_replace(a: &[u8], b: &[u8]) -> bool {
     let (mut before, mut after) = (options(a), options(b));
     loop {
@@ -172,11 +175,11 @@ fn options_replace(a: &[u8], b: &[u8]) -> bool {
     }
 }
 
-/// True if `b`, the packet that follows `a`, makes `a` superfluous.
+/// True if ACK `b`, the packet that follows ACK `a`, makes `a` superfluous.
 fn replaces(a: &View<'_>, b: &View<'_>) -> bool {
     let (x, y) = (a.segment.header, b.segment.header);
-    // Compares version, header length, TOS and flow label. The packets have headers only, so their lengths
-    // are equal if the headers' lengths are.
+    // Compares the lengths and `same_network` compares the fields. Pure ACKs are headers only, so equal
+    // lengths mean equal lengths of headers.
     let same_ip = a.l4 == b.l4 && a.ip.len() == b.ip.len() && same_network(a.ip, b.ip);
     same_ip
         && x.sequence == y.sequence
@@ -185,8 +188,8 @@ fn replaces(a: &View<'_>, b: &View<'_>) -> bool {
         && options_replace(a.segment.options, b.segment.options)
 }
 
-/// True if two IP headers ask for the same treatment; always false for headers with options or extension
-/// headers.
+/// True if two IP headers differ in nothing that influences forwarding: version, header length, TOS or
+/// traffic class, flow label, and flags. False for headers with options or extension headers.
 fn same_network(a: &[u8], b: &[u8]) -> bool {
     match a[0] >> 4 {
         4 => a[0] == 0x45 && a[..2] == b[..2] && a[6..8] == b[6..8],
@@ -195,8 +198,8 @@ fn same_network(a: &[u8], b: &[u8]) -> bool {
 }
 
 /// Removes superfluous ACKs from a burst of one flow and passes them to `drop`. `acknowledged` is the
-/// highest acknowledgment number of the flow so far, or `None` before the first ACK. Without it the first
-/// ACK of the burst may be a duplicate, so it is kept.
+/// highest acknowledgment number of the flow so far, which the call updates; `None` before the first ACK.
+/// An ACK that does not exceed it may be a duplicate, and is kept. So is the first ACK while it is `None`.
 pub fn coalesce(packets: &mut Vec<Packet>, acknowledged: &mut Option<u32>, drop: impl FnMut(Packet)) {
     let mut kept = 0;
     for place in 0..packets.len() {
@@ -206,8 +209,8 @@ pub fn coalesce(packets: &mut Vec<Packet>, acknowledged: &mut Option<u32>, drop:
             acknowledged.is_some_and(|last| is_after(number, last)) && replaces(&a, &b)
         });
         if !superfluous {
-            // Keeps the highest number so far: a late ACK with a lower number must not make its successors
-            // look new.
+            // A kept packet raises the highest number so far, but never lowers it: after a late ACK with a
+            // lower number, the following ACKs must not look new.
             if opens(&packets[place]) {
                 *acknowledged = None;
             }
@@ -221,12 +224,13 @@ pub fn coalesce(packets: &mut Vec<Packet>, acknowledged: &mut Option<u32>, drop:
     packets.drain(kept..).for_each(drop);
 }
 
-/// True if a segment opens a connection, whose numbers are unrelated to the numbers before.
+/// True if a segment has SYN, and so opens a connection, whose acknowledgment numbers are unrelated to
+/// earlier numbers of the flow.
 fn opens(packet: &Packet) -> bool {
     view(packet).is_some_and(|view| view.segment.header.has(flags::SYN))
 }
 
-/// Returns the acknowledgment number of a segment that has the ACK flag.
+/// Returns the acknowledgment number of a segment; `None` without the ACK flag or if the packet is not TCP.
 fn acknowledgment(packet: &Packet) -> Option<u32> {
     let header = view(packet)?.segment.header;
     header.has(flags::ACK).then_some(header.acknowledgment.get())

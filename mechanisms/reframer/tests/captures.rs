@@ -1,6 +1,6 @@
-//! The reframer on real and on made captures: no packet is lost, late or out of order, and locality rises.
-//! The real captures lie next to the repository (or in the folder `TIDEGATE_DATA`), and are skipped if
-//! absent.
+//! Tests of Reframer on real and on generated captures: no packet is lost, late or out of order within its
+//! flow, and the SLF rises. The real captures lie next to the repository (or in the folder
+//! `TIDEGATE_DATA`), and are skipped if absent.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -12,18 +12,19 @@ use wire::build::Builder;
 use wire::layers::Network;
 use wire::{Layers, LinkType, ip_protocol};
 
-/// The maximum size of a capture, in bytes, so that all its packets can be compared several times.
+/// The maximum size in bytes of a real capture, to limit the duration of the test.
 const LARGEST: u64 = 16_000_000;
 
-/// Returns packets of flows whose sizes follow Zipf's law: TCP and UDP over both versions of IP, in trains
-/// of eight packets that are mixed with trains of other flows, 300 ns from packet to packet.
+/// Returns 20,000 packets, with times in nanoseconds, of `flows` flows whose sizes follow Zipf's law: TCP
+/// and UDP over both versions of IP. A flow sends trains of eight packets, which are interleaved with
+/// trains of other flows. Packets are 300 ns apart.
 fn zipf(flows: usize) -> Vec<(i64, Vec<u8>)> {
     let mut random = fastrand::Rng::with_seed(flows as u64);
     let mut waiting: Vec<(usize, u32)> = Vec::new();
     let mut sent = vec![0u32; flows];
     let packets = (0..20_000).map(|number| {
         while waiting.len() < 40 {
-            // The inverse of a distribution that falls with the rank.
+            // Inverse transform sampling: the probability of a flow is inversely proportional to its rank.
             let flow = (flows as f64).powf(random.f64()) as usize - 1;
             waiting.push((flow, 8));
         }
@@ -62,12 +63,12 @@ fn captures() -> Vec<PathBuf> {
     files
 }
 
-/// The times of arrival and departure of packets, in nanoseconds, and their bytes.
+/// Packets as (time of arrival, time of departure, bytes); times in nanoseconds.
 type Packets = Vec<(i64, i64, Vec<u8>)>;
 
-/// Runs `element` on a capture. Returns the packets, whose arrival times are kept in their first time
-/// stamps, and the SLF in and out as the element counts them. Without STOP, time goes on until all packets
-/// have left.
+/// Runs `element` on a capture, until all packets have left. Returns the packets, and the SLF in and out as
+/// Reframer counts them (empty for other elements). `None` if the capture cannot be opened. The arrival
+/// time of a packet is kept in its first-timestamp annotation.
 fn run(capture: &Path, element: &str) -> Option<(Packets, Vec<f64>)> {
     let number = offer(Vec::<Vec<Input>>::new());
     let text = format!(
@@ -76,7 +77,6 @@ fn run(capture: &Path, element: &str) -> Option<(Packets, Vec<f64>)> {
         capture.display()
     );
     let handlers = if element.starts_with("Reframer") { vec!["e.slf_in", "e.slf_out"] } else { vec![] };
-    // Captures that cannot be opened are skipped.
     let outcome = Run::trace().text(&text, &handlers).ok()?;
     assert!(outcome.report.balances(), "{}", capture.display());
     let seen = collect(number).into_iter().map(|seen| {
@@ -87,8 +87,9 @@ fn run(capture: &Path, element: &str) -> Option<(Packets, Vec<f64>)> {
     Some((seen.collect(), values.collect()))
 }
 
-/// Returns the identity of a packet's flow, written independently of the element: VLANs, addresses, and
-/// ports or SPI or identifier.
+/// Returns the identity of a packet's flow: addresses, protocol and VLANs, and a number (ports or SPI or
+/// identifier, or the fragment's identification). `None` if it has none. The code is independent of the
+/// element's.
 fn flow(bytes: &[u8]) -> Option<(Vec<u8>, u64)> {
     let layers = Layers::locate(bytes, LinkType::Ethernet);
     let l3 = layers.l3?;
@@ -116,7 +117,7 @@ fn flow(bytes: &[u8]) -> Option<(Vec<u8>, u64)> {
     Some((name, u64::from(if is_icmp { word >> 16 } else { word })))
 }
 
-/// Returns the number of packets per run of TCP and UDP packets.
+/// Returns the SLF of packets, which counts TCP and UDP only.
 fn locality<'p>(packets: impl Iterator<Item = &'p Vec<u8>>) -> f64 {
     let (mut count, mut runs, mut last) = (0u32, 0u32, None);
     for bytes in packets {
@@ -172,7 +173,7 @@ fn captures_stay_whole_and_become_local() {
             };
             assert!(sorted(&before) == sorted(&after), "{name}: other packets");
             let [a, b] = [&before, &after].map(|packets| locality(packets.iter().map(|packet| &packet.2)));
-            // The element reports three digits.
+            // The handlers round to three decimal places.
             for (own, independent) in counted.iter().zip([a, b]) {
                 assert!((own - independent).abs() < 0.00051, "{name}: {own} and {independent}");
             }

@@ -1,5 +1,5 @@
-//! Packets whose ports are not known keep their place in their flow: fragments, and packets with too many
-//! extension headers.
+//! Tests that packets whose ports are not known keep their place in their flow: fragments, and packets with
+//! too many extension headers.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
@@ -8,21 +8,22 @@ use testkit::timed::{frame, through};
 use wire::build::Builder;
 use wire::ip_protocol;
 
-/// The offset of IPv6 extension headers in an Ethernet frame.
+/// The offset in an Ethernet frame of the bytes after the IPv6 header: 14 bytes of Ethernet and 40 of IPv6.
 const BEHIND: usize = 14 + 40;
 
-/// Returns two hosts of either version, with ports.
+/// Returns source and destination of a flow: IPv4 for even numbers, IPv6 for odd numbers.
 fn ends(flow: u8) -> (SocketAddr, SocketAddr) {
     let host = |last: u8| match flow % 2 {
         0 => IpAddr::from([10, 0, 0, last]),
         _ => IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, last.into()]),
     };
-    // Flows 0 and 4 have their hosts in common, and so have flows 1 and 5.
+    // Flows 0 and 4 are between the same hosts, and so are flows 1 and 5.
     let other = 2 + flow % 4 / 2;
     (SocketAddr::new(host(1), 1000 + u16::from(flow)), SocketAddr::new(host(other), 53))
 }
 
-/// Inserts an IPv6 extension header ahead of all others.
+/// Inserts an extension header of type `kind` directly after the IPv6 header. `body` is the header without
+/// its first byte.
 fn extended(mut bytes: Vec<u8>, kind: u8, body: &[u8]) -> Vec<u8> {
     let next = std::mem::replace(&mut bytes[20], kind);
     bytes.splice(BEHIND..BEHIND, [&[next][..], body].concat());
@@ -31,12 +32,11 @@ fn extended(mut bytes: Vec<u8>, kind: u8, body: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Returns a fragment; `place` is its offset in units of eight bytes, and `more` is true if further
-/// fragments follow.
+/// Returns a fragment of datagram `id`; `place` is its offset in units of eight bytes, `more` is true if
+/// further fragments follow, and `number` makes its payload unique.
 fn fragment(flow: u8, id: u16, place: u16, more: bool, number: u32) -> Vec<u8> {
     let (a, b) = ends(flow);
     let payload = [&number.to_be_bytes()[..], &[7; 12]].concat();
-    // Only the first fragment has a UDP header.
     let builder = match place {
         0 => Builder::udp(a, b),
         _ => Builder::ip(a.ip(), b.ip(), ip_protocol::UDP),
@@ -59,11 +59,11 @@ fn chained(flow: u8, number: u32, headers: usize) -> Vec<u8> {
     (0..headers).fold(whole(flow, number), |bytes, _| extended(bytes, 60, &[0, 1, 4, 0, 0, 0, 0]))
 }
 
-/// Packets with their times and flows.
+/// Packets as (time in nanoseconds, flow, bytes).
 type Arrivals = Vec<(i64, u8, Vec<u8>)>;
 
-/// Asserts that each flow leaves in its order, no packet is lost and no packet waits for more than `delay`
-/// microseconds.
+/// Runs `element` and asserts that no packet is lost, each flow leaves in order, and no packet waits for
+/// more than `delay` microseconds. Returns the packets that left.
 fn in_order(element: &str, arrivals: &Arrivals, delay: i64) -> Vec<(i64, Vec<u8>)> {
     let packets: Vec<_> = arrivals.iter().map(|(time, _, bytes)| (*time, bytes.clone())).collect();
     let (outcome, seen) = through(element, &packets, &[]);
@@ -79,7 +79,8 @@ fn in_order(element: &str, arrivals: &Arrivals, delay: i64) -> Vec<(i64, Vec<u8>
     }
     let last = arrivals.last().map_or(0, |last| last.0);
     for (time, bytes) in &seen {
-        // At the end of the run, held packets leave at once.
+        // At the end of the run, held packets leave at once, so a packet that leaves then proves nothing
+        // about the delay.
         let waited = time - about[&bytes[..]].0;
         assert!((0..=delay * 1000).contains(&waited) || *time >= last, "{element}: {waited} ns");
     }
@@ -88,7 +89,8 @@ fn in_order(element: &str, arrivals: &Arrivals, delay: i64) -> Vec<(i64, Vec<u8>
 
 #[test]
 fn long_datagrams_of_one_flow_do_not_overtake_each_other() {
-    // 44 fragments per datagram, half a microsecond apart.
+    // Two flows send 20 datagrams of 44 fragments each; the fragments of a datagram are half a microsecond
+    // apart.
     let mut arrivals = Arrivals::new();
     for flow in [0, 1] {
         for number in 0..880u32 {
@@ -128,7 +130,8 @@ fn atomic_fragments_are_held_as_whole_packets() {
         .map(|number| {
             let bytes = match number % 2 {
                 0 => whole(1, number),
-                // Each packet has an identification of its own.
+                // An atomic fragment, with a fragment header that says offset 0 and no more fragments. Each
+                // has its own identification.
                 _ => extended(whole(1, number), ip_protocol::FRAGMENT, &[0, 0, 0, 0, 0, 0, number as u8]),
             };
             (i64::from(number) * 1000, 1, bytes)
@@ -155,7 +158,8 @@ fn however_long_the_chain_of_extension_headers_the_order_stays() {
 
 #[test]
 fn only_the_packets_of_two_hosts_wait_for_a_fragment() {
-    // Flows 0 and 4 are between the same hosts, flow 2 is not.
+    // Flows 0 and 4 are between the same hosts, flow 2 is not. Only flow 4 must wait for the fragment of
+    // flow 0.
     let mut arrivals: Arrivals = vec![(0, 0, fragment(0, 1, 0, true, 0))];
     for number in 1..9u32 {
         for flow in [2, 4] {
@@ -174,7 +178,8 @@ fn only_the_packets_of_two_hosts_wait_for_a_fragment() {
 
 #[test]
 fn two_hosts_are_not_forgotten_while_a_fragment_waits() {
-    // The pause is longer than the expiry time of flows. After it, flows arrive that need an entry.
+    // A pause longer than the expiry time of flows, between two fragments of flow 0. Afterwards three flows
+    // arrive that need entries.
     let late = 11_000_000_000;
     let mut arrivals: Arrivals =
         vec![(0, 0, fragment(0, 1, 0, true, 0)), (late, 0, fragment(0, 2, 0, true, 1))];
@@ -182,7 +187,8 @@ fn two_hosts_are_not_forgotten_while_a_fragment_waits() {
     in_order("Reframer(64us, CAPACITY 4)", &arrivals, 64);
 }
 
-/// Returns packets of all kinds, in random order.
+/// Returns 1500 packets of eight flows, up to 1.5 us apart: whole datagrams, fragments, long chains of
+/// extension headers, TCP, ESP and GRE.
 fn random(seed: u64) -> Arrivals {
     let mut random = fastrand::Rng::with_seed(seed);
     let (mut time, mut arrivals) = (0, Arrivals::new());
@@ -199,8 +205,8 @@ fn random(seed: u64) -> Arrivals {
                 frame(Builder::tcp(a, b, if random.bool() { 2 } else { 16 }).sequence(number, 1), &[1; 9])
             }
             4 => {
-                // A packet of no flow that could be identified (GRE), or of a flow identified by its
-                // destination (ESP).
+                // A packet without a flow (GRE), or of a flow that is identified by its destination (ESP);
+                // in both cases of a flow number of its own.
                 let (a, b) = ends(flow);
                 let protocol = if random.bool() { ip_protocol::GRE } else { ip_protocol::ESP };
                 flow += if protocol == ip_protocol::GRE { 16 } else { 24 };

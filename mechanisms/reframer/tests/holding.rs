@@ -1,4 +1,4 @@
-//! Holding and releasing packets, in whole configurations.
+//! Tests of Reframer and Batcher in whole configurations: when packets leave, in which order, and how many.
 
 use proptest::prelude::*;
 use testkit::Run;
@@ -24,7 +24,7 @@ fn figure_10() {
         (4, udp(BROWN, 1)),
         (5, udp(BLUE, 3)),
         (7, udp(BLUE, 4)),
-        // The time is long enough for brown to be due.
+        // Late enough for brown to have left by its delay.
         (20, udp(BROWN, 2)),
     ];
     let leaves = [
@@ -53,8 +53,8 @@ fn figure_10() {
 
 #[test]
 fn arrivals_let_due_flows_go_where_no_timer_runs() {
-    // All packets of the source arrive at one time of the simulated clock, so only MAX_BURST and the end of
-    // the run release packets.
+    // The source emits all packets at one time of the simulated clock, so no packet becomes due: only
+    // MAX_BURST and the end of the run release packets.
     let inputs = [(GREEN, 1), (BLUE, 1), (GREEN, 2), (BLUE, 2), (GREEN, 3)]
         .map(|(flow, number)| Input {
             bytes: udp(flow, number),
@@ -82,7 +82,8 @@ fn a_batcher_holds_whatever_comes() {
     let arrivals: Vec<_> = [0, 1, 2, 9, 10, 30].map(|t| (t, udp(t as u16 + 1, 0))).to_vec();
     let (outcome, seen) = through("Batcher(5, 3)", &us(&arrivals), &["e.mean_batch", "e.held"]);
     let times: Vec<i64> = seen.iter().map(|(time, _)| time / 1000).collect();
-    // Three packets leave when the third arrives, two after 5 us, one at the end.
+    // Three packets leave when the third arrives (BURST), two 5 us after the first of them (DELAY), one at
+    // the end of the run.
     assert_eq!(times[..5], [2, 2, 2, 14, 14]);
     assert_eq!(seen.len(), 6);
     assert_eq!(outcome.values[0].as_deref(), Ok("2.500"));
@@ -104,7 +105,8 @@ fn packets_that_bypass() {
         let (_, seen) = through(element, &arrivals, &[]);
         seen.iter().map(|(time, bytes)| (time / 1000, bytes.clone())).collect::<Vec<_>>()
     };
-    // Packets that a flow holds leave before a SYN; packets of no flow pass.
+    // Packets that a flow holds leave before a bypassing SYN of the flow; packets without a flow pass at
+    // once.
     let expected =
         [(2, data(1)), (2, data(2)), (2, syn.clone()), (4, vec![0; 60]), (13, data(3)), (40, syn.clone())];
     assert_eq!(times("Reframer(10)"), expected);
@@ -120,8 +122,8 @@ fn packets_that_bypass() {
 
 #[test]
 fn runs_stay_whole_where_packets_without_an_entry_pass() {
-    // Each flow has a SYN, which opens no entry, and then data, which opens an entry. No packet is held and
-    // no order changes.
+    // Each flow consists of a SYN, which bypasses and opens no entry, and a data packet, which opens an
+    // entry. With a delay of 0 the order does not change, so the SLF must be the same on both sides.
     let arrivals: Vec<_> = (0..100u16)
         .flat_map(|n| {
             let syn = frame(tcp(1 + n, 2, 1, 0), &[]);
@@ -134,7 +136,8 @@ fn runs_stay_whole_where_packets_without_an_entry_pass() {
         let (outcome, _) = through(&element, &us(&arrivals), &["e.slf_in", "e.slf_out"]);
         assert_eq!(outcome.values, ["2.000", "2.000"].map(|v| Ok(v.to_string())), "{bypass}");
     }
-    // The first packets of a flow pass, and later packets are held, but leave before the next packet.
+    // The first packets of a flow pass, later packets are held for 0 us and leave before the next packet
+    // arrives. So the SLF must again be the same on both sides.
     let arrivals: Vec<_> = (0..40).map(|n| (100 * n, udp(1 + n as u16 / 4, 0))).collect();
     let (outcome, _) = through("Reframer(0, ELEPHANTS 3)", &us(&arrivals), &["e.slf_in", "e.slf_out"]);
     assert_eq!(outcome.values, ["4.000", "4.000"].map(|v| Ok(v.to_string())));
@@ -151,7 +154,8 @@ fn what_there_is_no_room_for_passes() {
     let order: Vec<_> = seen.iter().map(|(_, bytes)| bytes[42]).collect();
     assert_eq!(order, [3, 4, 5, 6, 1, 2]);
     assert_eq!(outcome.values, ["4", "2"].map(|v| Ok(v.to_string())));
-    // A flow that holds no packets any more makes room for another flow.
+    // Five flows take turns where four have room: a flow that holds no packets any more makes room for the
+    // next.
     let arrivals: Vec<_> = (0..50).map(|t| (t * 30, udp(t as u16 % 5 + 1, t as u8))).collect();
     let (outcome, _) = through("Reframer(50, CAPACITY 4)", &us(&arrivals), &["e.overflows"]);
     assert_eq!(outcome.values, [Ok("0".to_string())]);
@@ -163,32 +167,34 @@ fn only_heavy_flows_are_held() {
         (0..6).map(|t| (t, udp(1, t as u8))).chain([(6, udp(2, 0)), (60, udp(3, 0))]).collect();
     let (_, seen) = through("Reframer(10, ELEPHANTS 4)", &us(&arrivals), &[]);
     let times: Vec<_> = seen.iter().map(|(time, bytes)| (time / 1000, bytes[42], bytes[43])).collect();
-    // The flow is held from its fourth packet on; packets of small flows pass.
+    // Flow 1 is held from its fourth packet on; packets of the small flows 2 and 3 pass.
     let expected =
         [(0, 1, 0), (1, 1, 1), (2, 1, 2), (6, 2, 0), (13, 1, 3), (13, 1, 4), (13, 1, 5), (60, 3, 0)];
     assert_eq!(times, expected);
-    // Old packets hardly count: the counts are halved with each second in which packets arrive.
+    // With two seconds between packets the counts are halved more often than they grow, so the flow is
+    // never heavy.
     let arrivals: Vec<_> = (0..5).map(|t| (t * 2_000_000, udp(1, t as u8))).collect();
     let (_, seen) = through("Reframer(10, ELEPHANTS 2)", &us(&arrivals), &[]);
     assert!(seen.iter().all(|(time, _)| time % 1_000_000_000 == 0), "{seen:?}");
-    // Seconds without packets count too: five packets count as half a packet half a minute later.
+    // Seconds without packets count too: half a minute after five packets, the count is near 0, and the
+    // next packet passes.
     let arrivals: Vec<_> =
         [0, 1, 2, 3, 4, 30_000_000, 60_000_000].iter().map(|&t| (1000 * t, udp(1, t as u8))).collect();
     let (_, seen) = through("Reframer(10, ELEPHANTS 3)", &arrivals, &[]);
     assert_eq!(seen[5].0, 30_000_000_000);
     let arrivals: Vec<_> = (0..5).map(|t| (t * 2_000_000, udp(1, t as u8))).collect();
-    // The change from small to heavy keeps the order, and so does the change back.
+    // From small to heavy and back, with ELEPHANTS 1: every packet is held, none passes.
     let (outcome, _) = through("Reframer(10, ELEPHANTS 1)", &us(&arrivals), &["e.elephants", "e.passed"]);
     assert_eq!(outcome.values, ["1", "0"].map(|v| Ok(v.to_string())));
 }
 
-/// Returns the number of packets that leave directly after a packet of their flow, the sum of all waiting
-/// times in nanoseconds, and the longest wait.
+/// Returns the number of packets that leave directly after a packet of their flow (the gain), the sum of
+/// all waiting times in nanoseconds, and the longest wait in nanoseconds. Packets carry their arrival time
+/// as payload.
 fn gain_and_wait(element: &str, arrivals: &[(i64, Vec<u8>)]) -> (f64, f64, i64) {
     let (_, seen) = through(element, arrivals, &[]);
     let (mut wait, mut longest) = (0, 0);
     for (left, bytes) in &seen {
-        // The payload of each packet is its arrival time.
         let came = i64::from_be_bytes(bytes[42..50].try_into().unwrap());
         wait += left - came;
         longest = longest.max(left - came);
@@ -200,7 +206,7 @@ fn gain_and_wait(element: &str, arrivals: &[(i64, Vec<u8>)]) -> (f64, f64, i64) 
 
 #[test]
 fn an_slo_is_kept_and_waits_pay() {
-    // Twenty flows with packets 25 us apart, then 700 us, then 60 us.
+    // Twenty flows; the packets of each are 25 us apart at first, then 700 us, then 60 us.
     let mut arrivals = Vec::new();
     let mut time = 0;
     for (gap, rounds) in [(25_000, 200), (700_000, 100), (60_000, 200)] {
@@ -219,8 +225,8 @@ fn an_slo_is_kept_and_waits_pay() {
     for delay in [8, 16, 32, 64, 100, 128, 175] {
         let (fixed, fixed_wait, _) = gain_and_wait(&format!("Reframer({delay})"), &arrivals);
         println!("{delay} us: {fixed}, {fixed_wait} ns");
-        // No fixed delay that keeps the SLO gains more than 5 % more; fixed delays that gain as much wait
-        // longer.
+        // The SLO must gain at least 95 % of each fixed delay that is within the SLO. Fixed delays that
+        // gain as much must wait longer.
         assert!(gain >= 0.95 * fixed, "{delay}: {gain} and {fixed}");
         assert!(fixed < 0.99 * gain || wait < 0.8 * fixed_wait, "{delay}: {wait} and {fixed_wait}");
     }
@@ -233,7 +239,7 @@ fn arguments_change_while_it_runs() {
         let (outcome, seen) = through_while("Reframer(1000)", &arrivals, &format!("wait 5us, {writes}"), &[]);
         (outcome.messages, seen.iter().map(|(time, _)| time / 1000).collect::<Vec<_>>())
     };
-    // A Script starts at the time of the first packet. Packets that exceed a new bound leave at once.
+    // The script writes 5 us after the first packet. Packets that exceed the new bound leave at that time.
     assert_eq!(run("write e.max_burst 2").1[..4], [5, 5, 10, 10]);
     assert_eq!(run("write e.max_burst 3").1[..4], [1000, 1000, 1002, 1002]);
     assert_eq!(run("write e.max_held 1").1[..4], [5, 5, 10, 10]);
@@ -260,7 +266,8 @@ fn what_is_sent_at_the_end_does_not_stay_either() {
             })
             .collect();
         let number = offer(vec![inputs]);
-        // The element that is declared first is drained first.
+        // The element that is declared first is drained first, so the packets of `first` reach `second`
+        // after it was drained.
         let text = format!(
             "second :: {element}; first :: {element}; TestSource({number}, 0) -> first -> second
                 -> TestSink({number}, 0); Script(wait 1ms, stop)"
@@ -287,7 +294,7 @@ fn wrong_arguments_are_explained() {
     }
 }
 
-/// Returns a packet of a flow, with its number among all packets as payload.
+/// Returns a packet of a flow, from 0 to 6, with `number` as payload or sequence number.
 fn numbered(flow: usize, number: usize) -> Vec<u8> {
     let payload = (number as u32).to_be_bytes();
     let six = |host: u8, port| {
@@ -306,8 +313,7 @@ fn numbered(flow: usize, number: usize) -> Vec<u8> {
     }
 }
 
-/// Returns packets of these flows, each the given number of microseconds after the packet before, and the
-/// flow of each.
+/// Returns packets made from (flow, microseconds since the packet before), and the flow of each.
 fn arrivals(packets: &[(usize, i64)]) -> (Packets, Vec<usize>) {
     let mut time = 0;
     let arrivals = packets.iter().enumerate().map(|(number, &(flow, passes))| {
@@ -319,8 +325,8 @@ fn arrivals(packets: &[(usize, i64)]) -> (Packets, Vec<usize>) {
 
 type Packets = Vec<(i64, Vec<u8>)>;
 
-/// Returns an error in the packets that have left: a packet was lost, doubled, out of order within its
-/// flow, or held for too long.
+/// Returns a description of the first error in the packets that have left: a packet was lost, doubled, out
+/// of order within its flow, or held for more than `longest` nanoseconds. `None` if there is no error.
 fn wrong(arrivals: &Packets, flows: &[usize], seen: &Packets, longest: i64) -> Option<String> {
     let mut last = [None; 7];
     for (left, bytes) in seen {
@@ -339,7 +345,7 @@ fn wrong(arrivals: &Packets, flows: &[usize], seen: &Packets, longest: i64) -> O
     (seen.len() != arrivals.len()).then(|| format!("{} of {} packets leave", seen.len(), arrivals.len()))
 }
 
-/// The handler writes that happen while packets are held, with delays of up to 30 microseconds.
+/// Handler writes for the script of the test, with delays of at most 30 microseconds.
 const WRITES: [&str; 24] = [
     "delay 0",
     "delay 5",
@@ -377,7 +383,7 @@ proptest! {
         let (arrivals, flows) = arrivals(&packets);
         let script: Vec<_> =
             writes.iter().map(|&(passes, which)| format!("wait {passes}us, write e.{}", WRITES[which])).collect();
-        // A Script stops at a wait of zero.
+        // A wait of 0 would stop the Script.
         let script = script.join(", ").replace("wait 0us, ", "");
         let (_, seen) = through_while("Reframer(10, BYPASS none)", &arrivals, &script, &[]);
         prop_assert_eq!(wrong(&arrivals, &flows, &seen, 30_000), None);

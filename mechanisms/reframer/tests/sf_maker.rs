@@ -1,4 +1,5 @@
-//! The arguments of SFMaker, and one test for each defect of FastClick's element that must not occur here.
+//! Tests of SFMaker: its arguments, and one test for each defect of FastClick's element that must not occur
+//! here. Each such test quotes the defect.
 
 use element::Timestamp;
 use testkit::elements::{Input, collect, offer};
@@ -12,7 +13,7 @@ fn us(packets: &[(i64, Vec<u8>)]) -> Vec<(i64, Vec<u8>)> {
     packets.iter().map(|(time, bytes)| (time * 1000, bytes.clone())).collect()
 }
 
-/// Returns the packets that leave, with their times in microseconds.
+/// Returns the packets that leave the element, with their times in microseconds.
 fn leaves(element: &str, arrivals: &[(i64, Vec<u8>)]) -> Vec<(i64, Vec<u8>)> {
     let (_, seen) = through(element, &us(arrivals), &[]);
     seen.into_iter().map(|(time, bytes)| (time / 1000, bytes)).collect()
@@ -22,7 +23,7 @@ fn times(element: &str, arrivals: &[(i64, Vec<u8>)]) -> Vec<i64> {
     leaves(element, arrivals).iter().map(|(time, _)| *time).collect()
 }
 
-/// Returns a last packet, late enough that all other packets have left.
+/// Returns a packet after one second: it keeps the run going until all packets before it have left.
 fn end() -> (i64, Vec<u8>) {
     (1_000_000, udp(999, 0))
 }
@@ -44,7 +45,7 @@ fn units_defaults_and_models() {
     let opens = [(0, syn.clone()), (0, syn), end()];
     assert_eq!(times("SFMaker(50, MODEL NONE)", &opens)[..2], [50, 50]);
     assert_eq!(times("SFMaker(50, MODEL NONE, BYPASS_SYN true)", &opens)[..2], [0, 0]);
-    // After two bursts of one packet a flow is not held any more.
+    // With BYPASS_AFTER_FAIL 2, a flow is not held any more after two bursts of one packet.
     let lonely: Vec<_> = (0..4).map(|n| (1000 * n, udp(1, n as u8))).chain([end()]).collect();
     let fails = times("SFMaker(50, MODEL NONE, BYPASS_AFTER_FAIL 2)", &lonely);
     assert_eq!(fails[..4], [50, 1050, 2000, 3000]);
@@ -52,7 +53,7 @@ fn units_defaults_and_models() {
 
 #[test]
 fn priorities() {
-    // Flow 1 was seen first and has sent the most packets; flow 2 waits longest of the flows that are held.
+    // At the flush, flow 1 was seen first and has sent the most packets, and flow 2 has waited longest.
     let arrivals = [
         (0, udp(1, 0)),
         (1, udp(2, 0)),
@@ -109,7 +110,7 @@ fn handlers() {
     let values: Vec<_> = outcome.values.iter().map(|value| value.as_deref().unwrap()).collect();
     // Flow 1 leaves at 10 with two packets, 8 us after the second; flow 2 leaves at 11 with one packet.
     assert_eq!(values, ["1", "4", "3", "0", "1", "3", "2", "1.5", "1", "1.5", "9"]);
-    // Packets that pass are no superframe, and means have twelve digits, as in Click.
+    // Packets that pass count for no superframe. Means have up to twelve digits, as in Click.
     let arrivals = [(0, udp(1, 0)), (1, udp(2, 0)), (2, udp(1, 1)), (3, udp(1, 2)), (9, udp(2, 1)), end()];
     let (outcome, _) = through("SFMaker(10)", &us(&arrivals), &handlers);
     let values: Vec<_> = outcome.values.iter().map(|value| value.as_deref().unwrap()).collect();
@@ -130,7 +131,7 @@ fn every_worker_has_one_of_its_own() {
         let text = format!("TestSource({number}, 0) -> e :: SFMaker({NONE}) -> TestSink({number}, 0)");
         (number, worker(&text, Run::default()).unwrap())
     };
-    // Two workers at the same time, each on a thread of its own.
+    // Two workers run at the same time, each on its own thread.
     let (first, second) = (run(1), run(3));
     let numbers = std::thread::scope(|scope| {
         let threads = [first, second].map(|(number, mut worker)| {
@@ -180,7 +181,7 @@ fn sack_blocks_and_time_stamps_survive() {
     assert_eq!(kept([ack(10, &[]), ack(20, &sack), ack(30, &[])]), [0, 1, 2]);
     assert_eq!(kept([ack(10, &sack), ack(20, &sack), ack(30, &sack)]), [0, 1, 2]);
     assert_eq!(kept([ack(10, &stamps(1, 1)), ack(20, &stamps(2, 2)), ack(30, &stamps(3, 2))]), [0, 2]);
-    // A time stamp that decreases, or that is only in one of the ACKs.
+    // An ACK is kept if a time stamp decreases in the next ACK, or if only one of the two has time stamps.
     assert_eq!(kept([ack(10, &stamps(1, 1)), ack(20, &stamps(3, 2)), ack(30, &stamps(2, 2))]), [0, 1, 2]);
     assert_eq!(kept([ack(10, &stamps(1, 1)), ack(20, &stamps(2, 2)), ack(30, &[])]), [0, 1, 2]);
 }
@@ -221,8 +222,8 @@ fn everything_leaves_at_the_end() {
     }
 }
 
-/// Defect: "19 keywords of which 6 are documented". The generic tests of the manual require an entry for
-/// each keyword.
+/// Defect: "19 keywords of which 6 are documented". This test checks that all keywords exist; the generic
+/// tests of the manual require an entry for each.
 #[test]
 fn every_keyword_is_in_the_manual() {
     // All keywords that FastClick's element parses.

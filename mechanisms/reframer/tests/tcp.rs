@@ -1,5 +1,5 @@
-//! Checks that sorting and merging change nothing that matters to TCP, with a receiver and a sender written
-//! from the RFCs.
+//! Tests of REORDER and COMPRESS: sorting and merging change nothing that matters to a TCP receiver or
+//! sender. The models of both are written from the RFCs.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use testkit::timed::{frame, tcp, through, through_while};
 use wire::tcp::{Opt, Segment, flags, options, parse};
 use wire::{Layers, LinkType};
 
-/// A base far above 2^31 and just below 2^32, so that sequence and acknowledgment numbers wrap.
+/// The first sequence and acknowledgment number: just below 2^32, so that the numbers wrap during a test.
 const BASE: u32 = 0xffff_ff00;
 
 fn segment(bytes: &[u8]) -> Segment<'_> {
@@ -34,15 +34,16 @@ fn after(a: u32, b: u32) -> bool {
     (a.wrapping_sub(b) as i32) > 0
 }
 
-/// The receiving half of TCP (RFC 9293, section 3.10.7.4; RFC 7323, section 5.3).
+/// A model of the receiving half of TCP (RFC 9293, section 3.10.7.4; RFC 7323, section 5.3).
 struct Receiver {
     next: u32,
     recent: Option<u32>,
-    /// Bytes that arrived early, by offset in the stream.
+    /// Bytes that arrived before a byte which precedes them, by offset in the stream.
     early: BTreeMap<u32, u8>,
     stream: Vec<u8>,
     refused: usize,
-    /// The number of segments that arrived before a segment which they follow; each causes a duplicate ACK.
+    /// The number of segments that arrived before a segment which precedes them; each causes a duplicate
+    /// ACK.
     gaps: usize,
 }
 
@@ -82,15 +83,15 @@ fn received(frames: &[Vec<u8>]) -> Receiver {
     receiver
 }
 
-/// The sending half of TCP: the state that RFC 5681 and RFC 2018 derive from ACKs.
+/// A model of the sending half of TCP: the state that RFC 5681 and RFC 2018 derive from ACKs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Sender {
     acknowledged: Option<u32>,
     window: u16,
     echo: u32,
-    /// The number of duplicate ACKs for each acknowledgment number that has any.
+    /// The number of duplicate ACKs, for each acknowledgment number that was repeated.
     duplicates: Vec<(u32, usize)>,
-    /// Window updates: an equal number with another window.
+    /// Window updates, ACKs that repeat the number with another window, as (number, window).
     updates: Vec<(u32, u16)>,
     sacked: Vec<(u32, u32)>,
     congestion: Vec<u8>,
@@ -134,7 +135,8 @@ fn heard(frames: &[Vec<u8>]) -> Sender {
     sender
 }
 
-/// Returns the packets that leave, without times, and the number of packets that the element dropped.
+/// Returns the packets that leave the element, without times, and the number of packets that it dropped.
+/// `bursts` are the microseconds between packets, used in rotation.
 fn leaves(element: &str, frames: &[Vec<u8>], bursts: &[i64]) -> (Vec<Vec<u8>>, u64) {
     let mut time = 0;
     let arrivals: Vec<_> = frames
@@ -154,7 +156,8 @@ fn leaves(element: &str, frames: &[Vec<u8>], bursts: &[i64]) -> (Vec<Vec<u8>>, u
     (seen.into_iter().map(|(_, bytes)| bytes).collect(), drops.sum())
 }
 
-/// Returns segments of ten bytes as they were sent: in order, and then some of them again with later time
+/// Returns segments of ten bytes in the order in which they were sent: segment `n` for each `n` below
+/// `again.len()`, and then a retransmission of each `n` with `again[n]`. If `stamped`, they have time
 /// stamps.
 fn sent(again: &[bool], stamped: bool) -> Vec<Vec<u8>> {
     let data = |number: u32, time: u32| {
@@ -178,7 +181,8 @@ proptest! {
         stamped: bool, bursts in proptest::collection::vec(0i64..8, 1..6),
     ) {
         let mut frames = sent(&again, stamped);
-        // A retransmission does not arrive before the receiver has reported a missing segment.
+        // Retransmissions with time stamps are not swapped: they do not arrive before the receiver has
+        // reported a missing segment.
         let movable = if stamped { again.len() } else { frames.len() };
         for (at, by) in swaps {
             if at + by < movable {
@@ -188,11 +192,12 @@ proptest! {
         let (sorted, dropped) = leaves("Reframer(20, REORDER true, BYPASS none)", &frames, &bursts);
         let (before, after) = (received(&frames), received(&sorted));
         prop_assert_eq!(dropped, 0);
-        // Segments that the receiver refuses make no gaps.
+        // With time stamps, the receiver may refuse segments before sorting, and refused segments count no
+        // gaps.
         prop_assert!(stamped || after.gaps <= before.gaps, "{} gaps become {}", before.gaps, after.gaps);
         prop_assert!(after.refused <= before.refused, "{} refused become {}", before.refused, after.refused);
         prop_assert!(after.stream.starts_with(&before.stream));
-        // In one burst all segments are in order.
+        // If all segments are in one burst, they leave in perfect order.
         let (sorted, _) = leaves("Reframer(1s, MAX_BURST 100, REORDER true, BYPASS none)", &frames, &[0]);
         let all = received(&sorted);
         let expected: Vec<u8> = (0..again.len() as u8).flat_map(|number| [number; 10]).collect();
@@ -220,13 +225,14 @@ proptest! {
                 6 => back = 150,
                 _ => {}
             }
-            // The identification distinguishes equal segments.
+            // The identification makes each packet distinct, even if the segments are equal.
             let builder = tcp(1, bits, 9, number.wrapping_sub(back)).window(window).options(&option);
             frame(builder.id(place.into()), &payload)
         }).collect();
         let (kept, dropped) = leaves("Reframer(20, COMPRESS true, BYPASS none)", &frames, &bursts);
         prop_assert_eq!(kept.len() + dropped as usize, frames.len());
-        // The remaining packets are unchanged and in order, so their checksums are right as well.
+        // The kept packets must be a subsequence of the original packets, unchanged; so their checksums are
+        // right as well.
         let mut rest = frames.iter();
         for bytes in &kept {
             prop_assert!(rest.any(|frame| frame == bytes));
@@ -246,24 +252,24 @@ fn plain_acks_are_merged_and_others_are_not() {
         kept.iter().map(|bytes| segment(bytes).header.acknowledgment.get()).collect::<Vec<_>>()
     };
     assert_eq!(kept(&[1, 2, 3, 4, 5].map(ack)), [1, 5]);
-    // Three duplicates make TCP retransmit (RFC 5681, section 3.2).
+    // Three duplicate ACKs make TCP retransmit (RFC 5681, section 3.2), so all of them are kept.
     assert_eq!(kept(&[1, 2, 2, 2, 2, 3, 4].map(ack)), [1, 2, 2, 2, 2, 4]);
-    // A window that opens.
+    // An ACK that repeats its number with a larger window is kept.
     assert_eq!(kept(&[ack(1), ack(2), ack(2).window(900), ack(3)]), [1, 2, 2, 3]);
-    // Another type of service, an echo of congestion, urgent data, another sequence number.
+    // ACKs are not merged if they differ in TOS, ECE (0x50), URG (0x30) or sequence number.
     assert_eq!(kept(&[ack(1), ack(2).tos(8), ack(3)]), [1, 2, 3]);
     assert_eq!(kept(&[ack(1), tcp(1, 0x50, 9, 2).window(500), ack(3)]), [1, 2, 3]);
     assert_eq!(kept(&[ack(1), tcp(1, 0x30, 9, 2).window(500), ack(3)]), [1, 2, 3]);
     assert_eq!(kept(&[ack(1), tcp(1, 16, 8, 2).window(500), ack(3)]), [1, 2, 3]);
-    // Numbers that wrap.
+    // Acknowledgment numbers that wrap are merged.
     assert_eq!(kept(&[u32::MAX - 5, u32::MAX - 1, 4, 8].map(ack)), [u32::MAX - 5, 8]);
 }
 
 #[test]
 fn merging_can_be_switched_off_and_on() {
     let ack = |number: u32| frame(tcp(1, 16, 9, number).window(500), &[]);
-    // Each burst leaves within the millisecond. The element does not track the second ACK, whose number the
-    // third ACK repeats.
+    // Each burst leaves well before the next millisecond. The second ACK passes while merging is off, so
+    // the element does not know that the third ACK repeats its number, and must keep it.
     let arrivals: Vec<_> = [(0, 1), (1000, 2), (2000, 2), (2000, 3), (2000, 4)]
         .map(|(time, number)| (time * 1000, ack(number)))
         .to_vec();
@@ -279,7 +285,8 @@ fn a_new_connection_has_numbers_of_its_own() {
     let frames = segments.map(|(bits, number)| frame(tcp(1, bits, 9, number).window(500), &[]));
     let (kept, _) = leaves("Reframer(20, COMPRESS true, BYPASS none)", &frames, &[0]);
     let kept: Vec<_> = kept.iter().map(|bytes| segment(bytes).header.acknowledgment.get()).collect();
-    // The first ACK is kept, as in every connection; later ACKs are merged again.
+    // After the SYN the acknowledgment numbers start again, so the first ACK is kept, as in every
+    // connection; later ACKs are merged.
     assert_eq!(kept, [5000, 0, 100, 300]);
 }
 
@@ -313,6 +320,6 @@ fn segments_that_came_late_are_counted() {
         outcome.values.iter().map(|value| value.as_deref().unwrap().parse().unwrap()).collect::<Vec<u64>>()
     };
     assert_eq!(count(&[1, 2, 3, 4]), [0, 0]);
-    // After 3 come 1 and 2; after 5, which is early, comes 4.
+    // Segments 1 and 2 arrive after 3, and 4 arrives after 5: three late segments in one burst.
     assert_eq!(count(&[3, 1, 2, 5, 4, 6]), [3, 1]);
 }

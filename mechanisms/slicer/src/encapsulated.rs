@@ -1,8 +1,8 @@
-//! Sliced packets that a network function has put into tunnels.
+//! Sliced packets inside of tunnels, into which a network function has put them.
 //!
-//! Inner packets are inspected on the way back, if the outermost packet has no token, and on the way to the
-//! network function, where no packet from outside may look like a sliced packet. The payload replaces the
-//! token inside, and all headers around it are adapted.
+//! Inner packets are inspected in both directions. On the way back, this is done if the outermost packet
+//! has no token: the payload then replaces the token inside, and all headers around it are adapted. On the
+//! way to the network function, it ensures that no packet from outside looks like a sliced packet.
 
 use element::{Base, DropReason, Packet};
 use packet::Pool;
@@ -17,36 +17,39 @@ use crate::table::Parked;
 use crate::token::{Place, TOKEN};
 use crate::tunnel::{Outer, Walk, may_be_fragmented};
 
-/// The minimum number of bytes after the header of a datagram that contains a marked packet: IP and UDP.
+/// The minimum number of payload bytes of a datagram that contains a packet with the mark: an IPv4 and a
+/// UDP header.
 pub(crate) const LEAST: usize = 20 + 8;
-/// The maximum length of a packet whose end is tried as a token without knowledge of its contents: a sliced
-/// packet, and headers around it.
+/// The maximum length in bytes of a packet whose last bytes are tried as a token, although its contents are
+/// not known. Sliced packets with headers around them are not longer.
 const MOST: usize = 512;
-/// The maximum number of marks that are removed from a packet.
+/// The maximum number of marks that are removed from one packet.
 const MARKS: usize = 8;
 
-/// The contents of a packet.
+/// The result of searching a packet for a sliced packet inside.
 pub(crate) enum Inside {
-    /// No sliced packet.
+    /// No sliced packet was found.
     Nothing,
-    /// A packet with the mark and without a valid token.
+    /// A packet with the mark was found, but no valid token.
     Marked,
-    /// A sliced packet.
+    /// A sliced packet was found: its headers, the place of its payload, and the headers around it.
     Sliced(Headers, Place, Outer),
 }
 
-/// Starts a walk over a packet. `l3` is the offset of its outermost IP header, if known.
+/// Starts a walk over the headers of a packet. `l3` is the offset of its outermost IP header, if known.
+/// `None` if the link header is not known.
 fn walk(packet: &Packet, l3: Option<usize>) -> Option<Walk<'_>> {
     let (data, length) = (packet.data(), packet.len());
     match (l3, packet.offset(Base::Network)) {
-        // A packet without a link header.
+        // The packet starts with an IP header.
         (Some(0), _) => Some(Walk::ip(data, length, 0)),
         (None, Some(stripped)) if stripped < 0 => None,
         _ => Walk::frame(data, length, LinkType::from_number(packet.link())),
     }
 }
 
-/// Searches a packet for sliced packets. The headers at `l3`, if known, have no valid token.
+/// Searches a packet, from the outside to the inside, for a packet with a valid token or with the mark (if
+/// `marks`). The packet at `l3` itself, if known, is known to have no valid token.
 #[cold]
 pub(crate) fn look(state: &State, marks: bool, packet: &Packet, l3: Option<usize>) -> Inside {
     let data = packet.data();
@@ -68,8 +71,8 @@ pub(crate) fn look(state: &State, marks: bool, packet: &Packet, l3: Option<usize
     if is_marked { Inside::Marked } else { Inside::Nothing }
 }
 
-/// Removes marks from a packet and from inner packets, as far as these start in the bytes that slicing may
-/// write.
+/// Removes the mark from a packet and from its inner packets, and corrects the checksums around them. Marks
+/// beyond the bytes that slicing declares to write stay.
 #[cold]
 pub(crate) fn clear_marks(packet: &mut Packet, l3: Option<usize>) {
     let (mut places, mut found) = ([0; MARKS], 0);
@@ -89,7 +92,9 @@ pub(crate) fn clear_marks(packet: &mut Packet, l3: Option<usize>) {
     outer.resum(packet, &before);
 }
 
-/// Handles a packet from the network function that has no token in the expected place.
+/// Returns the fate of a packet from the network function that has no valid token of its own. ICMP errors
+/// are restored, and packets in tunnels are joined. Packets in which a token or mark is found where it
+/// cannot be joined are dropped.
 #[cold]
 pub(crate) fn splice(
     pool: &mut Pool,
@@ -131,7 +136,9 @@ pub(crate) fn splice(
     }
 }
 
-/// Decodes a token at the end of a packet, where it is when a sliced packet is in an unknown tunnel.
+/// Decodes a token at the end of a packet or of its IP packet: that is its position if a sliced packet is
+/// in an unknown tunnel. `None` if there is no valid token, or the packet is too long to be a sliced
+/// packet.
 fn last_token(state: &State, packet: &Packet, l3: Option<usize>) -> Option<Place> {
     if packet.len() > MOST && !state.leaves_rest {
         return None;
@@ -146,7 +153,8 @@ fn last_token(state: &State, packet: &Packet, l3: Option<usize>) -> Option<Place
     })
 }
 
-/// Joins a payload to headers that are inside of other headers.
+/// Joins a payload to headers inside of the tunnel `outer`, and adapts the headers of the tunnel. A packet
+/// that exceeds the MTU gets the fate that its tunnel allows.
 fn join(
     pool: &mut Pool,
     state: &mut State,
@@ -167,7 +175,7 @@ fn join(
     let is_long = mtu > 0 && end - outer.link_header() > mtu as usize;
     if is_long && !outer.may_be_fragmented(front.data()) {
         if !may_be_fragmented(parked.packet.data(), parked.l3.into()) {
-            // The sender can send shorter packets.
+            // The sender can be told to send shorter packets, so the original packet goes back.
             parked.packet.set_flow_mark(None);
             return Fate::Back(front, parked.packet);
         }

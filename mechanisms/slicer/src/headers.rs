@@ -1,5 +1,5 @@
-//! The headers of a packet whose payload is taken out: their offsets, the changes that make the packet
-//! shorter, and the reversal of these changes.
+//! The headers of a packet whose payload is taken out: their offsets, the changes that describe the shorter
+//! packet, and the reversal of these changes.
 //!
 //! A sliced packet is a valid packet. The lengths of IP and UDP are the new lengths, and all checksums are
 //! right, as if the sender had sent the token. A TCP segment is presented as its own last bytes: its
@@ -7,9 +7,10 @@
 //! at the same number as before. Observers of the connection (conntrack of the Linux kernel) then know how
 //! far the sender has got, and find the receiver's ACKs inside the window.
 //!
-//! Changes by a network function are kept: lengths and sequence number are restored by their differences,
-//! and checksums by the difference between the sender's checksum and the checksum that was written, so that
-//! a wrong checksum is as wrong afterwards.
+//! Changes that a network function makes to the headers are kept: lengths and the sequence number are
+//! restored by adding the difference, not by writing the old value. Checksums are corrected by the
+//! difference between the sender's checksum and the checksum that was written, so that a wrong checksum is
+//! as wrong afterwards.
 
 use wire::checksum::{Delta, PseudoHeader, Sum, fill_tcp, fill_udp};
 use wire::tcp::flags;
@@ -18,13 +19,14 @@ use wire::{FromBytes, ip_protocol, ipv4, ipv6, tcp, udp};
 use crate::token::TOKEN;
 use crate::tunnel::carries_others;
 
-/// The maximum length of the headers of sliced packets: with a token, they are the first 128 bytes.
+/// The maximum number of bytes from the start of a packet to its payload, for packets that are sliced. With
+/// the token they are at most 128 bytes, two cache lines.
 pub const HEADERS: usize = 128 - TOKEN;
-/// The DSCP that marks sliced packets; a value for local use (RFC 2474, section 6).
+/// The DSCP that marks sliced packets: 63, a value for local use (RFC 2474, section 6).
 pub const MARKER: u8 = 0b11_1111;
 
-/// The headers of a complete TCP segment or UDP datagram in an IP packet, as offsets from the first byte of
-/// the packet.
+/// The headers of a complete TCP segment or UDP datagram in an IP packet. All offsets are in bytes from the
+/// start of the packet's data, link header included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
     /// The offset of the IP header.
@@ -33,37 +35,38 @@ pub struct Headers {
     pub l4: u16,
     /// The offset of the payload.
     pub payload: u16,
-    /// The offset after the IP packet and its payload.
+    /// The offset of the end of the IP packet, which is the end of its payload. Bytes after it are a
+    /// trailer.
     pub end: u32,
-    /// True for IPv6.
+    /// True for IPv6, false for IPv4.
     pub is_ipv6: bool,
-    /// True for TCP.
+    /// True for TCP, false for UDP.
     pub is_tcp: bool,
 }
 
-/// The original values that the headers of a sliced packet no longer have.
+/// The changes that slicing has made to the headers of a packet, as needed to revert them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Original {
-    /// The number of bytes by which the payload is shorter; negative if the token is longer than the bytes
-    /// that it replaces.
+    /// The number of bytes by which the payload became shorter; negative if the token is longer than the
+    /// bytes that it replaces.
     pub less: i32,
-    /// The number that was added to the sequence number.
+    /// The number that was added to the TCP sequence number; 0 for UDP and without TAIL.
     pub shift: i32,
-    /// The original DSCP, if the packet carries the marker instead.
+    /// The original DSCP, if the packet carries the mark instead.
     pub dscp: Option<u8>,
-    /// The checksum of the IPv4 header: the original, and the value that was written.
+    /// The checksum of the IPv4 header: the original value, and the value that slicing wrote.
     pub header_checksum: [u16; 2],
-    /// The checksum of TCP or UDP: the original, and the value that was written.
+    /// The checksum of TCP or UDP: the original value, and the value that slicing wrote.
     pub checksum: [u16; 2],
 }
 
 impl Headers {
-    /// Finds the headers in the first bytes of a packet, after the link header. `length` is the length of
-    /// the whole packet.
+    /// Finds the headers of a packet. `data` is its first bytes, `l3` the offset of its IP header, and
+    /// `length` the length of the whole packet.
     ///
-    /// Returns `None` for packets that cannot be sliced: fragments, other protocols, segments that open or
-    /// reset a connection or have urgent data, source routes, and headers that contradict each other or
-    /// claim more than `length` bytes.
+    /// Returns `None` for packets that cannot be sliced: fragments, other protocols than TCP and UDP,
+    /// segments that open or reset a connection or have urgent data, packets with source routes, and
+    /// packets whose headers contradict each other or claim more than `length` bytes.
     #[inline]
     pub fn find(data: &[u8], l3: usize, length: usize) -> Option<Headers> {
         let ip = data.get(l3..)?;
@@ -117,9 +120,9 @@ impl Headers {
         })
     }
 
-    /// True if a packet without such headers has the mark and may be a sliced packet: a fragment of TCP or
-    /// UDP, a packet that claims to be longer than it is, or a packet that may contain a packet which
-    /// cannot be seen.
+    /// True if a packet for which [`find`](Self::find) returns `None` has the mark and may be a sliced
+    /// packet or contain one. This concerns fragments of TCP and UDP, packets that claim to be longer than
+    /// they are, and packets whose contents cannot be seen.
     #[cold]
     pub fn is_doubtful(data: &[u8], l3: usize, length: usize) -> bool {
         let ip = data.get(l3..).unwrap_or_default();
@@ -142,7 +145,7 @@ impl Headers {
         }
     }
 
-    /// True if an IP header has the mark.
+    /// True if the IP header at offset `l3` has the mark as its DSCP.
     pub fn bears_mark(data: &[u8], l3: usize) -> bool {
         match data.get(l3..).and_then(|ip| ip.first_chunk::<2>()) {
             Some([first, second]) if first >> 4 == 4 => second >> 2 == MARKER,
@@ -151,7 +154,7 @@ impl Headers {
         }
     }
 
-    /// Removes the mark from an IP header that has it.
+    /// Sets the DSCP of the IP header at offset `l3` to 0, and corrects its checksum.
     #[cold]
     pub fn clear_mark(data: &mut [u8], l3: usize) {
         let is_ipv6 = data.get(l3).is_some_and(|byte| byte >> 4 == 6);
@@ -165,16 +168,17 @@ impl Headers {
         self.end as usize - usize::from(self.payload)
     }
 
-    /// Returns the DSCP.
+    /// Returns the DSCP of the packet.
     #[inline]
     pub fn dscp(&self, data: &[u8]) -> u8 {
         let ip = &data[self.l3.into()..];
         if self.is_ipv6 { (ip[0] & 0xf) << 2 | ip[1] >> 6 } else { ip[1] >> 2 }
     }
 
-    /// Changes the headers of a packet whose payload has been shortened by `less` bytes: with or without a
-    /// mark, and as the last bytes of the original or as its first bytes. Returns the original values.
-    /// `more` is the checksum of the bytes after `data`, if there are any.
+    /// Changes the headers of a packet whose payload has become `less` bytes shorter, and returns what
+    /// [`restore`](Self::restore) needs. If `mark`, sets the DSCP to the mark. If `is_tail`, a TCP segment
+    /// is presented as the last bytes of the original, otherwise as the first. `more` is the checksum of
+    /// payload bytes that are not in `data`.
     #[inline]
     pub fn shorten(
         &self,
@@ -192,7 +196,7 @@ impl Headers {
         let shift = if self.is_tcp && is_tail { less } else { 0 };
         self.transport(segment, less, shift);
         let old = self.checksum(segment);
-        // A datagram without a checksum stays without one.
+        // A datagram that was sent without a checksum stays without one.
         if self.is_tcp || old != 0 {
             match more {
                 Some(more) => self.fill(&pseudo, segment, (self.end as i32 - less) as usize, more),
@@ -203,16 +207,17 @@ impl Headers {
         Original { less, shift, dscp, header_checksum, checksum: [old, self.checksum(segment)] }
     }
 
-    /// True if a network function has filled in the checksum of a datagram that had none.
+    /// True if the datagram was sent without a checksum and a network function has filled one in. That
+    /// checksum covers the token and must be computed again.
     #[inline]
     pub fn has_filled_in(&self, data: &[u8], original: &Original) -> bool {
         let segment = || data.get(self.l4.into()..).unwrap_or_default();
         !self.is_tcp && original.checksum[0] == 0 && self.checksum(segment()) != 0
     }
 
-    /// Reverts the changes of [`shorten`](Self::shorten) in a packet with these headers, as far as they are
-    /// present. Returns false if another DSCP has replaced the mark; that DSCP is kept. `payload` is the
-    /// checksum of the whole payload, for a checksum that has been filled in.
+    /// Reverts the changes of [`shorten`](Self::shorten) in the headers of a packet, and keeps other
+    /// changes to them. Returns false if another DSCP has replaced the mark; that DSCP is kept. `payload`
+    /// is the checksum of the whole payload, given if the checksum of the datagram must be computed again.
     #[inline]
     pub fn restore(&self, data: &mut [u8], original: &Original, payload: Option<Sum>) -> bool {
         let is_marked = original.dscp.is_some() && self.dscp(data) == MARKER;
@@ -232,7 +237,8 @@ impl Headers {
         let came = self.checksum(segment);
         let checksum = match came == written {
             true => old,
-            // The checksum is absent, or it is corrected by the difference that the payload makes.
+            // The network function has changed the checksum: keeps its change, and exchanges the token's
+            // part for the payload's. A checksum that the sender left out stays absent.
             false if self.is_tcp => Delta::u16(!written, !old).apply(came),
             false if old == 0 => 0,
             false => Delta::u16(!written, !old).apply_udp(came),
@@ -241,7 +247,8 @@ impl Headers {
         original.dscp.is_none() || is_marked
     }
 
-    /// Writes the length of a datagram and its checksum, which the original lacked.
+    /// Writes the original length of a datagram and a new checksum, for a datagram that was sent without a
+    /// checksum. `payload` is the checksum of the whole payload.
     #[cold]
     fn fill_in(&self, data: &mut [u8], original: &Original, payload: Sum) {
         let pseudo = self.pseudo(data);
@@ -251,8 +258,8 @@ impl Headers {
         self.fill(&pseudo, header, (self.end as i32 + original.less) as usize, payload);
     }
 
-    /// Writes the checksum of a segment of which `segment` is the first part and `end` the end offset;
-    /// `more` is the checksum of the rest.
+    /// Writes the checksum of a TCP segment or UDP datagram. `segment` is its first part, `more` the
+    /// checksum of its other bytes, and `end` the offset of its end in the packet.
     #[cold]
     fn fill(&self, pseudo: &PseudoHeader, segment: &mut [u8], end: usize, more: Sum) {
         put(segment, self.checksum_offset(), [0; 2]);
@@ -265,7 +272,8 @@ impl Headers {
         put(segment, self.checksum_offset(), checksum.to_be_bytes());
     }
 
-    /// Changes length and DSCP of the IP header. Returns the previous IPv4 header checksum.
+    /// Makes the IP packet `less` bytes shorter in its header and sets the DSCP, if given. Returns the IPv4
+    /// header checksum before the change; 0 for IPv6.
     #[inline]
     fn network(&self, data: &mut [u8], less: i32, dscp: Option<u8>) -> u16 {
         let ip = data.get_mut(self.l3.into()..).unwrap_or_default();
@@ -292,7 +300,7 @@ impl Headers {
         checksum
     }
 
-    /// Changes the sequence number of TCP or the length of UDP.
+    /// Adds `shift` to the sequence number of TCP, or makes the length of UDP `less` bytes shorter.
     #[inline]
     fn transport(&self, segment: &mut [u8], less: i32, shift: i32) {
         if self.is_tcp {
@@ -336,26 +344,27 @@ fn put(bytes: &mut [u8], at: usize, word: [u8; 2]) {
     }
 }
 
-/// True if a packet has a source route, with which checksums cover another destination than the address in
-/// its header.
+/// True if IPv4 options contain a source route. TCP and UDP checksums then cover another destination than
+/// the address in the header.
 #[cold]
 fn has_route(options: &[u8]) -> bool {
     use ipv4::option::{LOOSE_SOURCE_ROUTE, STRICT_SOURCE_ROUTE};
-    // Unreadable options may be a source route.
+    // Options that cannot be parsed may contain a source route.
     ipv4::options(options)
         .any(|option| option.map_or(true, |o| matches!(o.kind, LOOSE_SOURCE_ROUTE | STRICT_SOURCE_ROUTE)))
 }
 
-/// Returns the protocol after the extension headers, and their length in bytes; `None` if an extension
-/// header changes the data that checksums cover, or hides the rest.
+/// Returns the protocol after the IPv6 extension headers, and their length in bytes. `None` if an extension
+/// header changes the addresses that checksums cover, or hides what follows. `next` is the type of the
+/// first header, `rest` the bytes after the IPv6 header.
 #[cold]
 pub(crate) fn after_extensions(next: u8, rest: &[u8]) -> Option<(u8, usize)> {
-    /// Home address (RFC 6275): checksums cover it in place of the source.
+    /// The home address option (RFC 6275): checksums cover its address in place of the source.
     const HOME_ADDRESS: u8 = 201;
     let is_harmless = |extension: ipv6::Extension<'_>| match extension.kind {
         ip_protocol::HOP_BY_HOP => true,
         ip_protocol::DESTINATION => !extension.bytes.contains(&HOME_ADDRESS),
-        // A fragment header that holds the whole packet is harmless.
+        // A fragment header of a packet in one piece hides nothing.
         ip_protocol::FRAGMENT => extension.fragment().is_some_and(ipv6::FragmentHeader::is_atomic),
         _ => false,
     };
@@ -378,7 +387,8 @@ mod tests {
 
     use super::*;
 
-    /// A network function that writes another source address, the time to live and a congestion mark.
+    /// Acts as a network function: writes another source address, the time to live and a congestion mark,
+    /// and corrects the checksums.
     fn translate(ip: &mut [u8], headers: &Headers, address: u32) {
         let checksum = usize::from(headers.l4) + headers.checksum_offset();
         let at = if headers.is_ipv6 { 20 } else { 12 };
@@ -420,7 +430,7 @@ mod tests {
             let mut whole = builder.tos(tos).build(&payload).unwrap();
             let headers = Headers::find(&whole, 0, whole.len()).unwrap();
             prop_assert_eq!(&whole[headers.payload.into()..headers.end as usize], &payload);
-            // A wrong checksum, or none.
+            // Damages the checksum, or leaves it right.
             let place = usize::from(headers.l4) + headers.checksum_offset();
             let checksum = get(&whole, place) ^ damage;
             put(&mut whole, place, checksum.to_be_bytes());

@@ -1,24 +1,25 @@
-//! The slicer: network functions receive headers only; payloads are parked and joined to their headers
-//! again, bit for bit.
+//! The slicer: network functions receive headers only. Payloads are parked meanwhile, and joined to their
+//! headers when these return, bit for bit.
 //!
 //! Structure: `headers` changes headers so that a packet is shorter, and reverts the change. `token`
 //! defines the token that replaces the payload, and `table` parks payloads. `slicing` and `splicing` are
-//! the two operations, which `Slice`, `Splice` and `Slicer` apply to packets; `payloads` is the state that
-//! these share on one worker. `quoted` restores the packets that ICMP errors quote. `tunnel` walks over the
-//! headers that a network function may put around packets, and `encapsulated` finds sliced packets inside
-//! of them and joins them there.
+//! the two operations, which the elements `Slice`, `Splice` and `Slicer` apply to packets; `payloads` is
+//! the state that these elements share on one worker. `quoted` restores the packets that ICMP errors quote.
+//! `tunnel` walks over the headers that a network function may put around packets, and `encapsulated` finds
+//! sliced packets inside of them and joins them there.
 //!
-//! A *valid* token is a token of this run: it decrypts with the key of this run.
+//! A *valid* token is a token that the running program has made: it decrypts with the key that was
+//! generated at its start. The *mark* is the DSCP of sliced packets.
 //!
 //! Invariants:
 //! - A sliced packet is a valid packet. Joined, it equals the packet that the network function would have
 //!   made of the whole packet.
-//! - A payload leaves at most once, and only after the headers that it came with: a token is valid in one
-//!   run, and is used once.
+//! - A payload leaves at most once, and only with the headers that it came with: a token is valid until
+//!   the program ends, and is used once.
 //! - Packets that cannot be parked pass whole, except packets that come from outside with a valid token.
 //! - A packet that returns with the mark but without a valid token does not leave, neither plain nor inside
 //!   of a tunnel.
-//! - A token that can be seen does not leave: its payload replaces it, or the packet is dropped and
+//! - No token that can be found in a packet leaves: its payload replaces it, or the packet is dropped and
 //!   counted.
 
 mod encapsulated;
@@ -37,5 +38,5 @@ pub mod tunnel;
 
 use element::Class;
 
-/// All classes of this crate.
+/// All element classes of this crate.
 pub static CLASSES: &[&Class] = &[&payload_table::CLASS, &slice::CLASS, &slicer::CLASS, &splice::CLASS];

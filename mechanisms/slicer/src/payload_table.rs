@@ -6,12 +6,12 @@
 //! function brings a packet back to another worker, the packet is handed over to the worker that has its
 //! payload.
 //!
-//! Entries are assigned in a circle. An entry that is still in use when its turn comes again loses one of
-//! TTL turns, and the packet that was to take it passes whole. When all turns are lost, the payload
-//! expires, because the network function has probably dropped its packet. So no packets are dropped while
-//! the table is full, and each packet that a network function drops takes up an entry for TTL rounds. If it
-//! drops many packets, few packets are sliced; a small TTL helps, or more entries. A payload also expires
-//! when it has waited for TIMEOUT, so that no payload stays after the last packet.
+//! Entries are assigned in rotation. If the next entry is still in use, the packet that was to take it
+//! passes whole, and the entry loses one of its TTL turns. When it has lost all turns, its payload expires,
+//! because the network function has probably dropped its packet. So no packets are dropped while the table
+//! is full, and each packet that a network function drops takes up an entry for TTL rounds. If it drops
+//! many packets, few packets are sliced; a small TTL helps, or more entries. A payload also expires when it
+//! has waited for TIMEOUT, so that no payload stays after the last packet.
 //!
 //! A token is 16 bytes long: an AES block of the worker, the entry, a number that the entry does not use
 //! again, and 48 zeros. It cannot be forged without the key. The key is generated at each start; if all
@@ -24,10 +24,10 @@
 //! - `ENTRIES`: the maximum number of payloads that wait at a time, per worker; if less than an eighth of
 //!   the packet pool is free, packets pass whole. `auto` is the number of packets of 500 bytes that can
 //!   arrive at the line rate within the service time.
-//! - `TTL`: the number of times that an entry's turn may come before its payload expires.
-//! - `TIMEOUT`: the time that a payload waits before it expires if it has turns left; it expires up to a
-//!   third of that later. With 0, a payload waits as long as it has turns. The time has to be longer than
-//!   any packet takes through the network function.
+//! - `TTL`: the number of times that the rotation may find an entry in use before its payload expires.
+//! - `TIMEOUT`: the time that a payload waits before it expires even if its entry has turns left; it
+//!   expires up to a third of that time later. With 0, a payload waits as long as it has turns. The time
+//!   has to be longer than any packet takes through the network function.
 //! - `MARKER`: `dscp` gives sliced packets the DSCP 63, so that no loss of a sliced packet goes unnoticed;
 //!   packets that arrive with this DSCP from outside are sliced at any size, so that they are not mistaken
 //!   for sliced packets. `none` leaves the DSCP unchanged, for network functions that read or write it.
@@ -56,7 +56,7 @@
 //! - `unsuitable`: the number of packets that passed whole because they are neither a complete TCP segment
 //!   nor a complete UDP datagram, open or reset a connection, have urgent data, go to a group of hosts, or
 //!   have headers of more than 112 bytes.
-//! - `occupied`: the number of packets that passed whole because the entry was in use.
+//! - `occupied`: the number of packets that passed whole because the next entry was in use.
 //! - `no_buffer`: the number of packets that passed whole because the packet pool was exhausted.
 //! - `remarked`: the number of packets from outside with the DSCP of the mark, or with such a packet
 //!   inside, that had to pass whole, and have lost the mark.
@@ -118,7 +118,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The arguments of all elements that have a table.
+/// The arguments of all elements that have a table: PayloadTable and Slicer.
 pub(crate) const ARGS: [ArgInfo; 6] = [
     ArgInfo::keyword("ENTRIES", "unsigned", "auto"),
     ArgInfo::keyword("TTL", "unsigned", "10"),
@@ -128,7 +128,7 @@ pub(crate) const ARGS: [ArgInfo; 6] = [
     ArgInfo::keyword("SERVICE_TIME", "microseconds", "1ms"),
 ];
 
-/// The handlers of all elements that have a table.
+/// The handlers of all elements that have a table: PayloadTable and Slicer.
 pub(crate) const HANDLERS: [HandlerInfo; 30] = [
     HandlerInfo::read("entries"),
     HandlerInfo::read("ttl"),
@@ -162,7 +162,7 @@ pub(crate) const HANDLERS: [HandlerInfo; 30] = [
     HandlerInfo::write("reset"),
 ];
 
-/// A number, or `auto`.
+/// An argument type: a number, or `auto` (`None`).
 struct Auto(Option<u32>);
 
 impl Arg for Auto {
@@ -178,7 +178,7 @@ impl Arg for Auto {
     }
 }
 
-/// The argument MARKER; true if sliced packets are marked by their DSCP.
+/// The argument MARKER; true for `dscp`: sliced packets are marked by their DSCP.
 struct Marker(bool);
 
 impl Arg for Marker {
@@ -195,7 +195,7 @@ impl Arg for Marker {
     }
 }
 
-/// Reads the arguments of a table.
+/// Reads the arguments of a table; errors are reported to `args`.
 pub(crate) fn read_settings(args: &mut Args<'_>) -> Settings {
     let default = Settings::DEFAULT;
     Settings {
@@ -208,7 +208,7 @@ pub(crate) fn read_settings(args: &mut Args<'_>) -> Settings {
     }
 }
 
-/// Returns the value of a read handler.
+/// Returns the value of the read handler `name` of a table.
 pub(crate) fn read(payloads: &Payloads, name: &str) -> String {
     let state = payloads.open();
     let counts = &state.counts;
@@ -249,7 +249,7 @@ pub(crate) fn read(payloads: &Payloads, name: &str) -> String {
     count.to_string()
 }
 
-/// Executes a write handler.
+/// Executes the only write handler, `reset`: sets all counts to zero.
 pub(crate) fn write(payloads: &Payloads, _name: &str) {
     payloads.open().counts = Default::default();
 }
@@ -260,7 +260,8 @@ struct PayloadTable {
 
 impl Element for PayloadTable {
     fn effects(&self) -> Effects {
-        // Each worker has a table.
+        // The state is declared as shared, because each worker has a table and packets may go to any of
+        // them.
         Effects { state: vec![table_state()], ..Effects::none() }
     }
 
@@ -307,7 +308,8 @@ mod tests {
 
     #[test]
     fn entries_follow_from_rate_and_service_time() {
-        // The example of the paper (section III-C): 100 Gb/s of packets of 500 bytes, 10 us each.
+        // The example of the paper (section III-C): packets of 500 bytes at 100 Gb/s, 10 us in the network
+        // function each.
         let settings = Settings {
             line_rate: Bandwidth(12_500_000_000),
             service_time: Micros::from_micros(10).0,

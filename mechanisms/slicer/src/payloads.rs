@@ -1,5 +1,5 @@
-//! The state that slicing and splicing elements share: the payloads of a worker, the key of tokens, and
-//! counts.
+//! The state that slicing and splicing elements share: the parked payloads of a worker, the cipher of
+//! tokens, and counts.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -12,18 +12,18 @@ use crate::headers::Headers;
 use crate::table::{MOST, SWEEP, Table};
 use crate::token::{Place, TOGETHER, TOKEN, TokenCipher};
 
-/// The minimum length in bytes of packets that are worth slicing (NFSlicer paper, section III-C).
+/// The default minimum length in bytes of packets that are worth slicing (NFSlicer paper, section III-C).
 pub(crate) const THRESHOLD: u32 = 500;
 
-/// The settings of a table.
+/// The settings of a table, from the arguments of PayloadTable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Settings {
-    /// The number of entries; `None` if it follows from line rate and service time.
+    /// The number of entries; `None` for `auto`: it follows from line rate and service time.
     pub(crate) entries: Option<u32>,
     pub(crate) turns: u32,
-    /// The minimum time that a payload waits before it expires; 0 for as long as its turns last.
+    /// The time after which a payload expires, TIMEOUT; 0 if only turns make it expire.
     pub(crate) timeout: Timestamp,
-    /// True if sliced packets are marked.
+    /// True if sliced packets are marked by their DSCP.
     pub(crate) marks: bool,
     pub(crate) line_rate: Bandwidth,
     pub(crate) service_time: Timestamp,
@@ -39,8 +39,8 @@ impl Settings {
         service_time: Timestamp(1_000_000),
     };
 
-    /// Returns the number of entries: by default, the number of packets worth slicing that can arrive while
-    /// a packet is served.
+    /// Returns the number of entries. If it is not configured, this is the number of packets of
+    /// [`THRESHOLD`] bytes that can arrive at the line rate during the service time.
     pub(crate) fn entries(&self) -> usize {
         let Bandwidth(rate) = self.line_rate;
         let packets = u128::from(rate / u64::from(THRESHOLD)) * self.service_time.0.max(0) as u128;
@@ -48,54 +48,59 @@ impl Settings {
         entries.clamp(1, MOST as u128) as usize
     }
 
-    /// Returns a time in units of a part of the time-out.
+    /// Returns a time in units of a sixteenth of the time-out, modulo 2^32, for the stamps of payloads.
     pub(crate) fn stamp(&self, time: Timestamp) -> u32 {
         (time.0 / (self.timeout.0 / PARTS).max(1)) as u32
     }
 
-    /// Returns the interval at which the table is checked for expired payloads, a part of it at a time.
+    /// Returns the interval between two checks for expired payloads. Each check covers [`SWEEP`] of the
+    /// `entries`, so that the whole table is checked four times per time-out.
     fn interval(&self, entries: usize) -> Timestamp {
         let parts = 4 * entries.div_ceil(SWEEP).max(1) as i64;
         Timestamp((self.timeout.0 / parts).max(1_000))
     }
 }
 
-/// The number of parts of the time-out, the units in which the age of payloads is measured.
+/// The number of units of time per time-out; payload ages are measured in these units.
 const PARTS: i64 = 16;
-/// The time of the first check after the table was empty. The interval grows later, up to
-/// [`Settings::interval`]. A run whose packets have all returned does not continue because of this timer.
+/// The interval until the first check after the table was empty. Later intervals double, up to
+/// [`Settings::interval`]. The first interval is short, so that a run ends soon once all packets have
+/// returned.
 const FIRST_LOOK: Timestamp = Timestamp(1_000_000);
-/// The delay beyond which a timer is taken to belong to an element that no longer exists.
+/// The time by which a check may be overdue. If it is more, the timer is taken to have belonged to an
+/// element that no longer exists.
 const LATE: Timestamp = Timestamp(1_000_000_000);
-/// The value of a time at which no check is due.
+/// The value of `due` if no check is due.
 const NEVER: Timestamp = Timestamp(i64::MIN);
-/// The number of missing packets from which on a message may report that few return.
+/// The number of missing packets from which on a message may warn that most sliced packets do not return.
 const MANY: u64 = 1_000;
 
-/// The service: the payloads of one worker.
+/// The service that PayloadTable publishes: the payloads of one worker.
 pub(crate) struct Payloads {
     pub(crate) settings: Settings,
     common: Arc<Common>,
     state: Mutex<State>,
 }
 
-/// The state that all workers share.
+/// The state that the tables of all workers share.
 #[derive(Default)]
 struct Common {
     seal: OnceLock<TokenCipher>,
 }
 
-/// The state that the elements of one worker use, one after the other.
+/// The state of one worker, which its elements use one after the other.
 pub(crate) struct State {
     pub(crate) table: Table,
     pub(crate) counts: Counts,
-    /// The cipher of tokens; absent until the run begins.
+    /// The cipher of tokens; `None` until the run begins.
     pub(crate) seal: Option<TokenCipher>,
-    /// True if sliced packets may have kept a part of their payload.
+    /// True if a slicing element leaves a part of payloads in packets, so that packets with a token may be
+    /// longer than a token.
     pub(crate) leaves_rest: bool,
     /// The time of the current batch, in the units of [`Settings::stamp`].
     pub(crate) stamp: u32,
-    /// The time of the next check for expired payloads, and the interval since the last check.
+    /// The time of the next check for expired payloads, and the interval between the last check and that
+    /// check.
     due: Timestamp,
     interval: Timestamp,
     ahead: Ahead,
@@ -115,7 +120,8 @@ impl State {
         }
     }
 
-    /// Returns the bytes at the place of a token, if the packet may have one.
+    /// Returns the bytes at the start of the payload, if their number allows that they are a token: exactly
+    /// [`TOKEN`] bytes, or more if slicing leaves a part of payloads.
     #[inline]
     pub(crate) fn token_in(&self, data: &[u8], headers: &Headers) -> Option<[u8; TOKEN]> {
         let payload = headers.payload_length();
@@ -125,13 +131,14 @@ impl State {
         data.get(headers.payload.into()..)?.first_chunk().copied()
     }
 
-    /// Decodes the token of a packet; `None` if it has no valid token.
+    /// Decodes the token of a packet with these headers; `None` if it has no valid token.
     #[inline]
     pub(crate) fn opens(&self, data: &[u8], headers: &Headers) -> Option<Place> {
         self.seal.as_ref()?.open(self.token_in(data, headers)?)
     }
 
-    /// Returns the token of the next payload in an entry.
+    /// Returns the token for the next payload in the entry `index`; `None` before the run begins. Tokens of
+    /// the following entries are computed with it.
     #[inline]
     pub(crate) fn token_of(&mut self, worker: u8, index: u32) -> Option<[u8; TOKEN]> {
         let Ahead { first, used, count, tokens } = &mut self.ahead;
@@ -146,13 +153,14 @@ impl State {
             *tokens = self.seal.as_ref()?.close(places);
             (*first, at) = (index, 0);
         }
-        // A token is used once: in the next round the entry has another one.
+        // The token is not used again: when the rotation returns to the entry, its generation is another.
         *used = at + 1;
         tokens.get(at).copied()
     }
 }
 
-/// Tokens of adjacent entries that are computed in advance.
+/// Tokens of adjacent entries that are computed in advance: `tokens[n]` is for entry `first + n`, and
+/// tokens from `used` to before `count` may be used.
 #[derive(Default)]
 struct Ahead {
     first: u32,
@@ -161,7 +169,7 @@ struct Ahead {
     tokens: [[u8; TOKEN]; TOGETHER],
 }
 
-/// The counts of packets by fate.
+/// Counts of packets by their fate; the manual of PayloadTable explains each.
 #[derive(Default)]
 pub(crate) struct Counts {
     pub(crate) sliced: u64,
@@ -190,26 +198,28 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Returns the number of sliced packets of which nothing has returned, neither while their payloads
-    /// waited nor later.
+    /// Returns the number of sliced packets of which nothing has returned: payloads that have expired,
+    /// minus headers that returned late.
     pub(crate) fn missing(&self) -> u64 {
         self.expired.saturating_sub(self.late)
     }
 }
 
 impl Payloads {
-    /// Creates the payloads of the element that is being built.
+    /// Creates the payloads of one worker for the element that is being built, with a table of the
+    /// configured size.
     pub(crate) fn new(args: &Args<'_>, settings: Settings) -> Arc<Payloads> {
         let common = args.setup.common.get_or_make(args.id(), Common::default);
         let state = Mutex::new(State::new(Table::new(settings.entries(), settings.turns)));
         Arc::new(Payloads { settings, common, state })
     }
 
-    /// Sets the key of tokens: an unpredictable key, or a fixed key in runs that are repeatable.
+    /// Sets the key of tokens, equal for all workers: an unpredictable key, or a fixed key if the run must
+    /// be repeatable.
     ///
     /// # Errors
-    /// If the operating system has no random numbers, there are more than 256 workers, or the table would
-    /// take too much memory.
+    /// If the operating system has no random numbers, there are more than 256 workers, or the table could
+    /// take more than half of the packet memory.
     pub(crate) fn start(&self, cx: &mut Cx<'_>) -> Result<(), String> {
         if cx.worker().1 > 1 << 8 {
             return Err("tokens have room for 256 workers".into());
@@ -228,20 +238,21 @@ impl Payloads {
             if !cx.is_repeatable() {
                 getrandom::fill(&mut key).map_err(|error| format!("no random numbers: {error}"))?;
             }
-            // The first worker sets the key: all workers read each other's tokens.
+            // The first worker that starts sets the key for all, so that each worker can read the tokens of
+            // the others.
             state.seal = Some(self.common.seal.get_or_init(|| TokenCipher::new(key)).clone());
         }
         Ok(())
     }
 
-    /// Locks the state for the work on one batch. Only elements of one worker do so, so there is no
-    /// contention.
+    /// Locks the state for the work on one batch. Only the elements of one worker do so, so the lock is
+    /// always free.
     pub(crate) fn open(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Updates the time of the batch. Under the trace clock, payloads that have waited for too long expire
-    /// here: time then passes with packets, not by timers.
+    /// Updates the time of the batch. Under the trace clock, time passes with packets and not by timers, so
+    /// payloads that have waited for too long expire here.
     #[inline]
     pub(crate) fn pass_time(&self, state: &mut State, cx: &mut Cx<'_>) {
         let stamp = self.settings.stamp(cx.now());
@@ -253,8 +264,8 @@ impl Payloads {
         }
     }
 
-    /// Starts the timer of this element, which checks for expired payloads, if payloads wait and no timer
-    /// runs. Not needed under the trace clock.
+    /// Starts the timer of the calling element, which checks for expired payloads, if payloads wait and no
+    /// timer runs. Does nothing under the trace clock and without TIMEOUT.
     #[inline]
     pub(crate) fn watch(&self, state: &mut State, cx: &mut Cx<'_>) {
         let is_watched = state.table.waiting() == 0 || state.due + LATE >= cx.now();
@@ -270,7 +281,8 @@ impl Payloads {
         cx.set_timer(0, state.due);
     }
 
-    /// Removes payloads that have waited for too long, and restarts the timer.
+    /// Handles the timer: removes payloads that have waited for too long, and sets the timer again if
+    /// payloads wait. Warns once if most sliced packets do not return.
     pub(crate) fn look(&self, cx: &mut Cx<'_>) {
         let mut state = self.open();
         let state = &mut *state;
@@ -303,29 +315,31 @@ impl Payloads {
         });
     }
 
-    /// Frees all payloads at the end of a run.
+    /// Frees all payloads when the run has ended.
     pub(crate) fn close(&self, pool: &mut Pool) {
         self.open().table.clear().for_each(|parked| pool.free(parked.packet));
     }
 
-    /// Returns the state for a successor of this element.
+    /// Takes the state out, for a new instance of this element. An empty state remains.
     pub(crate) fn take_state(&self) -> State {
         std::mem::replace(&mut *self.open(), State::new(Table::new(1, 1)))
     }
 
-    /// Frees the payloads of a predecessor whose state cannot be used.
+    /// Frees the payloads in a state that the new instance cannot use.
     pub(crate) fn give_up(pool: &mut Pool, mut state: State) {
         state.table.clear().for_each(|parked| pool.free(parked.packet));
     }
 
-    /// Takes over the payloads of a predecessor; payloads for which there is no entry any more are freed.
+    /// Takes over the state of the previous instance. Payloads whose entries the new table does not have
+    /// are freed.
     pub(crate) fn put_state(&self, cx: &mut Cx<'_>, mut before: State) {
         let mut state = self.open();
         let gone = before.table.resize(self.settings.entries(), self.settings.turns);
         gone.into_iter().for_each(|parked| cx.pool().free(parked.packet));
         before.leaves_rest |= state.leaves_rest;
         before.ahead = Ahead::default();
-        // The time-out may have changed, and the timer of the predecessor no longer exists.
+        // Payloads get a new stamp, because the units of time may have changed with TIMEOUT. The timer of
+        // the previous instance no longer exists.
         let now = self.settings.stamp(cx.now());
         before.table.all_mut().for_each(|parked| parked.stamp = now);
         before.due = NEVER;

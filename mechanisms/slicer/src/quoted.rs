@@ -1,10 +1,11 @@
-//! ICMP errors that a network function makes: they quote the sliced packet, and must quote the original.
+//! ICMP errors that a network function makes about sliced packets: they quote the sliced packet, and must
+//! quote the original.
 //!
-//! The quoted headers are restored, and the original payload follows them again, up to the maximum length
-//! of an error: 576 bytes of IPv4 in all (RFC 1812, section 4.3.2.3), 1280 of IPv6 (RFC 4443, section 2.4).
-//! Then the payload is freed, because its packet will not return. If the error carries the mark in its own
-//! DSCP, it gets the original's DSCP. An error that quotes too little to include the token is recognized by
-//! the mark alone, and passes unchanged.
+//! [`restore`] replaces the quoted headers by the original headers. After them it copies as much of the
+//! original payload as an error may contain: 576 bytes in all over IPv4 (RFC 1812, section 4.3.2.3), 1280
+//! over IPv6 (RFC 4443, section 2.4). Then the payload is freed, because its packet will not return. If the
+//! DSCP of the error itself was copied from the mark, it becomes the original's DSCP. An error that quotes
+//! too little to include the token passes unchanged; if it quotes the mark, it is counted as `unrestored`.
 
 use element::{DropReason, Packet};
 use packet::Pool;
@@ -17,27 +18,31 @@ use crate::splicing::{Fate, count};
 use crate::table::Missing;
 use crate::token::{Place, TOKEN};
 
-/// The maximum length in bytes of an ICMP and an ICMPv6 error, IP header included.
+/// The maximum length in bytes of an ICMP error (index 0) and an ICMPv6 error (index 1), IP header
+/// included.
 const LONGEST: [usize; 2] = [576, 1280];
-/// The length in bytes of the header ahead of the quoted packet, equal for both versions.
+/// The length in bytes of the ICMP header ahead of the quoted packet, equal for both versions.
 const HEAD: usize = icmp::Header::LEN;
 
-/// The parts of an error, as offsets from the first byte of the packet.
+/// The parts of an ICMP error, as offsets in bytes from the start of the packet.
 struct Error {
     is_ipv6: bool,
-    /// The offsets of the IP header, the message and the quoted packet.
+    /// The offsets of the IP header, of the ICMP message and of the quoted packet, and of the end of the
+    /// error.
     l3: usize,
     message: usize,
     quoted: usize,
     end: usize,
-    /// True if the quoted packet has been forwarded nevertheless.
+    /// True if the quoted packet was forwarded nevertheless (redirect, source quench), so that it will
+    /// return and its payload must stay.
     goes_on: bool,
-    /// True if data follows the quoted packet.
+    /// True if extensions follow the quoted packet in the message (RFC 4884).
     has_extensions: bool,
 }
 
 impl Error {
-    /// Finds the parts of an error.
+    /// Returns the parts of the error whose IP header is at `l3`; `None` if the packet is no complete ICMP
+    /// error.
     fn find(data: &[u8], l3: usize) -> Option<Error> {
         let ip = data.get(l3..)?;
         let (is_ipv6, header, total) = match ip.first()? >> 4 {
@@ -57,17 +62,17 @@ impl Error {
         let (message, end) = (l3 + header, l3 + total);
         let (kind, quoted) = (*data.get(message)?, message + HEAD);
         let is_error = match is_ipv6 {
-            // RFC 4443, section 2.1.
+            // Types below 128 are errors (RFC 4443, section 2.1).
             true => kind < 128,
             false => {
                 icmp::Header::ref_from_prefix(&data[message..]).is_ok_and(|(header, _)| header.is_error())
             }
         };
         let goes_on = !is_ipv6 && matches!(kind, icmp::kind::REDIRECT | icmp::kind::SOURCE_QUENCH);
-        // The length of the quotation, in words (RFC 4884, section 4).
+        // The length field of the quotation, which is not 0 if extensions follow (RFC 4884, section 4).
         let has_extensions =
             !goes_on && data.get(message + if is_ipv6 { 4 } else { 5 }).is_some_and(|&n| n > 0);
-        // Errors about parameters or sizes use this field for other numbers.
+        // Only errors of these types have the length field; others use its byte for other numbers.
         let has_extensions = has_extensions && (kind == 1 && is_ipv6 || matches!(kind, 3 | 11));
         (is_error && quoted < end && end <= data.len()).then_some(Error {
             is_ipv6,
@@ -81,14 +86,14 @@ impl Error {
     }
 }
 
-/// True if a packet is an error that quotes another packet.
+/// True if a packet is an ICMP error, which quotes another packet.
 #[cold]
 pub(crate) fn is_error(data: &[u8], l3: usize) -> bool {
     Error::find(data, l3).is_some()
 }
 
-/// True if a packet is an error that quotes a packet with a valid token. From outside, such an error is an
-/// attack.
+/// True if a packet is an ICMP error that quotes a packet with a valid token. If it arrives from outside,
+/// it is an attack: only the network function has seen the token.
 #[cold]
 pub(crate) fn is_about_ours(state: &State, data: &[u8], l3: usize) -> bool {
     let Some(error) = Error::find(data, l3) else { return false };
@@ -97,14 +102,15 @@ pub(crate) fn is_about_ours(state: &State, data: &[u8], l3: usize) -> bool {
     token_of(state, message, &headers).is_some()
 }
 
-/// Decodes the quoted token after these headers.
+/// Decodes the token after the quoted headers; `None` if it is missing or not valid.
 fn token_of(state: &State, message: &[u8], headers: &Headers) -> Option<Place> {
     let token = message.get(headers.payload.into()..)?.first_chunk::<TOKEN>()?;
     state.seal.as_ref()?.open(*token)
 }
 
-/// Restores the packet that an error quotes, if the packet is an error that quotes a sliced packet; other
-/// packets are forwarded.
+/// Restores the quoted packet if the packet is an ICMP error that quotes a sliced packet. Other packets and
+/// errors that cannot be restored are forwarded. If another worker has the payload, the error goes to that
+/// worker; if the payload is gone, the error is dropped.
 #[cold]
 pub(crate) fn restore(
     pool: &mut Pool,
@@ -115,7 +121,8 @@ pub(crate) fn restore(
 ) -> Fate {
     let data = packet.data();
     let Some(error) = Error::find(data, l3).filter(|_| !packet.is_large()) else { return Fate::Out(packet) };
-    // The quoted lengths are the lengths of the sliced packet, even if the quotation is shorter.
+    // The quoted lengths are those of the sliced packet, even if less of it is quoted, so no limit is
+    // checked.
     let message = &data[..error.end];
     let headers = Headers::find(message, error.quoted, usize::MAX);
     let found = headers.and_then(|headers| Some((headers, token_of(state, message, &headers)?)));
@@ -127,7 +134,8 @@ pub(crate) fn restore(
         return Fate::Over(home.into(), packet);
     }
     if error.has_extensions {
-        // Extensions follow the quoted packet, at an offset that is written in the message (RFC 4884).
+        // Another length of the quotation would move the extensions, whose offset is written in the message
+        // (RFC 4884).
         state.counts.unrestored += 1;
         return Fate::Out(packet);
     }
@@ -156,8 +164,8 @@ pub(crate) fn restore(
     Fate::Out(packet)
 }
 
-/// Corrects the length and the checksums of the error itself, and replaces the mark, which was copied to
-/// it, by `dscp`.
+/// Corrects the length and the checksums of the error itself after its quotation has changed. If its DSCP
+/// was copied from the mark, replaces it by `dscp`.
 fn finish(data: &mut [u8], error: &Error, dscp: Option<u8>) {
     let length = data.len() - error.l3;
     let (front, message) = data.split_at_mut(error.message);
@@ -167,7 +175,7 @@ fn finish(data: &mut [u8], error: &Error, dscp: Option<u8>) {
         header.payload_length.set((length - ipv6::Header::LEN) as u16);
         let class = header.traffic_class();
         header.set_traffic_class(unmarked(class >> 2, dscp) << 2 | class & 3);
-        // A message of more than eight bytes has a checksum.
+        // A message of at least eight bytes can be given a checksum, so the result needs no check.
         let _ = fill_icmpv6(&PseudoHeader::from(&*header), message);
     } else {
         let Ok((header, _)) = ipv4::Header::mut_from_prefix(ip) else { return };
@@ -178,9 +186,9 @@ fn finish(data: &mut [u8], error: &Error, dscp: Option<u8>) {
     }
 }
 
-/// Returns the DSCP of an error about a packet whose original DSCP is `dscp`. Errors copy the type of
-/// service of the packet, with a precedence of their own (RFC 1812, section 4.3.2.5) or completely; the
-/// DSCP of other errors is not affected by the mark.
+/// Returns the DSCP of an error whose DSCP is `own`, about a packet whose original DSCP is `dscp` (`None`
+/// if it was not marked). Routers copy the type of service of the packet to the error, either completely or
+/// with a precedence of their own (RFC 1812, section 4.3.2.5). Only copied bits are replaced.
 fn unmarked(own: u8, dscp: Option<u8>) -> u8 {
     const SERVICE: u8 = 0b111;
     match dscp {

@@ -1,13 +1,13 @@
 //! # Slice
 //! Parks the payloads of packets in a PayloadTable and forwards short packets with their headers.
 //!
-//! For network functions that read headers only, where packets cross a boundary at which they are copied:
-//! an interface to a namespace, a container, a virtual machine or another program. Splice joins the
-//! payloads again after the boundary. Packets of at least THRESHOLD bytes lose the payload of TCP or UDP;
-//! its bytes stay where they are and are not touched. A token of 16 bytes takes the place of the payload.
-//! The result is a valid packet: lengths are right, and checksums as far as they were. A TCP segment is
-//! presented as its own last bytes (its sequence number is larger), so that observers of the connection see
-//! its progress.
+//! The element is for network functions that read headers only, where packets cross a boundary at which
+//! they are copied: an interface to a namespace, a container, a virtual machine or another program. Splice
+//! joins the payloads again after the boundary. Packets of at least THRESHOLD bytes lose the payload of TCP
+//! or UDP; its bytes stay where they are and are not touched. A token of 16 bytes takes the place of the
+//! payload. The result is a valid packet: lengths are right, and checksums as far as they were. A TCP
+//! segment is presented as its own last bytes (its sequence number is larger), so that observers of the
+//! connection see its progress.
 //!
 //! Packets over IPv4 and IPv6 are sliced, after VLAN tags or without a link header. Fragments, other
 //! protocols, segments with SYN, RST or urgent data, packets with source routes and packets with headers of
@@ -78,7 +78,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The arguments of all elements that slice.
+/// The arguments of all elements that slice: Slice and Slicer.
 pub(crate) const SLICING: [ArgInfo; 5] = [
     ArgInfo::keyword("THRESHOLD", "unsigned", "500"),
     ArgInfo::keyword("LONGEST", "unsigned", "0"),
@@ -87,7 +87,7 @@ pub(crate) const SLICING: [ArgInfo; 5] = [
     ArgInfo::keyword("TAIL", "bool", "true"),
 ];
 
-/// The handlers of all elements that slice.
+/// The handlers of all elements that slice: Slice and Slicer.
 pub(crate) const HANDLERS: [HandlerInfo; 5] = [
     HandlerInfo::read("threshold"),
     HandlerInfo::read("longest"),
@@ -105,13 +105,14 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     Ok(Box::new(Slice { table: id, payloads, slicing }))
 }
 
-/// Returns the table that TABLE names.
+/// Reads the argument TABLE, and returns the id of the PayloadTable that it names and its payloads. Errors
+/// are reported to `args`.
 pub(crate) fn named_table(args: &mut Args<'_>) -> Option<(ElementId, Arc<Payloads>)> {
     let ElementRef(element) = args.get("TABLE")?;
     table_of(args, element)
 }
 
-/// Returns the table of an element that has been named.
+/// Returns the payloads of a PayloadTable, with its id. Another element is an error of the argument TABLE.
 pub(crate) fn table_of(args: &mut Args<'_>, element: ElementId) -> Option<(ElementId, Arc<Payloads>)> {
     let found = args.setup.service::<Payloads>(element);
     if found.is_none() {
@@ -120,7 +121,7 @@ pub(crate) fn table_of(args: &mut Args<'_>, element: ElementId) -> Option<(Eleme
     found.map(|payloads| (element, payloads))
 }
 
-/// Reads the arguments that control slicing.
+/// Reads the arguments that control slicing; errors are reported to `args`.
 pub(crate) fn read_slicing(args: &mut Args<'_>) -> Slicing {
     let fraction = args.or("FRACTION", 1.0f64);
     if !(0.0..=1.0).contains(&fraction) {
@@ -139,7 +140,7 @@ pub(crate) fn read_slicing(args: &mut Args<'_>) -> Slicing {
     }
 }
 
-/// Returns the value of a read handler.
+/// Returns the value of the read handler `name` of an element that slices.
 pub(crate) fn read(slicing: &Slicing, name: &str) -> String {
     match name {
         "threshold" => slicing.threshold.to_string(),
@@ -151,13 +152,15 @@ pub(crate) fn read(slicing: &Slicing, name: &str) -> String {
     }
 }
 
-/// Declares the table. Each worker has a table; packets whose payload is in another worker's table are
-/// handed over to that worker.
+/// Declares the table of payloads as state that workers share. Each worker has a table of its own, but
+/// packets are handed over to the worker that has their payload.
 pub(crate) fn table_state() -> State {
     State { table: "payloads", key: Vec::new(), both_directions: false, access: Access::Shared }
 }
 
-/// Returns the effects of slicing or splicing on packets of an input that leave at an output.
+/// Returns the declared effects of slicing or splicing on packets from `input` that leave by `output`:
+/// bytes of the headers, the length and the extra length annotation change. `is_whole` is true if sliced
+/// packets keep no part of their payload.
 pub(crate) fn case(input: usize, output: usize, name: &'static str, is_whole: bool) -> Case {
     let reads = vec![Field::Payload, Field::Length, Field::HeaderOffset(Base::Network)];
     let length = (HEADERS + TOKEN) as u16;
@@ -168,7 +171,7 @@ pub(crate) fn case(input: usize, output: usize, name: &'static str, is_whole: bo
         .with(Action::Set(front, change()))
         .with(Action::Set(EXTRA_LENGTH, change()))
         .with(Action::Resize(reads.clone()));
-    // A part of a payload moves; otherwise the bytes of the payload stay where they are.
+    // If a part of the payload stays in the packet, it moves. Otherwise no payload byte is touched.
     match is_whole {
         true => case,
         false => case.with(Action::Set(Field::Payload, change())),

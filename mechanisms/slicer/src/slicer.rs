@@ -18,8 +18,8 @@
 //!
 //! ## Handlers
 //! - `threshold`, `longest`, `bytes`, `fraction`, `tail`: as for Slice.
-//! - `entries`, `ttl`, `timeout`, `marker`: as for PayloadTable; with TABLE, the values of that table, and
-//!   so are the counts.
+//! - `entries`, `ttl`, `timeout`, `marker`: as for PayloadTable. With TABLE, these values and all counts
+//!   below are those of that table.
 //! - `waiting`, `occupancy`, `sliced`, `spliced`, `tunnelled`, `missing`: as for PayloadTable.
 //! - `bytes_in`, `bytes_crossed`, `ratio`: as for PayloadTable.
 //! - `small`, `long`, `unsuitable`, `occupied`, `no_buffer`, `remarked`, `foreign`: as for PayloadTable,
@@ -75,7 +75,7 @@ const ARGS: [ArgInfo; 13] = {
     [table, threshold, longest, bytes, fraction, tail, MTU, entries, ttl, timeout, marker, rate, time]
 };
 
-/// The number of handlers that do not belong to the table.
+/// The number of handlers that belong to slicing, and not to the table.
 const OWN: usize = slice::HANDLERS.len();
 
 const HANDLERS: [HandlerInfo; OWN + payload_table::HANDLERS.len()] = {
@@ -88,7 +88,7 @@ const HANDLERS: [HandlerInfo; OWN + payload_table::HANDLERS.len()] = {
     all
 };
 
-/// The ports of the two sides.
+/// The numbers of the input and output towards the clients, and towards the network function.
 const CLIENTS: usize = 0;
 const FUNCTION: usize = 1;
 

@@ -1,4 +1,4 @@
-//! The slice operation: takes payloads out of packets.
+//! The slice operation: parks the payloads of packets, and makes the short packets that are forwarded.
 
 use element::{Base, Batch, Cx, DropReason, Packet};
 use packet::{Annotations, Pool};
@@ -12,37 +12,39 @@ use crate::table::{Occupied, Parked};
 use crate::token::TOKEN;
 use crate::tunnel::sum_between;
 
-/// The length of an Ethernet header.
+/// The length of an Ethernet header in bytes, without tags.
 const ETHERNET: usize = 14;
 
-/// The rules that say which packets are sliced, and how much of them.
+/// The rules that say which packets are sliced and which part of their payloads is parked; from the
+/// arguments of Slice.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Slicing {
-    /// The minimum length of packets that are sliced, in bytes.
+    /// The minimum length in bytes of packets that are sliced, link header included.
     pub(crate) threshold: u32,
-    /// The maximum length of IP packets that are sliced, in bytes.
+    /// The maximum length in bytes of packets that are sliced, from the IP header on.
     pub(crate) longest: u32,
-    /// The part of the payload that is taken out.
+    /// The part of the payload that is parked, from 0 to 1.
     pub(crate) fraction: f64,
-    /// The maximum number of bytes that are taken out.
+    /// The maximum number of payload bytes that are parked.
     pub(crate) bytes: u32,
-    /// True if TCP segments are presented as their last bytes.
+    /// True if TCP segments are presented as the last bytes of the original, false for the first bytes.
     pub(crate) is_tail: bool,
 }
 
 impl Slicing {
-    /// True if sliced packets have no payload left.
+    /// True if the whole payload of each sliced packet is parked.
     pub(crate) fn is_whole(&self) -> bool {
         self.fraction >= 1.0 && self.bytes >= u32::from(u16::MAX)
     }
 
-    /// Notes in the shared state whether a part of the payload is left in packets, for the elements that
-    /// splice.
+    /// Notes in the shared state if sliced packets may keep a part of their payload. Elements that splice
+    /// must then look for tokens in longer packets, too.
     pub(crate) fn tell(&self, payloads: &Payloads) {
         payloads.open().leaves_rest |= !self.is_whole();
     }
 
-    /// Slices the packets of a batch for which this is worthwhile.
+    /// Slices the packets of a batch for which this is worthwhile, in place. Other packets stay whole,
+    /// except packets from outside with a valid token, which are dropped.
     #[inline]
     pub(crate) fn slice_all(&self, cx: &mut Cx<'_>, payloads: &Payloads, batch: &mut Batch) {
         let worker = cx.worker().0 as u8;
@@ -64,11 +66,11 @@ impl Slicing {
         payloads.watch(state, cx);
     }
 
-    /// Returns the packet that is forwarded in place of `packet`.
+    /// Returns the packet that is forwarded in place of `packet`: a sliced packet or `packet` itself.
     ///
     /// # Errors
-    /// The packet, which must not be forwarded: it carries a valid token from outside, and cannot be
-    /// parked.
+    /// Returns the packet if it must be dropped, because it came from outside with a valid token and cannot
+    /// be parked.
     #[inline]
     fn slice(
         &self,
@@ -90,8 +92,8 @@ impl Slicing {
         let is_long = headers.end - u32::from(headers.l3) > self.longest;
         let removed = if is_short || is_long { 0 } else { self.part(payload) };
         let is_worth = removed > TOKEN;
-        // Packets that arrive with the mark, or with a token that an attacker has seen, could not be
-        // distinguished from sliced packets. So they are sliced at any size.
+        // A packet that arrives with the mark, or with a token that an attacker has seen, could later not
+        // be distinguished from a sliced packet. So it is sliced at any size.
         if !is_worth && !must_be_sliced(state, marks, &headers, &packet) {
             let count = if is_long { &mut state.counts.long } else { &mut state.counts.small };
             *count += 1;
@@ -108,17 +110,18 @@ impl Slicing {
         pass(state, marks, l3, packet)
     }
 
-    /// Returns the number of payload bytes that are taken out.
+    /// Returns the number of bytes that are parked of a payload of `payload` bytes.
     #[inline]
     fn part(&self, payload: usize) -> usize {
         let most = payload.min(self.bytes as usize);
         if self.fraction >= 1.0 { most } else { most.min((self.fraction * payload as f64) as usize) }
     }
 
-    /// Parks a packet, and returns the packet that is forwarded in its place.
+    /// Parks a packet with `removed` bytes of its payload, and returns the sliced packet, which is
+    /// forwarded in its place.
     ///
     /// # Errors
-    /// The packet, which is forwarded whole.
+    /// Returns the packet if it cannot be parked, for the reason that is counted.
     #[inline]
     fn park(
         &self,
@@ -128,15 +131,15 @@ impl Slicing {
         (marks, headers, removed): (bool, &Headers, usize),
         packet: Packet,
     ) -> Result<Packet, Packet> {
-        // Of a packet to a group of hosts several copies may return, and only the first would find its
-        // payload.
+        // Copies of a multicast packet may return several times, and only the first would find its payload.
         if usize::from(headers.payload) > HEADERS || is_multicast(packet.data(), headers) {
             state.counts.unsuitable += 1;
             return Err(packet);
         }
         if pool.is_scarce() {
-            // Packets must be able to arrive however many payloads wait: long packets take several slots,
-            // and there may be several tables.
+            // The pool must keep slots for arriving packets, however many payloads wait: the limit of
+            // entries is not enough, because long packets take several slots and there may be several
+            // tables.
             state.counts.no_buffer += 1;
             return Err(packet);
         }
@@ -153,7 +156,8 @@ impl Slicing {
         };
         let Some(token) = state.token_of(worker, index) else { return Err(packet) };
         let front = usize::from(headers.payload);
-        // Bytes after the IP packet cross as well: the network function decides whether they are kept.
+        // Bytes after the IP packet (a trailer) stay in the sliced packet, because the network function
+        // decides whether they are kept.
         let trailer = packet.len() - headers.end as usize;
         let Some(mut sliced) = pool.copy_front(&packet, front) else {
             state.counts.no_buffer += 1;
@@ -171,7 +175,8 @@ impl Slicing {
         let (place, others) = behind.split_at_mut(TOKEN);
         place.copy_from_slice(&token);
         packet.read_at(front + removed, others);
-        // The rest of the packet may take several slots.
+        // If the kept part of the payload does not fit into one slot, it is appended afterwards, so its
+        // checksum is added here.
         let more =
             if fits { None } else { Some(sum_between(&packet, front + removed, headers.end as usize)) };
         let shown = front + TOKEN + if fits { rest } else { 0 };
@@ -203,8 +208,8 @@ impl Slicing {
     }
 }
 
-/// True if a packet must be sliced at any size: it has the mark or a valid token, or contains a packet that
-/// does.
+/// True if a packet must be sliced at any size: it has the mark or a valid token, or contains a packet with
+/// one of them.
 #[inline]
 fn must_be_sliced(state: &State, marks: bool, headers: &Headers, packet: &Packet) -> bool {
     let data = packet.data();
@@ -215,11 +220,11 @@ fn must_be_sliced(state: &State, marks: bool, headers: &Headers, packet: &Packet
             && !matches!(encapsulated::look(state, marks, packet, Some(headers.l3.into())), Inside::Nothing)
 }
 
-/// Forwards a packet whole that has no token in the expected place. Marks are removed, because they are for
-/// use inside of a network only.
+/// Forwards a packet whole that has no token of its own. Removes marks from it and from inner packets:
+/// marks are for use between Slice and Splice only.
 ///
 /// # Errors
-/// The packet, which must not be forwarded: it quotes a sliced packet, or contains a sliced packet.
+/// Returns the packet if it must be dropped, because it quotes or contains a packet with a valid token.
 #[cold]
 fn pass(state: &mut State, marks: bool, l3: Option<usize>, mut packet: Packet) -> Result<Packet, Packet> {
     if l3.is_some_and(|l3| quoted::is_about_ours(state, packet.data(), l3)) {
@@ -236,8 +241,8 @@ fn pass(state: &mut State, marks: bool, l3: Option<usize>, mut packet: Packet) -
     }
 }
 
-/// Appends the bytes of `from` after `skipped` to another packet; `None` if there is no room, and `to` is
-/// gone then.
+/// Appends the bytes of `from` after offset `skipped` to the packet `to`, and returns it. `None` if the
+/// pool has no room; `to` is then freed.
 #[cold]
 fn append(pool: &mut Pool, mut to: Packet, from: &Packet, mut skipped: usize) -> Option<Packet> {
     for chunk in from.chunks() {
@@ -247,7 +252,8 @@ fn append(pool: &mut Pool, mut to: Packet, from: &Packet, mut skipped: usize) ->
     Some(to)
 }
 
-/// True if a packet goes to a group of hosts.
+/// True if a packet goes to a group of hosts: its Ethernet or IP destination is a multicast address (or
+/// Ethernet broadcast).
 #[inline]
 fn is_multicast(data: &[u8], headers: &Headers) -> bool {
     let l3 = usize::from(headers.l3);
@@ -259,7 +265,8 @@ fn is_multicast(data: &[u8], headers: &Headers) -> bool {
         }
 }
 
-/// Adds the number of parked bytes to the extra length annotation.
+/// Adds `more`, the number of bytes by which the packet became shorter, to the extra length annotation, so
+/// that elements can count the original length.
 fn add_extra_length(packet: &mut Packet, more: i32) {
     let annotations = packet.annotations_mut();
     annotations.parked = more.max(0) as u32;
@@ -267,8 +274,8 @@ fn add_extra_length(packet: &mut Packet, more: i32) {
     annotations.set_u32(Annotations::EXTRA_LENGTH, length);
 }
 
-/// Subtracts the number of joined bytes from the extra length annotation. A packet that has left the engine
-/// in between has no such annotation.
+/// Subtracts `less`, the number of bytes that were joined, from the extra length annotation. The annotation
+/// stays as it is if it is smaller, as in a packet that has left the engine in between.
 pub(crate) fn take_extra_length(packet: &mut Packet, less: i32) {
     let annotations = packet.annotations_mut();
     annotations.parked = 0;
@@ -276,14 +283,15 @@ pub(crate) fn take_extra_length(packet: &mut Packet, less: i32) {
     annotations.set_u32(Annotations::EXTRA_LENGTH, length.checked_sub(less.max(0) as u32).unwrap_or(length));
 }
 
-/// Returns the offset of the IP header that the link header leads to, over VLAN tags only, because other
-/// headers have lengths of their own. If the link header has been stripped, the packet starts with IP.
+/// Returns the offset of the IP header that follows the link header; `None` if the packet is not IP. Walks
+/// over VLAN tags only, because other headers in between have lengths of their own. Without a link header
+/// the offset is 0.
 #[inline]
 pub(crate) fn network_start(packet: &Packet) -> Option<usize> {
     match packet.offset(Base::Network) {
         Some(0) => return Some(0),
         Some(stripped) if stripped < 0 => return None,
-        // The annotation may be set by an element that does not parse all tags.
+        // The annotation is not relied on, because elements that do not parse all tags set it, too.
         _ => {}
     }
     let ether_type = packet.data().get(12..).and_then(|bytes| bytes.first_chunk());
@@ -297,12 +305,14 @@ pub(crate) fn network_start(packet: &Packet) -> Option<usize> {
 fn walk(packet: &Packet) -> Option<usize> {
     let layers = Layers::locate(packet.data(), LinkType::from_number(packet.link()));
     let is_ip = matches!(layers.ether_type, Some(ether_type::IPV4 | ether_type::IPV6));
-    // The link header may have been stripped without an annotation.
+    // The link header may have been stripped by an element that sets no annotation: the packet then is as
+    // long as its IP header says.
     let is_bare = || ip_length(packet.data()) == Some(packet.len());
     layers.l3.filter(|_| is_ip).or_else(|| is_bare().then_some(0))
 }
 
-/// Returns the length of a packet that starts with an IP header.
+/// Returns the length in bytes that the IP header at the start of `data` gives for the packet; `None` if
+/// there is no IP header.
 pub(crate) fn ip_length(data: &[u8]) -> Option<usize> {
     match data.first()? >> 4 {
         4 => ipv4::Header::ref_from_prefix(data).ok().map(|(header, _)| header.total_length.get().into()),

@@ -10,20 +10,20 @@
 //!
 //! Packets that the network function has put into tunnels are joined there, and lengths and checksums
 //! around them are corrected: IP in IP of both versions, GRE, VXLAN, VXLAN-GPE, GENEVE, GTP-U, GUE, LISP,
-//! EtherIP, L2TPv3, IP in UDP, MPLS, PPPoE, PPTP, NSH and provider backbone headers, also nested. An outer
-//! DSCP that has been copied from the mark becomes the packet's own again. A sliced packet that can be seen
-//! where it cannot be joined is dropped: in fragments, under AH or MACsec, at the end of other packets.
-//! Encrypted or compressed packets cannot be seen: they leave without their payloads, and PayloadTable's
-//! `missing` counts them. Such packets must reach the network function whole.
+//! EtherIP, L2TPv3, IP in UDP, MPLS, PPPoE, PPTP, NSH and provider backbone headers, also nested. Where a
+//! tunnel has copied the mark to the DSCP of its header, that DSCP becomes the packet's original DSCP. A
+//! sliced packet that can be seen where it cannot be joined is dropped: in fragments, under AH or MACsec,
+//! at the end of other packets. Encrypted or compressed packets cannot be seen: they leave without their
+//! payloads, and PayloadTable's `missing` counts them. Such packets must reach the network function whole.
 //!
 //! The network function does not see the original length of the packet, so it neither fragments packets
 //! that do not fit into its interface nor reports that they are too big. Where that matters, set MTU to the
 //! MTU of that interface: packets that are longer without their link header leave by output 1, for
-//! IPFragmenter and ICMPError downstream; without that output they are dropped. The same is done with
-//! packets in tunnels whose outermost IP header is IPv4 and allows fragments. In other tunnels, the sender
-//! of the inner packet should send shorter packets: the packet that it has sent leaves by output 2 in place
-//! of the packet in the tunnel, for ICMPError. Without that output, or if the inner packet may be
-//! fragmented, it is dropped. With Slice's LONGEST the network function does all this instead.
+//! IPFragmenter and ICMPError downstream; without that output they are dropped. Packets in tunnels whose
+//! outermost IP header is IPv4 and allows fragments leave by output 1, too. In other tunnels, the sender of
+//! the inner packet should send shorter packets: the packet that it has sent leaves by output 2 in place of
+//! the packet in the tunnel, for ICMPError. Without that output, or if the inner packet may be fragmented,
+//! it is dropped. With Slice's LONGEST the network function does all this instead.
 //!
 //! If the payload of a packet is in the table of another worker, the packet is handed over to that worker.
 //!
@@ -69,7 +69,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The argument of all elements that splice.
+/// The argument MTU of all elements that splice.
 pub(crate) const MTU: ArgInfo = ArgInfo::keyword("MTU", "unsigned", "0");
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {

@@ -1,4 +1,5 @@
-//! The splice operation: joins payloads to their headers.
+//! The splice operation: finds the tokens of returning packets, and joins the parked payloads to their
+//! headers.
 
 use element::effects::{Case, Field, Filter};
 use element::{Batch, Cx, DropReason, Packet};
@@ -12,56 +13,60 @@ use crate::slicing::{network_start, take_extra_length};
 use crate::table::{Missing, Parked};
 use crate::token::{Place, TOKEN};
 
-/// The fate of a packet that comes from the network function.
+/// The fate of a packet that returns from the network function.
 pub(crate) enum Fate {
-    /// The packet is forwarded.
+    /// The packet is forwarded by the normal output.
     Out(Packet),
-    /// The packet is handed over to this worker, which has its payload.
+    /// The packet is handed over to the worker with this index, which has its payload.
     Over(usize, Packet),
-    /// The packet exceeds the MTU.
+    /// The packet exceeds the MTU, and leaves by the output for packets to be fragmented.
     Long(Packet),
-    /// The first packet ends here: in its tunnel it would exceed the MTU, and it must not be fragmented.
-    /// The second packet is the original that its sender has sent.
+    /// The joined packet would exceed the MTU in its tunnel, and must not be fragmented there. The first
+    /// packet, from the network function, is freed. The second packet is the original from the sender; it
+    /// leaves by the output for packets that their sender must shorten.
     Back(Packet, Packet),
-    /// The packet is dropped.
+    /// The packet is dropped for this reason.
     Drop(Packet, DropReason),
 }
 
-/// The headers and token of a packet, as far as they were found.
+/// The result of looking at a packet: offset of its IP header, its headers and its payload's place, as far
+/// as they were found.
 #[derive(Clone, Copy, Default)]
 struct Found {
     l3: Option<usize>,
     headers: Option<Headers>,
-    /// The place that the token refers to.
+    /// The place of the payload, from a valid token.
     place: Option<Place>,
 }
 
-/// The operation that joins packets with their payloads; reuses its memory from batch to batch.
+/// The splice operation of one element. It reuses its memory from batch to batch.
 #[derive(Default)]
 pub(crate) struct Splicing {
     found: Vec<Found>,
-    /// The numbers of packets in the batch, and their potential tokens.
+    /// The packets of the batch that may have a token: index in the batch, and the bytes at the token's
+    /// place.
     tokens: Vec<(usize, [u8; TOKEN])>,
     over: Vec<(usize, Packet)>,
     lost: Vec<(Packet, DropReason)>,
     long: Vec<Packet>,
     back: Vec<Packet>,
-    /// The maximum length of a packet that leaves by the normal output, without its link header; 0 for any.
-    /// Longer packets leave by output `other`. Packets to be shortened by their sender leave by the output
-    /// after it.
+    /// `mtu` is the maximum length in bytes, without the link header, of packets that leave by the normal
+    /// output; 0 for any. Longer packets leave by output `other`. Packets that their sender must shorten
+    /// leave by output `other + 1`.
     mtu: u32,
     other: usize,
 }
 
 impl Splicing {
-    /// Creates the operation with the maximum length of packets that leave by the normal output (0 for
-    /// any). Longer packets leave by output `other`. Packets to be shortened by their sender leave by the
-    /// output after it.
+    /// Creates the operation. `mtu` is the maximum length in bytes, without the link header, of packets
+    /// that leave by the normal output; 0 for any. Longer packets leave by output `other`. Packets that
+    /// their sender must shorten leave by output `other + 1`.
     pub(crate) fn new(mtu: u32, other: usize) -> Splicing {
         Splicing { mtu, other, ..Splicing::default() }
     }
 
-    /// Returns the declared effects on packets of an input that leave at an output.
+    /// Returns the declared effects on packets from `input`, whose normal output is `output`. `is_whole` is
+    /// true if sliced packets keep no part of their payload.
     pub(crate) fn cases(&self, input: usize, output: usize, is_whole: bool) -> Vec<Case> {
         let mut cases = vec![case(input, output, "spliced", is_whole)];
         if self.mtu > 0 {
@@ -75,8 +80,9 @@ impl Splicing {
         cases
     }
 
-    /// Joins the packets of a batch from an input, and leaves in the batch the packets that are forwarded.
-    /// Packets whose payload another worker has are handed over to that worker.
+    /// Joins the packets of a batch from `input`, and leaves in the batch the packets for the normal
+    /// output. Other packets are emitted at other outputs, dropped, or handed over to the worker that has
+    /// their payload.
     #[inline]
     pub(crate) fn splice_all(
         &mut self,
@@ -127,8 +133,8 @@ impl Splicing {
         }
     }
 
-    /// Finds the headers of all packets, decrypts their tokens together, and prefetches their payloads, so
-    /// that cache misses overlap.
+    /// Finds the headers of all packets of a batch, decrypts their tokens together, and prefetches the
+    /// parked payloads of this worker, so that cache misses overlap.
     #[inline]
     fn look_up(&mut self, state: &State, worker: usize, batch: &Batch) {
         self.tokens.clear();
@@ -159,13 +165,13 @@ impl Splicing {
 
     #[cold]
     fn hand_over(&mut self, cx: &mut Cx<'_>, input: usize) {
-        // The sort is stable, so packets to the same worker keep their order.
+        // The sort is stable, so packets for the same worker keep their order.
         self.over.sort_by_key(|(to, _)| *to);
         let mut all = self.over.drain(..).peekable();
         while let Some((to, packet)) = all.next() {
             let mut batch = cx.batch_of(packet);
             while let Some((_, packet)) = all.next_if(|(next, _)| *next == to) {
-                // The packets come from one batch, so they fit into one.
+                // The push does not fail, because all packets come from one batch.
                 drop(batch.push(packet));
             }
             cx.hand_over(to, input, batch);
@@ -184,7 +190,8 @@ fn splice(
     let Some((headers, Place { worker: home, index, generation })) = found.headers.zip(found.place) else {
         if let Some(headers) = &found.headers {
             let is_marked = marks && headers.dscp(packet.data()) == MARKER;
-            // The payload is too short for a sliced packet or a token inside.
+            // A shorter payload has no room for a token and remaining payload (TCP), or for a packet with a
+            // token inside (UDP).
             let least = if headers.is_tcp { TOKEN + 1 } else { encapsulated::LEAST };
             if !is_marked && headers.payload_length() < least {
                 return Fate::Out(packet);
@@ -201,7 +208,7 @@ fn splice(
     }
 }
 
-/// Counts a packet whose payload is not in the table, and returns the reason for the drop.
+/// Counts a packet whose payload is not in the table any more, and returns the reason for its drop.
 pub(crate) fn count(state: &mut State, gone: Missing) -> DropReason {
     let (counter, reason) = match gone {
         Missing::Expired => (&mut state.counts.late, DropReason::PayloadExpired),
@@ -211,7 +218,7 @@ pub(crate) fn count(state: &mut State, gone: Missing) -> DropReason {
     reason
 }
 
-/// Joins the headers that returned with the payload.
+/// Joins the returned headers in `front` with their parked payload, where no tunnel is around them.
 #[inline]
 fn join(
     pool: &mut Pool,
@@ -222,7 +229,8 @@ fn join(
 ) -> Fate {
     let length = headers.end as i32 - i32::from(headers.l3) + parked.original.less;
     if length > u16::MAX.into() {
-        // With the additions of the network function, the length exceeds the range of the IP length field.
+        // The network function has added headers, with which the length exceeds the range of the IP length
+        // field.
         pool.free(parked.packet);
         state.counts.changed += 1;
         return Fate::Drop(front, DropReason::TooLong);
@@ -235,11 +243,12 @@ fn join(
     }
 }
 
-/// Joins headers with their payload, like [`join`], where the headers may be inside of other headers.
-/// `room` is the number of bytes after the IP packet in the enclosing packet.
+/// Joins the returned headers in `front` with their parked payload and restores the headers. The headers
+/// may be inside of a tunnel, whose headers the caller adapts. `room` is the number of bytes after the IP
+/// packet in `front`.
 ///
 /// # Errors
-/// The fate of the packet if it cannot be joined.
+/// Returns the fate of the packet if it cannot be joined; its payload is freed.
 #[inline(always)]
 pub(crate) fn attach(
     pool: &mut Pool,
@@ -249,7 +258,7 @@ pub(crate) fn attach(
     front: Packet,
 ) -> Result<Packet, Fate> {
     if headers.payload_length() != TOKEN + parked.rest as usize {
-        // Bytes have been added or removed, at an unknown place.
+        // The network function has added or removed bytes, at an unknown offset.
         pool.free(parked.packet);
         state.counts.changed += 1;
         return Err(Fate::Drop(front, DropReason::Unsuitable));
@@ -281,8 +290,8 @@ pub(crate) fn attach(
     }
 }
 
-/// Copies the part of a payload that has crossed, from offset `skipped` of the packet on, to its place
-/// after the part that has not.
+/// Copies the part of a payload that the sliced packet kept, which starts at offset `skipped` of `front`,
+/// to its place in the parked packet, because the network function may have changed it.
 #[inline(never)]
 fn put_back(parked: &mut Parked, front: &Packet, mut skipped: usize) {
     let mut place = usize::from(parked.headers) + parked.removed as usize;

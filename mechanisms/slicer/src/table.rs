@@ -1,9 +1,9 @@
-//! The table of payloads of one worker that wait for their headers.
+//! The table of one worker's parked payloads, which wait for their headers.
 //!
-//! Entries are assigned in a circle. An entry that is still in use when its turn comes again loses one of
-//! its turns, and is not assigned. When it has no turns left, its payload expires: the owner of the headers
-//! has presumably dropped them (NFSlicer paper, section III-C). A payload also expires when it has waited
-//! for too long, so that no payload stays after the last packet.
+//! Entries are assigned in rotation. An entry that is still in use when the rotation reaches it again loses
+//! one of its *turns*, and is not assigned. When it has lost all turns, its payload expires: the network
+//! function has presumably dropped the headers (NFSlicer paper, section III-C). A payload also expires when
+//! it has waited for too long, so that no payload stays after the last packet.
 //!
 //! Invariants: a payload is taken out at most once, and only under the generation under which it was
 //! parked. At most as many payloads wait as there are entries.
@@ -16,36 +16,35 @@ use crate::headers::Original;
 use crate::token::GENERATIONS;
 use crate::tunnel::sum_between;
 
-/// A payload, in the packet in which it arrived.
+/// A parked payload: the whole packet in which it arrived, and how the packet was sliced.
 #[derive(Debug)]
 pub struct Parked {
-    /// The whole packet, unchanged.
+    /// The whole original packet, with unchanged headers.
     pub packet: Packet,
-    /// The offset of the IP header.
+    /// The offset in bytes of the IP header in `packet`.
     pub l3: u16,
-    /// The number of bytes of headers ahead of the payload.
+    /// The offset in bytes of the payload in `packet`.
     pub headers: u16,
-    /// The number of payload bytes that are not in the sliced packet; the sliced packet has the bytes after
-    /// them.
+    /// The number of payload bytes, from its start, that are not in the sliced packet.
     pub removed: u32,
-    /// The number of payload bytes in the sliced packet.
+    /// The number of bytes at the end of the payload that the sliced packet kept, after its token.
     pub rest: u32,
-    /// The number of bytes after the IP packet.
+    /// The number of bytes after the IP packet, which are also in the sliced packet.
     pub trailer: u32,
-    /// The time of parking, in the table's units of time.
+    /// The time of parking, in the units of time that [`Table::sweep`] uses.
     pub stamp: u32,
-    /// The original headers.
+    /// The changes that slicing made to the headers.
     pub original: Original,
 }
 
 impl Parked {
-    /// Returns the checksum of the payload.
+    /// Returns the checksum of the whole payload.
     pub fn sum(&self) -> Sum {
         let start = usize::from(self.headers);
         sum_between(&self.packet, start, start + (self.removed + self.rest) as usize)
     }
 
-    /// Returns the original headers, and the first bytes of the payload, at most `most`.
+    /// Returns the changes to the headers, and a copy of the first bytes of the payload, at most `most`.
     pub fn quote(&self, most: usize) -> (Original, Vec<u8>) {
         let mut payload = vec![0; ((self.removed + self.rest) as usize).min(most)];
         self.packet.read_at(self.headers.into(), &mut payload);
@@ -56,51 +55,51 @@ impl Parked {
 /// The maximum number of entries: tokens have no room for larger indices.
 pub const MOST: usize = 1 << 24;
 
-/// The number of entries that a timer checks for expiry at a time.
+/// The number of entries that a timer checks for expiry in one call.
 pub const SWEEP: usize = 4096;
 
-/// The reason why there is no payload for a token.
+/// The reason for which a valid token finds no payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
-    /// The payload waited for too long.
+    /// The payload has expired, by its turns or by time, or its entry has been assigned again.
     Expired,
-    /// The payload was joined, or was discarded with its packet.
+    /// The payload was joined already, or freed when its packet was dropped.
     Taken,
 }
 
-/// The error if a payload cannot be parked: the entry in turn is occupied. It has lost a turn; its payload,
-/// if that was the last turn, is handed back.
+/// The error if the next entry is in use. The entry has lost a turn; if it was the last turn, its payload
+/// has expired and is returned, to be freed.
 #[derive(Debug)]
 pub struct Occupied(pub Option<Parked>);
 
 struct Entry {
     parked: Option<Parked>,
-    /// The number of the payload that is or was in the entry.
+    /// The generation of the payload that is in the entry, or was the last in it.
     generation: u64,
-    /// The number of times that the turn may still come.
+    /// The number of times that the rotation may still reach the entry before the payload expires.
     turns: u32,
-    /// True if the last payload has expired.
+    /// True if the last payload of the entry has expired, false if it was taken out.
     is_expired: bool,
 }
 
-// One cache line per entry.
+// An entry occupies one cache line, so that a look-up causes one cache miss.
 const _: () = assert!(size_of::<Entry>() == 64);
 
-/// The table of one worker.
+/// The table of one worker's payloads.
 pub struct Table {
     entries: Vec<Entry>,
     next: usize,
     turns: u32,
     waiting: usize,
-    /// The entry that is checked for expiry next.
+    /// The index of the entry that [`sweep`](Self::sweep) checks next.
     cursor: usize,
-    /// An upper bound of the generations of all entries that have been removed.
+    /// An upper bound of the generations of all entries that [`resize`](Self::resize) has removed.
     latest: u64,
 }
 
 impl Table {
-    /// Creates a table with `entries` entries, at least one and at most [`MOST`], each of which may be
-    /// found in use `turns` times.
+    /// Creates a table with `entries` entries, limited to the range from 1 to [`MOST`]. The rotation may
+    /// find each entry in use `turns` times; then its payload expires.
     pub fn new(entries: usize, turns: u32) -> Table {
         let entry = |_| Entry { parked: None, generation: 0, turns: 0, is_expired: false };
         Table {
@@ -123,10 +122,11 @@ impl Table {
         self.waiting
     }
 
-    /// Returns the index of the entry in turn.
+    /// Returns the index of the next entry of the rotation, if it is free. The entry stays the next one
+    /// until [`park`](Self::park).
     ///
     /// # Errors
-    /// If the entry is in use. The turn has passed on.
+    /// If the entry is in use. The rotation moves on to the following entry.
     #[inline]
     pub fn reserve(&mut self) -> Result<u32, Occupied> {
         let index = self.next;
@@ -145,13 +145,14 @@ impl Table {
         Err(Occupied(entry.parked.take()))
     }
 
-    /// Returns the next generations of the entries from `first` on, as far as there are entries.
+    /// Returns the generations of the next payloads in the entries from index `first` on, up to the last
+    /// entry.
     pub fn next_generations(&self, first: u32) -> impl Iterator<Item = u64> + '_ {
         let entries = self.entries.get(first as usize..).unwrap_or_default();
         entries.iter().map(|entry| (entry.generation + 1) % GENERATIONS)
     }
 
-    /// Prefetches an entry.
+    /// Prefetches the entry with this index, if it exists.
     #[inline]
     pub fn prefetch(&self, index: u32) {
         if let Some(entry) = self.entries.get(index as usize) {
@@ -159,7 +160,7 @@ impl Table {
         }
     }
 
-    /// Parks a payload in the reserved entry, and passes the turn on.
+    /// Parks a payload in the entry that [`reserve`](Self::reserve) returned, and moves the rotation on.
     #[inline]
     pub fn park(&mut self, parked: Parked) {
         let entry = &mut self.entries[self.next];
@@ -170,8 +171,8 @@ impl Table {
         self.pass_on();
     }
 
-    /// Checks the next entries, at most `most`, and passes to `gone` the payloads that have waited for more
-    /// than `longest` units of time.
+    /// Checks at most `most` entries, from where the last call stopped. Passes to `gone` the payloads that
+    /// have waited for more than `longest` units of time at the time `now`. Times count modulo 2^32.
     pub fn sweep(&mut self, (now, longest): (u32, u32), most: usize, mut gone: impl FnMut(Parked)) {
         if self.cursor >= self.entries.len() || most >= self.entries.len() {
             self.cursor = 0;
@@ -192,15 +193,16 @@ impl Table {
         self.next = if self.next + 1 == self.entries.len() { 0 } else { self.next + 1 };
     }
 
-    /// Takes a payload out.
+    /// Takes out the payload with this generation in the entry with this index.
     ///
     /// # Errors
-    /// The reason why the payload is not there.
+    /// Returns the reason for which there is no such payload.
     #[inline]
     pub fn take(&mut self, index: u32, generation: u64) -> Result<Parked, Missing> {
         let entry = self.entries.get_mut(index as usize).ok_or(Missing::Expired)?;
         if entry.generation != generation {
-            // The fate of the earlier payload does not matter.
+            // The entry had another payload since. `Expired` is returned even if the earlier payload was
+            // taken.
             return Err(Missing::Expired);
         }
         match entry.parked.take() {
@@ -213,18 +215,19 @@ impl Table {
         }
     }
 
-    /// Returns a payload, which stays in the table.
+    /// Returns the payload with this generation in the entry with this index, which stays in the table;
+    /// `None` if it is not there.
     pub fn get(&self, index: u32, generation: u64) -> Option<&Parked> {
         let entry = self.entries.get(index as usize)?;
         entry.parked.as_ref().filter(|_| entry.generation == generation)
     }
 
-    /// Iterates over all payloads that wait.
+    /// Iterates over all payloads that wait, in the order of entries.
     pub fn all_mut(&mut self) -> impl Iterator<Item = &mut Parked> {
         self.entries.iter_mut().filter_map(|entry| entry.parked.as_mut())
     }
 
-    /// Takes all payloads out.
+    /// Takes all payloads out; they count as expired.
     pub fn clear(&mut self) -> impl Iterator<Item = Parked> + '_ {
         self.waiting = 0;
         self.entries.iter_mut().filter_map(|entry| {
@@ -233,12 +236,13 @@ impl Table {
         })
     }
 
-    /// Changes the number of entries and turns. Returns the payloads for which there is no entry any more.
-    /// Generations continue, so that old tokens match no newer payloads.
+    /// Changes the numbers of entries and turns. Returns the payloads whose entries were removed, to be
+    /// freed. Generations continue in entries that are added later, so that old tokens match no newer
+    /// payloads.
     pub fn resize(&mut self, entries: usize, turns: u32) -> Vec<Parked> {
         self.turns = turns.max(1);
         let entries = entries.clamp(1, MOST);
-        // Entries that are added again later must not restart their generations.
+        // The highest generation is kept, from which entries that are added later start.
         self.latest = self.entries.iter().map(|entry| entry.generation).fold(self.latest, u64::max);
         let gone: Vec<Parked> = match self.entries.get_mut(entries..) {
             Some(more) => more.iter_mut().filter_map(|entry| entry.parked.take()).collect(),
@@ -324,7 +328,7 @@ mod tests {
                 break expired;
             }
         };
-        // The number of rounds equals the number of turns.
+        // The payload of entry 0 expires in the third round, because it has three turns.
         assert_eq!((rounds, expired.packet.data(), table.waiting()), (3, &[1][..], 0));
         pool.free(expired.packet);
         assert_eq!(get(&mut table, &mut pool, lost), Err(Missing::Expired));
@@ -337,7 +341,7 @@ mod tests {
     #[test]
     fn what_waits_for_too_long_goes() {
         let (mut pool, mut table) = (Pool::new(64 << 20).unwrap(), Table::new(SWEEP + 2, 3));
-        // Units of time may wrap to zero.
+        // The stamps lie around the wrap of time at 2^32.
         let stamps = [u32::MAX - 1, u32::MAX, 0, 1];
         let place = |table: &mut Table, pool: &mut Pool, stamp: u32| {
             let (index, parked) = (table.reserve().unwrap(), payload(pool, stamp as u8));
@@ -352,7 +356,8 @@ mod tests {
         }
         places.push(place(&mut table, &mut pool, u32::MAX));
         let mut gone = Vec::new();
-        // The last entry is beyond the range of one check.
+        // The payload in the last entry is found by the second sweep, because one call checks SWEEP entries
+        // only.
         for (now, expected) in
             [(1, vec![]), (1, vec![]), (2, vec![254]), (2, vec![]), (3, vec![255]), (3, vec![255])]
         {

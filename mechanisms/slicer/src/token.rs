@@ -1,11 +1,13 @@
 //! Tokens: a token replaces the payload in a sliced packet, and says where the payload is parked.
 //!
-//! A token is an AES block that encrypts the worker that has the payload, the index of the entry in its
-//! table, the number of the payload in that entry (its generation), and zeros. The paper's token has 64
-//! bits, of which the lower log2(N) bits are the index and the others the generation; here 128 bits leave
-//! room for an authenticator. An attacker without the key, which is generated at each start, produces a
-//! block that decrypts to 48 zeros once in 2^48 attempts, learns nothing from tokens that are visible, and
-//! cannot use a token twice, because a generation is joined once.
+//! A token is an AES block. It encrypts the worker that has the payload, the index of the entry in its
+//! table, the number of the payload in that entry (its *generation*), and 48 zero bits. The paper's token
+//! has 64 bits, of which the lower log2(N) bits are the index and the others the generation; here 128 bits
+//! leave room for an authenticator, the zeros.
+//!
+//! The key is generated at each start. An attacker without the key produces a block that decrypts to 48
+//! zeros once in 2^48 attempts, and learns nothing from visible tokens. No token can be used twice, because
+//! each generation is joined once.
 
 use aes::Aes128;
 use aes::cipher::{Block, BlockDecrypt, BlockEncrypt, KeyInit};
@@ -13,21 +15,21 @@ use aes::cipher::{Block, BlockDecrypt, BlockEncrypt, KeyInit};
 /// The length of a token in bytes.
 pub const TOKEN: usize = 16;
 
-/// The number of generations of an entry, after which they start again: with a million per second, after
-/// nine years.
+/// The number of generations of an entry; then they start again from 0. With a million payloads per second
+/// in one entry, this takes nine years.
 pub const GENERATIONS: u64 = 1 << 48;
 
-/// The number of tokens that are processed at once.
+/// The number of tokens that are encrypted or decrypted together, for speed.
 pub const TOGETHER: usize = 8;
 
-/// The place of a payload.
+/// The place of a parked payload, which a token encrypts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// The worker in whose table the payload is.
+    /// The index of the worker whose table has the payload.
     pub worker: u8,
-    /// The index of the entry, below 2^24.
+    /// The index of the entry in the table, below 2^24.
     pub index: u32,
-    /// The number of the payload among the payloads of the entry; below [`GENERATIONS`].
+    /// The generation: how many payloads the entry had before, modulo [`GENERATIONS`].
     pub generation: u64,
 }
 
@@ -37,7 +39,7 @@ impl Place {
         u128::from(worker) << 120 | u128::from(index & 0xff_ffff) << 96 | u128::from(generation) << 48
     }
 
-    /// Decodes a decrypted token; `None` if it is not valid.
+    /// Decodes a decrypted token; `None` if its last 48 bits are not zero, so that it is not valid.
     #[inline]
     fn read(block: [u8; TOKEN]) -> Option<Place> {
         let number = u128::from_be_bytes(block);
@@ -48,18 +50,18 @@ impl Place {
     }
 }
 
-/// The cipher that makes and reads tokens. Many tokens at a time take less time each, because the processor
-/// then works on several blocks at once.
+/// The cipher that makes and reads tokens. Several tokens at a time take less time each, because the
+/// processor works on several blocks at once.
 #[derive(Clone)]
 pub struct TokenCipher(Aes128);
 
 impl TokenCipher {
-    /// Creates a seal with a key.
+    /// Creates a cipher with a key.
     pub fn new(key: [u8; 16]) -> TokenCipher {
         TokenCipher(Aes128::new(&key.into()))
     }
 
-    /// Returns the tokens of some places.
+    /// Makes the tokens for these places, in the same order.
     #[inline]
     pub fn close<const N: usize>(&self, places: [Place; N]) -> [[u8; TOKEN]; N] {
         let mut blocks = places.map(|place| Block::<Aes128>::from(place.number().to_be_bytes()));
@@ -67,7 +69,7 @@ impl TokenCipher {
         blocks.map(Into::into)
     }
 
-    /// Reads a token; `None` if it is not valid.
+    /// Reads a token; `None` if it is not valid: not made with this key.
     #[inline]
     pub fn open(&self, token: [u8; TOKEN]) -> Option<Place> {
         let mut block: Block<Aes128> = token.into();
@@ -75,8 +77,8 @@ impl TokenCipher {
         Place::read(block.into())
     }
 
-    /// Reads tokens, each with a value that identifies it, and passes the results to `each`; `None` for
-    /// tokens that are not valid.
+    /// Reads tokens. For each, calls `each` with the value beside it (which identifies the token) and the
+    /// place; `None` if the token is not valid.
     #[inline]
     pub fn open_all<T: Copy>(&self, tokens: &[(T, [u8; TOKEN])], mut each: impl FnMut(T, Option<Place>)) {
         let mut blocks = [Block::<Aes128>::default(); TOGETHER];
@@ -94,7 +96,7 @@ impl TokenCipher {
 
 impl std::fmt::Debug for TokenCipher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // The key must not be printed.
+        // The key must not appear in logs.
         f.write_str("Seal")
     }
 }
@@ -114,7 +116,7 @@ mod tests {
             let [token] = seal.close([place]);
             assert_eq!(seal.open(token), Some(place));
         }
-        // Many tokens at once, with an invalid token among them.
+        // More tokens at once than are processed together, with an invalid token among them.
         let place = |number: u32| Place { worker: 1, index: number, generation: u64::from(number) * 1000 };
         let tokens = seal.close(std::array::from_fn::<_, 21, _>(|number| place(number as u32)));
         let mut tokens: Vec<_> = (0..21).zip(tokens).collect();

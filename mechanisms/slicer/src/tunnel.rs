@@ -1,10 +1,10 @@
-//! The headers around an IP packet in a tunnel, and the changes that adapt them to a longer packet.
+//! The headers around an IP packet in a tunnel, and the changes that adapt them to a longer inner packet.
 //!
-//! A [`Walk`] goes from the outside to the inside of a packet and returns each IP header: after Ethernet
-//! with VLAN tags, LLC, MPLS, PPPoE, NSH and provider backbone headers; in IP (protocols 4 and 41), GRE,
-//! EtherIP, L2TPv3 and MPLS over IP; in UDP as VXLAN, VXLAN-GPE, GENEVE, GTP-U, LISP, GUE, MPLS or plain
-//! IP. Tunnels over UDP are recognized by their headers if these are specific enough, because their ports
-//! are chosen freely; the others by the port.
+//! A [`Walk`] goes from the outside to the inside of a packet and returns the offset of each IP header. It
+//! knows Ethernet with VLAN tags, LLC, MPLS, PPPoE, NSH and provider backbone headers; in IP: IP (protocols
+//! 4 and 41), GRE, EtherIP, L2TPv3 and MPLS; in UDP: VXLAN, VXLAN-GPE, GENEVE, GTP-U, LISP, GUE, MPLS and
+//! plain IP. Tunnels over UDP are recognized by the contents of their headers if these are specific enough,
+//! because their ports are chosen freely. Other tunnels over UDP are recognized by the port.
 //!
 //! A walk records each header that has a length or a checksum over the inner packet ([`Outer`]). A header
 //! with inconsistent values, a fragment, and a header that protects the inner packet (AH, ESP, MACsec) make
@@ -16,12 +16,12 @@ use wire::{FromBytes, LinkType, ether_type, ethernet, ip_protocol, ipv4, ipv6, u
 
 use crate::headers::MARKER;
 
-/// The maximum number of headers that are recorded.
+/// The maximum number of headers that are recorded around an inner packet. With more, the packet is sealed.
 const MOST: usize = 20;
 /// The maximum number of headers that are walked over, including headers that are not recorded.
 const STEPS: usize = 48;
 
-/// EtherTypes of tunnels that only this mechanism knows.
+/// EtherTypes of tunnels that `wire` does not define.
 mod kind {
     /// Ethernet in GRE and GENEVE.
     pub(super) const BRIDGING: u16 = 0x6558;
@@ -35,7 +35,7 @@ mod kind {
     pub(super) const NSH: u16 = 0x894f;
 }
 
-/// IP protocols of tunnels that only this mechanism knows.
+/// IP protocol numbers of tunnels that `wire` does not define.
 mod protocol {
     /// Ethernet in IP (RFC 3378).
     pub(super) const ETHER_IP: u8 = 97;
@@ -47,7 +47,7 @@ mod protocol {
     pub(super) const MPLS: u8 = 137;
 }
 
-/// Ports of tunnels that cannot be recognized by their headers.
+/// UDP destination ports of tunnels that cannot be recognized by their headers.
 mod port {
     /// Generic UDP encapsulation.
     pub(super) const GUE: u16 = 6080;
@@ -57,52 +57,56 @@ mod port {
     pub(super) const MPLS: u16 = 6635;
 }
 
-/// True if packets of an IP protocol may contain other packets.
+/// True if packets of this IP protocol may contain other packets, so that a sliced packet may be inside.
 pub fn carries_others(protocol: u8) -> bool {
     use ip_protocol::{AH, ESP, GRE, IPV4, IPV6};
     use protocol::{COMPRESSION, ETHER_IP, L2TP, MPLS};
     matches!(protocol, IPV4 | IPV6 | GRE | ESP | AH | ETHER_IP | COMPRESSION | L2TP | MPLS)
 }
 
-/// The kind of length or checksum that a header has.
+/// The kind of a recorded header, which says where its length and its checksum are.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Kind {
     #[default]
     Ipv4,
     Ipv6,
     Udp,
-    /// GRE with a checksum.
+    /// GRE with a checksum field; it has no length field.
     Gre,
-    /// PPP over GRE, with a length.
+    /// GRE version 1 with PPP inside, which has a length field.
     Pptp,
     Pppoe,
     Gtp,
-    /// A length in place of an EtherType.
+    /// An Ethernet header with a length in place of the EtherType (IEEE 802.3). The offset is that of the
+    /// length field.
     Ieee802,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Layer {
     kind: Kind,
-    /// The offset of the header.
+    /// The offset of the header in bytes from the start of the packet.
     at: u16,
-    /// The offset after the data that the header covers.
+    /// The offset of the end of the data that the header's length and checksum cover.
     end: u32,
 }
 
-/// The headers around an IP packet that have lengths or checksums over it.
+/// The recorded headers around an inner IP packet: those that have a length or a checksum over it, from the
+/// outermost to the innermost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Outer {
     layers: [Layer; MOST],
     count: u8,
-    /// The offset after the link header: the first header that an interface's MTU counts.
+    /// The offset of the first header after the link header, from which on an interface's MTU counts.
     start: u16,
-    /// The offset after the data of the innermost header.
+    /// The offset of the end of the data of the innermost header: the inner packet and what follows it
+    /// there.
     end: u32,
     is_sealed: bool,
 }
 
-/// Sums in one's complement of the data that each checksum covers.
+/// For each recorded header, the ones' complement sum of the data that its checksum covers; 0 without a
+/// checksum.
 pub type Sums = [u16; MOST];
 
 impl Outer {
@@ -110,13 +114,13 @@ impl Outer {
         &self.layers[..self.count.into()]
     }
 
-    /// True if the inner packet must not be changed.
+    /// True if the inner packet must not be changed: a header around it is inconsistent, or protects it.
     pub fn is_sealed(&self) -> bool {
         self.is_sealed
     }
 
-    /// Returns the offset after the data of the innermost header around the packet, including a trailer of
-    /// the packet.
+    /// Returns the offset of the end of the data of the innermost header around the inner packet. A trailer
+    /// of the inner packet is included.
     pub fn end(&self) -> usize {
         self.end as usize
     }
@@ -126,23 +130,25 @@ impl Outer {
         self.start.into()
     }
 
-    /// True if all length fields can represent the end offset `end`.
+    /// True if the length fields of all recorded headers can represent a packet that ends at offset `end`.
     pub fn may_end_at(&self, end: usize) -> bool {
         let most = |kind| match kind {
-            // Larger values are EtherTypes.
+            // Larger values in this field are EtherTypes.
             Kind::Ieee802 => ether_type::MIN - 1,
             _ => u16::MAX,
         };
         self.layers().iter().all(|layer| end.saturating_sub(layer.at.into()) <= usize::from(most(layer.kind)))
     }
 
-    /// True if a router may fragment the packet: the outermost header is IPv4 and does not forbid it.
+    /// True if a router may fragment the whole packet: its outermost IP header is IPv4 and allows it.
+    /// `data` is the packet from its start.
     pub fn may_be_fragmented(&self, data: &[u8]) -> bool {
         let is_first = |layer: &&Layer| layer.kind == Kind::Ipv4 && layer.at == self.start;
         self.layers().first().filter(is_first).is_some_and(|layer| may_be_fragmented(data, layer.at.into()))
     }
 
-    /// Returns the sums of the data that the checksums cover.
+    /// Returns the sums of the data that each checksum covers, to be taken before a change and passed to
+    /// [`resum`](Self::resum).
     pub fn sums(&self, packet: &Packet) -> Sums {
         let mut sums = [0; MOST];
         for (sum, layer) in sums.iter_mut().zip(self.layers()) {
@@ -151,8 +157,9 @@ impl Outer {
         sums
     }
 
-    /// Sets all lengths so that the packet ends at `end`, and replaces the mark in headers that have it by
-    /// `dscp`, if given. Checksums over the inner data are not changed: see [`Outer::resum`].
+    /// Sets all lengths so that the packet ends at offset `end`. Replaces the mark in IP headers that have
+    /// it by `dscp`, if given. Checksums over the inner data are not changed, except those of IPv4 headers;
+    /// [`Outer::resum`] does that.
     pub fn set_end(&mut self, data: &mut [u8], end: usize, dscp: Option<u8>) {
         for layer in &mut self.layers[..self.count.into()] {
             layer.end = end as u32;
@@ -163,8 +170,9 @@ impl Outer {
         self.end = end as u32;
     }
 
-    /// Updates checksums by the change of the data that they cover since `before` was computed: from the
-    /// innermost header on, because each checksum covers the inner headers.
+    /// Corrects checksums after the data that they cover was changed. `before` is the result of
+    /// [`sums`](Self::sums) before the change. Goes from the innermost header outwards, because the data of
+    /// each checksum includes the inner headers with their checksums.
     pub fn resum(&self, packet: &mut Packet, before: &Sums) {
         for (layer, before) in self.layers().iter().zip(before).rev() {
             let delta = Delta::u16(*before, layer.sum(packet));
@@ -181,8 +189,8 @@ impl Outer {
 }
 
 impl Layer {
-    /// Returns the offset of the checksum over the inner data, if there is one, and true if it is the
-    /// checksum of UDP.
+    /// Returns the offset of the header's checksum over the inner data, and true if it is a UDP checksum.
+    /// `None` if the header has none, or it is absent (UDP).
     fn checksum(&self, data: &[u8]) -> Option<(usize, bool)> {
         let at = usize::from(self.at);
         match self.kind {
@@ -194,8 +202,9 @@ impl Layer {
         }
     }
 
-    /// Returns the sum of the data that the checksum covers; 0 if there is no checksum. Addresses do not
-    /// change, so only the length of a pseudo header counts.
+    /// Returns the ones' complement sum of the data that the header's checksum covers; 0 without a
+    /// checksum. Of the pseudo header of UDP only the length is included, because only the difference of
+    /// two sums is used and addresses do not change.
     fn sum(&self, packet: &Packet) -> u16 {
         let Some((_, is_udp)) = self.checksum(packet.data()) else { return 0 };
         let (start, end) = (usize::from(self.at), self.end as usize);
@@ -205,8 +214,9 @@ impl Layer {
 }
 
 impl Kind {
-    /// Sets the length of a header and the data that it covers, and replaces the mark by `dscp`, if given
-    /// and if the header has the mark.
+    /// Writes `total`, the number of bytes from the start of the header to the end of its data, in the form
+    /// that the header's length field needs. Replaces the mark of an IP header by `dscp`, if given.
+    /// Corrects the checksum of an IPv4 header.
     fn set_length(self, header: &mut [u8], total: usize, dscp: Option<u8>) {
         let (at, length) = match self {
             Kind::Ipv4 => {
@@ -243,32 +253,34 @@ impl Kind {
     }
 }
 
-/// The lengths of headers in bytes.
+/// The lengths in bytes of PPPoE, GTP-U and GRE headers without options.
 const PPPOE: usize = 6;
 const GTP: usize = 8;
 const GRE: usize = 4;
 
-/// Returns the length in bytes of the GRE header ahead of PPP (RFC 2637, section 4.1).
+/// Returns the length in bytes of the GRE header ahead of PPP, which depends on its flags (RFC 2637,
+/// section 4.1).
 fn pptp_header(header: &[u8]) -> usize {
     let flags = header.first_chunk().map_or(0, |flags| u16::from_be_bytes(*flags));
     8 + if flags & 0x1000 != 0 { 4 } else { 0 } + if flags & 0x0080 != 0 { 4 } else { 0 }
 }
 
-/// The kind of the next header.
+/// The kind of header that the walk expects next.
 #[derive(Clone, Copy, Debug)]
 enum Next {
     Ethernet,
-    /// The header that an EtherType directly ahead of it announces.
+    /// A header of the type that the preceding EtherType says.
     Type(u16),
     Ip,
-    /// The inside of an IP header that has been returned.
+    /// The contents of the IP header that the walk has just returned.
     InsideIp,
     Protocol(u8),
     Mpls,
     Ppp,
 }
 
-/// A walk from the outside to the inside of a packet.
+/// A walk from the outside to the inside of a packet. [`next_ip`](Self::next_ip) returns one IP header
+/// after the other.
 #[derive(Debug)]
 pub struct Walk<'a> {
     data: &'a [u8],
@@ -280,7 +292,8 @@ pub struct Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// Starts at the link header of a packet with the first bytes `data` and the length `length`.
+    /// Starts a walk at the link header of a packet. `data` is the first bytes of the packet, `length` its
+    /// whole length. `None` if the link type is not known.
     pub fn frame(data: &'a [u8], length: usize, link: LinkType) -> Option<Walk<'a>> {
         let announced = |at: usize| data.get(at..)?.first_chunk().map(|kind| u16::from_be_bytes(*kind));
         let (at, next) = match link {
@@ -294,7 +307,7 @@ impl<'a> Walk<'a> {
         Some(Walk::start(data, length, at, next))
     }
 
-    /// Starts at an IP header.
+    /// Starts a walk at the IP header at offset `l3`.
     pub fn ip(data: &'a [u8], length: usize, l3: usize) -> Walk<'a> {
         Walk::start(data, length, l3, Next::Ip)
     }
@@ -304,17 +317,18 @@ impl<'a> Walk<'a> {
         Walk { data, at, next, steps: 0, is_started: false, outer }
     }
 
-    /// Returns the headers around the IP header that was returned last.
+    /// Returns the recorded headers around the IP header that [`next_ip`](Self::next_ip) returned last.
     pub fn outer(&self) -> &Outer {
         &self.outer
     }
 
-    /// Returns the offset of the next IP header.
+    /// Walks to the next IP header and returns its offset in bytes; `None` at the first header that is not
+    /// known, at the end of the data or after too many headers.
     pub fn next_ip(&mut self) -> Option<usize> {
         while self.steps < STEPS {
             self.steps += 1;
             if self.at > self.outer.end() {
-                // These bytes do not belong to the packet.
+                // A header has claimed an earlier end, so these bytes do not belong to its contents.
                 return None;
             }
             if matches!(self.next, Next::Ip) {
@@ -346,8 +360,8 @@ impl<'a> Walk<'a> {
             Next::Protocol(protocol) => self.protocol(protocol)?,
             Next::Mpls => self.mpls()?,
             Next::Ppp => {
-                // Address and control field, and half of the protocol field, may be left out (RFC 1661,
-                // sections 6.5 and 6.6).
+                // The address and control fields, and the first byte of the protocol field, may be left out
+                // (RFC 1661, sections 6.5 and 6.6).
                 self.at += if self.word(0)? == 0xff03 { 2 } else { 0 };
                 let first = *self.data.get(self.at)?;
                 let (protocol, length) = if first & 1 == 1 { (first.into(), 1) } else { (self.word(0)?, 2) };
@@ -362,7 +376,7 @@ impl<'a> Walk<'a> {
         Some(())
     }
 
-    /// Records the end of the link headers.
+    /// Records the current offset as the end of the link headers, once.
     fn mark_start(&mut self) {
         if !std::mem::replace(&mut self.is_started, true) {
             self.outer.start = self.at as u16;
@@ -377,10 +391,10 @@ impl<'a> Walk<'a> {
         Some(u16::from_be_bytes(*self.data.get(self.at + offset..)?.first_chunk()?))
     }
 
-    /// Records a header that covers the data up to an end offset.
+    /// Records a header at offset `at` that covers the data up to offset `end`.
     fn note(&mut self, kind: Kind, at: usize, end: usize) {
         let Outer { layers, count, end: outer, is_sealed, .. } = &mut self.outer;
-        // The header claims more data than there is.
+        // A header that claims more data than its outer header has is inconsistent.
         *is_sealed |= end > *outer as usize;
         *outer = (end as u32).min(*outer);
         match layers.get_mut(usize::from(*count)) {
@@ -433,14 +447,14 @@ impl<'a> Walk<'a> {
         Some(())
     }
 
-    /// Walks over a network service header.
+    /// Walks over a network service header (NSH); returns the kind of header after it.
     fn service_header(&mut self) -> Option<Next> {
         let (length, protocol) = (usize::from(self.byte(1)? & 0x3f) * 4, self.byte(3)?);
         self.at += length.max(8);
         Walk::by_number(protocol)
     }
 
-    /// Decodes the next protocol of VXLAN-GPE and the network service header.
+    /// Decodes the next-protocol field of VXLAN-GPE and NSH.
     fn by_number(number: u8) -> Option<Next> {
         Some(match number {
             1 | 2 => Next::Ip,
@@ -459,7 +473,7 @@ impl<'a> Walk<'a> {
         }
         self.next = match self.byte(0)? >> 4 {
             4 | 6 => Next::Ip,
-            // A frame, with a control word or without (RFC 4448).
+            // An Ethernet frame; a control word may precede it (RFC 4448).
             _ => {
                 if self.byte(0)? >> 4 == 0 && self.is_frame_at(4) {
                     self.at += 4;
@@ -518,7 +532,8 @@ impl<'a> Walk<'a> {
                 Next::Protocol(next)
             }
             ip_protocol::ESP => {
-                // Unencrypted contents can be seen (RFC 2410).
+                // ESP may leave the contents unencrypted, so that a token can be seen (RFC 2410). The
+                // contents are protected even so.
                 self.seal();
                 self.at += 8;
                 Next::Ip
@@ -529,8 +544,9 @@ impl<'a> Walk<'a> {
             }
             protocol::MPLS => Next::Mpls,
             protocol::L2TP => {
-                // A session, and then optionally a cookie and another header, which only the ends know (RFC
-                // 3931 and 4719).
+                // After the session identifier of four bytes, a cookie and another header may follow; only
+                // the endpoints know their lengths (RFC 3931 and 4719). So the walk takes the first offset
+                // at which a frame seems to start.
                 self.at += [4, 8, 12, 16].into_iter().find(|start| self.is_frame_at(*start))?;
                 Next::Ethernet
             }
@@ -539,7 +555,8 @@ impl<'a> Walk<'a> {
         Some(())
     }
 
-    /// True if an Ethernet frame with a known EtherType or length seems to start at an offset from here.
+    /// True if an Ethernet frame with a known EtherType or a matching length seems to start `offset` bytes
+    /// after the current position.
     fn is_frame_at(&self, offset: usize) -> bool {
         use ether_type::{IPV4, IPV6, MPLS, MPLS_UPSTREAM, PPPOE_SESSION};
         let rest = self.outer.end().saturating_sub(self.at + offset + ethernet::Header::LEN);
@@ -557,7 +574,7 @@ impl<'a> Walk<'a> {
     fn inside_gre(&mut self) -> Option<Next> {
         let (flags, announced) = (self.word(0)?, self.word(2)?);
         let has = |flag: u16| flags & flag != 0;
-        // Source routes (RFC 1701) are not in use any more.
+        // GRE headers with source routes (RFC 1701) are not in use any more, and not parsed.
         let (version, is_routed) = (flags & 7, has(0x4000));
         match version {
             0 if !is_routed => {
@@ -566,7 +583,7 @@ impl<'a> Walk<'a> {
                     self.note(Kind::Gre, self.at, self.outer.end());
                 }
                 self.at += header;
-                // A mirrored frame after a header of its own.
+                // ERSPAN: a mirrored frame, after a header of its own if there is a sequence number.
                 if announced == 0x88be {
                     self.at += if has(0x1000) { 8 } else { 0 };
                     return Some(Next::Ethernet);
@@ -587,7 +604,8 @@ impl<'a> Walk<'a> {
         let (ports, length) = ([self.word(0)?, self.word(2)?], usize::from(self.word(4)?));
         let room = length.checked_sub(udp::Header::LEN)?;
         if self.at + length < self.outer.end() {
-            // Data after the datagram has a meaning of its own (RFC 9868).
+            // Data between the end of the datagram and the end of the IP packet holds UDP options (RFC
+            // 9868), which are not adapted.
             self.seal();
         }
         self.note(Kind::Udp, self.at, self.at + length);
@@ -598,15 +616,15 @@ impl<'a> Walk<'a> {
         let (first, last) = (self.word(0)?, self.byte(7)?);
         let second = self.word(2)?;
         let (next, header) = match first >> 8 {
-            // VXLAN (RFC 7348), VXLAN with a group policy, and VXLAN-GPE.
+            // VXLAN (RFC 7348), VXLAN with a group policy, and VXLAN-GPE, by flags and reserved fields.
             0x08 if first & 0xff == 0 && second == 0 && last == 0 => (Next::Ethernet, 8),
             0x88 if first & 0xb7 == 0 && last == 0 => (Next::Ethernet, 8),
             0x0c if first & 0xff == 0 && second >> 8 == 0 && last == 0 => (Walk::by_number(second as u8)?, 8),
-            // GENEVE (RFC 8926).
+            // GENEVE (RFC 8926), with an EtherType.
             options @ ..0x40 if first & 0x3f == 0 && last == 0 && second >= ether_type::MIN => {
                 (Next::Type(second), 8 + usize::from(options) * 4)
             }
-            // GTP-U, version 1, with a packet of a user (3GPP TS 29.281).
+            // GTP-U version 1 with a user's packet, type 255 (3GPP TS 29.281), if its length matches.
             0x30..0x38 if first & 0xff == 0xff && GTP + usize::from(second) == room => {
                 self.note(Kind::Gtp, self.at, self.at + room);
                 (Next::Ip, self.gtp_header(first & 0x700 != 0)?)
@@ -622,7 +640,8 @@ impl<'a> Walk<'a> {
         Some(next)
     }
 
-    /// Returns the length in bytes of a GTP-U header with its options and extensions.
+    /// Returns the length in bytes of a GTP-U header with its optional fields and extension headers; `None`
+    /// if it is truncated.
     fn gtp_header(&self, has_options: bool) -> Option<usize> {
         if !has_options {
             return Some(GTP);
@@ -637,7 +656,7 @@ impl<'a> Walk<'a> {
         Some(length)
     }
 
-    /// True if an IP packet of exactly `length` bytes starts here.
+    /// True if an IP packet of exactly `length` bytes starts at the current position.
     fn is_ip_of(&self, length: usize) -> bool {
         let total = match self.byte(0).map(|first| first >> 4) {
             Some(4) => self.word(2).map(usize::from),
@@ -648,14 +667,15 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// True if routers may fragment an IP packet: it is IPv4 and does not forbid it.
+/// True if routers may fragment the IP packet at offset `l3`: it is IPv4 and allows it.
 pub fn may_be_fragmented(data: &[u8], l3: usize) -> bool {
     let is_ipv4 = data.get(l3).is_some_and(|first| first >> 4 == 4);
     let header = data.get(l3..).and_then(|ip| ipv4::Header::ref_from_prefix(ip).ok());
     header.is_some_and(|(header, _)| is_ipv4 && !header.dont_fragment())
 }
 
-/// Returns the checksum of the bytes of a packet between two offsets.
+/// Returns the checksum of the bytes of a packet from offset `start` to before `end`, across all of its
+/// slots.
 pub fn sum_between(packet: &Packet, start: usize, end: usize) -> Sum {
     let (mut sum, mut place) = (Sum::new(), 0);
     for chunk in packet.chunks() {

@@ -1,5 +1,5 @@
-//! Attacks: forged packets from outside, and misbehaving network functions. No packet gets a payload of
-//! another packet.
+//! Tests of attacks: forged packets from outside, and misbehaving network functions. No packet may get a
+//! payload of another packet.
 
 mod around;
 mod frames;
@@ -17,7 +17,7 @@ use wire::tcp::flags::{ACK, FIN, PSH, RST, SYN, URG};
 
 const MARK: u8 = 63;
 
-/// Returns datagrams and segments of many sizes.
+/// Returns datagrams and segments of many sizes, with all DSCPs.
 fn mixed(count: usize) -> Vec<Vec<u8>> {
     let frame = |number: usize| match number % 3 {
         0 => segment(number, number * 37 % 1461, (number % 64) as u8, ACK),
@@ -26,7 +26,7 @@ fn mixed(count: usize) -> Vec<Vec<u8>> {
     (0..count).map(frame).collect()
 }
 
-/// Returns frames that are worth slicing.
+/// Returns `count` datagrams that are worth slicing.
 fn large(count: usize) -> Vec<Vec<u8>> {
     (0..count).map(|number| datagram(number, 1000, 0)).collect()
 }
@@ -48,20 +48,20 @@ fn what_is_marked_outside_comes_through_at_any_size() {
     }
 }
 
-/// Returns a datagram whose payload is a token that the run will assign: under the trace clock the key is
-/// always the same.
+/// Returns a datagram whose payload is the token of this entry and generation, as if an attacker knew it:
+/// under the trace clock the key is always the same.
 fn with_token(number: usize, dscp: u8, index: u32, generation: u64) -> Vec<u8> {
     let [token] = TokenCipher::new([7; 16]).close([Place { worker: 0, index, generation }]);
     let mut frame = datagram(number, TOKEN, dscp);
     frame[L3 + 28..].copy_from_slice(&token);
-    // Without a checksum.
+    // Removes the checksum, so that it need not be computed again.
     frame[L3 + 26..L3 + 28].fill(0);
     frame
 }
 
 #[test]
 fn tokens_that_somebody_has_seen_are_payload_like_any_other() {
-    // Tokens of any entry, of the current generation and its neighbours.
+    // Between datagrams that are sliced, tokens of random entries arrive, of generations 0 to 2.
     let mut random = fastrand::Rng::with_seed(9);
     let mut frames = Vec::new();
     for number in 0..400 {
@@ -80,14 +80,15 @@ fn tokens_that_somebody_has_seen_are_payload_like_any_other() {
             let refused = dropped(&outcome, "Slice", DropReason::ForeignToken);
             assert_eq!(seen.len() as u64 + refused, frames.len() as u64, "{table} {hold}");
             assert_eq!(values[0] + values[1], values[2]);
-            // If such a packet cannot be parked, it cannot be distinguished from a sliced packet, and is
-            // dropped.
+            // A packet with a valid token that cannot be parked cannot be distinguished from a sliced
+            // packet, so it is dropped. This happens only in the small table.
             assert_eq!(refused > 0, entries == 16, "{table} {hold}: {values:?}");
         }
     }
 }
 
-/// Returns a frame with headers of the maximum length ahead of `payload`.
+/// Returns a TCP frame with 40 bytes of IP options and 40 bytes of TCP options, the maximum, ahead of
+/// `payload`.
 fn with_long_headers(dscp: u8, payload: &[u8]) -> Vec<u8> {
     let (a, b) = (([10, 0, 0, 1], 1).into(), ([10, 0, 0, 2], 2).into());
     let builder = Builder::tcp(a, b, ACK).options(&[1; 40]).tos(dscp << 2);
@@ -107,8 +108,8 @@ fn a_token_from_outside_is_found_wherever_a_splicer_would_look() {
         token
     };
     let mut frames = large(8);
-    // Tokens after headers that are too long to be sliced, in the quotation of an error, and ahead of
-    // further payload while there is no room.
+    // Valid tokens where they cannot be parked: after headers that are too long, in the quotation of an
+    // error, and (with BYTES) ahead of more payload while the table is full.
     frames.push(with_long_headers(0, &token(0)));
     let quoted = with_token(1, MARK, 1, 1);
     let error = Builder::icmp([10, 9, 9, 9].into(), [10, 0, 0, 1].into(), 11, 0, [0, 0]);
@@ -209,7 +210,8 @@ fn order_does_not_matter() {
 fn a_full_table_lets_packets_pass_whole() {
     let frames = large(100);
     let handlers = ["t.sliced", "t.occupied", "t.expired", "t.spliced"];
-    // The packets stay for less time than their turns last.
+    // The network function holds all packets for fewer rounds of the table than payloads have turns, so
+    // none expires.
     let (mut seen, values, _) = through("ENTRIES 10, TTL 20", "", "Trick(reverse, 100)", &frames, &handlers);
     seen.sort_unstable();
     let mut sent = frames.clone();
@@ -252,7 +254,7 @@ fn what_the_function_drops_takes_room_for_its_turns_only() {
 #[test]
 fn what_is_cut_or_damaged_does_not_leave() {
     let frames = large(50);
-    // With lengths unchanged, with lengths corrected, and with another token.
+    // Tricks that cut packets with and without corrected lengths, change the token, and lengthen packets.
     let tricks = [
         ("Trick(cut, 1)", "t.no_token"),
         ("Trick(cut, 16)", "t.no_token"),
@@ -264,7 +266,8 @@ fn what_is_cut_or_damaged_does_not_leave() {
         ("Trick(resize, 100)", "t.no_token"),
     ];
     for (trick, counter) in tricks {
-        // With a part of the payload left, tokens cannot be distinguished from payload by length alone.
+        // With BYTES, packets keep a part of their payload, so that a packet without a valid token cannot
+        // be told from others by its length.
         for slice in ["", "BYTES 100"] {
             let (seen, values, _) = through("", slice, trick, &frames, &[counter, "t.no_token", "t.changed"]);
             let is_left = !slice.is_empty() && (trick.contains("damage") || trick.contains("cut"));
@@ -356,7 +359,7 @@ fn a_checksum_that_the_function_fills_in_is_that_of_the_whole_datagram() {
             assert!(values[0] > 3);
         }
     }
-    // A function that does not change the checksum.
+    // If the function leaves the checksum absent, it stays absent.
     let (seen, ..) = through("", "", "Null", &short, &[]);
     assert!(seen == short);
 }

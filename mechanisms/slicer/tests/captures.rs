@@ -1,6 +1,6 @@
-//! Real captures: packets after slice, network function and splice equal the packets that the network
-//! function makes of whole packets, and the network function sees valid packets. The captures lie next to
-//! the repository (or in the folder `TIDEGATE_DATA`), and are skipped if absent.
+//! Tests on real captures: packets after slice, network function and splice equal the packets that the
+//! network function makes of whole packets, and the network function sees valid packets. The captures lie
+//! next to the repository (or in the folder `TIDEGATE_DATA`), and are skipped if absent.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use testkit::checker::{Sum, check, ip};
 use testkit::elements::{Seen, collect, offer};
 use testkit::{Run, found};
 
-/// Network functions that read headers only, on Ethernet frames.
+/// Network functions that read headers only, as chains of elements for Ethernet frames.
 const FUNCTIONS: &[&str] = &[
     "Null",
     "EtherMirror",
@@ -27,7 +27,7 @@ const FUNCTIONS: &[&str] = &[
     "c :: Classifier(12/0800, -) -> MarkIPHeader(14) -> SrTCM(20KBps, 4000, 4000) -> j :: Null; c [1] -> j",
 ];
 
-/// Arguments of the table and of Slice.
+/// Pairs of arguments: of the PayloadTable, and of Slice.
 const WAYS: &[(&str, &str)] = &[
     ("ENTRIES 4", ""),
     ("MARKER none", "THRESHOLD 100"),
@@ -36,8 +36,8 @@ const WAYS: &[(&str, &str)] = &[
     ("ENTRIES 1, TTL 1000", "THRESHOLD 0, TAIL false"),
 ];
 
-/// Returns the packets that leave the last element of a chain after a capture, and the values of handlers;
-/// `None` if the capture cannot be read.
+/// Sends a capture through a chain; `head` is the statements ahead of it. Returns the packets that leave
+/// the chain, and the values of handlers; `None` if the capture cannot be read.
 fn run(capture: &Path, head: &str, chain: &str, handlers: &[&str]) -> Option<(Vec<Seen>, Vec<String>)> {
     let number = offer(Vec::new());
     let text =
@@ -47,7 +47,7 @@ fn run(capture: &Path, head: &str, chain: &str, handlers: &[&str]) -> Option<(Ve
     Some((collect(number), outcome.values.into_iter().map(Result::unwrap).collect()))
 }
 
-/// Asserts that an error is about an unreadable capture, not about the configuration.
+/// Asserts that an error message is about an unreadable capture, not about the configuration.
 fn check_is_unreadable(text: &str) {
     assert!(text.contains("FromDump") && !text.contains("syntax"), "{text}");
 }
@@ -60,8 +60,8 @@ fn bytes(seen: &[Seen]) -> Vec<&[u8]> {
     seen.iter().map(|seen| &seen.bytes[..]).collect()
 }
 
-/// Returns a function between two chains, and the statements ahead of it: its packets enter at `c` and
-/// leave at `j`, if it has these elements.
+/// Puts a network function between two chains. Returns the statements ahead of the chain, and the chain. If
+/// the function has an element `j`, packets enter it at `c` and leave it at `j`.
 fn around(before: &str, function: &str, after: &str) -> (String, String) {
     match function.split_once(" -> j :: Null") {
         None => (String::new(), format!("{before}{function}{after}")),
@@ -75,7 +75,8 @@ fn joined_packets_are_what_the_function_makes_of_whole_ones() {
     let (mut captures, mut joined) = (0, 0);
     for file in found::files(&folder) {
         let mut found_some = false;
-        // Not all of the odd captures are Ethernet, and not all of their packets.
+        // Some captures in the folder `odd` have no Ethernet headers, so functions that need them are left
+        // out.
         let is_odd = file.components().any(|part| part.as_os_str() == "odd");
         let fits =
             |function: &str| !is_odd || !["EtherMirror", "VLANEncap"].iter().any(|f| function.starts_with(f));

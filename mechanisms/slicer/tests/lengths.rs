@@ -1,4 +1,5 @@
-//! Elements that read the length of packets get the length of the whole packet.
+//! Tests of lengths: elements that read the length of packets get the length of the whole packet, and MTU,
+//! BYTES and LONGEST are observed.
 
 mod around;
 mod frames;
@@ -22,7 +23,7 @@ fn packets(count: usize) -> Vec<Input> {
             datagram(number, length, 0)
         };
         if number.is_multiple_of(3) {
-            // Not to be fragmented.
+            // Sets DF: the packet must not be fragmented.
             bytes[L3 + 6] |= 0x40;
             fill_ipv4(&mut bytes[L3..L3 + 20]).unwrap();
         }
@@ -31,7 +32,8 @@ fn packets(count: usize) -> Vec<Input> {
     (0..count).map(input).collect()
 }
 
-/// Returns the packets that reach each of two sinks.
+/// Sends 500 packets through a chain; returns the packets that reach the sink at its end, and the packets
+/// that reach the sink `other`.
 fn run(chain: &str) -> [Vec<Vec<u8>>; 2] {
     run_with(packets(500), chain)
 }
@@ -80,7 +82,8 @@ fn what_is_longer_than_the_mtu_is_fragmented_or_answered_as_a_router_would() {
 
 #[test]
 fn rates_are_those_of_whole_packets() {
-    // 500 packets of about 700 bytes arrive at once.
+    // The source emits all 500 packets, of about 700 bytes on average, at one time of the clock. The
+    // elements must count whole lengths.
     for elements in [
         "m :: BandwidthRatedSplitter(100KBps); m[1] -> {} other; m",
         "MarkIPHeader(14) -> m :: SrTCM(20KBps, 40000, 40000); m[1] -> {} other; m[2] -> Discard; m",
@@ -99,8 +102,8 @@ fn rates_are_those_of_whole_packets() {
     assert!(whole == run("Slice(t) -> Queue(1000) -> BandwidthRatedUnqueue(1MBps) -> Splice(t)"));
 }
 
-/// Returns frames with these lengths of payload, datagrams and segments in turn; `is_whole` forbids
-/// fragmentation.
+/// Returns packets with these lengths of payload, alternately datagrams and segments. `is_whole` sets DF,
+/// so that they must not be fragmented.
 fn of(lengths: &[usize], is_whole: bool) -> Vec<Input> {
     let input = |(number, &length): (usize, &usize)| {
         let mut bytes = match number % 2 {
@@ -140,7 +143,7 @@ fn no_more_is_parked_than_bytes_says() {
 
 #[test]
 fn what_crosses_may_be_changed_in_packets_of_several_slots() {
-    // The last byte is in the part that crosses.
+    // The trick changes the last byte, which is in the kept part of the payload.
     let lengths = [1000, 3000, 9000, 40_000];
     let trick = "Trick(damage, 0)";
     let [whole, _] = run_with(of(&lengths[..1], false), trick);
@@ -162,8 +165,8 @@ fn packets_longer_than_longest_pass_whole() {
     }
 }
 
-/// Returns the frames in a tunnel that leave by the normal output, and the frames that leave by `output`
-/// because they are too long.
+/// Sends packets through tunnel `number` and a Splice with this MTU. Returns the frames that leave by the
+/// normal output, and the frames that leave by `output` (1 or 2) because they are too long.
 fn in_tunnel(number: usize, mtu: usize, given: Vec<Input>, output: usize) -> [Vec<Vec<u8>>; 2] {
     let rest = if output == 1 { "s[2] -> Discard" } else { "s[1] -> Discard" };
     run_with(
@@ -176,8 +179,9 @@ fn in_tunnel(number: usize, mtu: usize, given: Vec<Input>, output: usize) -> [Ve
 
 #[test]
 fn the_mtu_is_for_the_frame_that_leaves() {
-    // Packets that leave by output 1 may be fragmented. Packets that leave by output 2 are too long, and
-    // their sender has to send shorter packets.
+    // Packets that are too long for the MTU leave by output 1 if they are in no tunnel, or in a tunnel that
+    // may be fragmented. Others leave by output 2 if they have DF, so that their sender must shorten them,
+    // and are dropped if not.
     for (number, (name, tunnel)) in around::KNOWN.iter().enumerate() {
         let lengths = [600, 900, 1100, 1110, 1120, 1130, 1140, 1150, 1160, 1170, 1180, 1190, 1200, 1400];
         for is_whole in [false, true] {

@@ -1,5 +1,5 @@
-//! Sliced packets that return inside of tunnels: the packets that leave equal the tunnelled whole packets,
-//! or are dropped.
+//! Tests sliced packets that return inside of tunnels: the packets that leave must equal the tunnelled
+//! whole packets, or be dropped.
 
 mod around;
 mod frames;
@@ -17,7 +17,7 @@ use wire::{LinkType, MacAddr};
 
 const MARK: u8 = 63;
 
-/// Returns a frame over IPv6.
+/// Returns a frame over IPv6 with `length` bytes of payload: UDP for even numbers, TCP for odd numbers.
 fn six(number: usize, length: usize) -> Vec<u8> {
     let (a, b) = ("[fd00::1]:7".parse().unwrap(), "[fd00::2]:8".parse().unwrap());
     let payload: Vec<u8> = (0..length).map(|i| (i * 3 + number) as u8).collect();
@@ -28,8 +28,8 @@ fn six(number: usize, length: usize) -> Vec<u8> {
     builder.tos(number as u8).ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&payload).unwrap()
 }
 
-/// Returns frames of many kinds: too short to be sliced, sliced, unusual, in several slots, with a trailer,
-/// and with wrong checksums or none.
+/// Returns frames of many kinds: too short to be sliced, long enough, with a trailer, and with wrong
+/// checksums or none.
 fn mixed() -> Vec<Vec<u8>> {
     let lengths = [0, 1, 16, 17, 100, 458, 459, 700, 1001, 1400];
     let mut frames: Vec<_> =
@@ -48,7 +48,7 @@ fn mixed() -> Vec<Vec<u8>> {
     frames
 }
 
-/// Returns the frames that are sliced and have no bytes after the token.
+/// Returns the frames of [`mixed`] that are sliced and have no trailer after the token.
 fn sliced() -> Vec<Vec<u8>> {
     mixed()
         .into_iter()
@@ -56,7 +56,7 @@ fn sliced() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// Returns the frames that leave if whole packets go through the tunnel.
+/// Returns the frames in the tunnel, as they leave if they are not sliced.
 fn of_all(tunnel: fn(&[u8]) -> Vec<u8>, frames: &[Vec<u8>]) -> Vec<Vec<u8>> {
     frames.iter().map(|frame| tunnel(frame)).collect()
 }
@@ -88,7 +88,7 @@ fn payloads_come_back_inside_of_tunnels() {
             assert_same(&format!("{name} {table} {slice}"), &seen, &of_all(*tunnel, &frames));
             let [sliced, spliced, tunnelled, ..] = values[..] else { panic!() };
             assert!(sliced == spliced && sliced > 15, "{name} {table} {slice}: {values:?}");
-            // Tags are no tunnel.
+            // VLAN tags and 802.3 headers belong to the link header, so they do not count as tunnels.
             let is_inside = !matches!(*name, "a tag" | "802.3");
             assert!(!is_inside || tunnelled == sliced, "{name} {table} {slice}: {values:?}");
             assert_eq!(values[3..], [0, 0, 0], "{name} {table} {slice}");
@@ -98,12 +98,12 @@ fn payloads_come_back_inside_of_tunnels() {
 
 #[test]
 fn tunnels_may_be_inside_of_tunnels() {
-    // 802.3 has short lengths, and takes these frames, too.
+    // 802.3 cannot represent greater lengths.
     let frames: Vec<_> = mixed().into_iter().filter(|frame| frame.len() < 1300).collect();
     let mut tried = 0;
     for (outer, around) in KNOWN.iter().enumerate() {
         for inner in (0..KNOWN.len()).filter(|inner| (inner + outer) % 3 == 0) {
-            // Some tunnels take frames, others only IP packets.
+            // Some tunnels take any frame, others only IP packets.
             if !fits(around.1, &KNOWN[inner].1(&frames[9])) {
                 continue;
             }
@@ -119,7 +119,7 @@ fn tunnels_may_be_inside_of_tunnels() {
     assert!(tried > 300, "{tried}");
 }
 
-/// True if a tunnel can take a frame: it takes any frame, or the frame has an IP packet.
+/// True if a tunnel can take a frame: the frame has an IP packet, or the tunnel takes any frame.
 fn fits(tunnel: fn(&[u8]) -> Vec<u8>, frame: &[u8]) -> bool {
     let contains = |bytes: &[u8], part: &[u8]| bytes.windows(part.len()).any(|window| window == part);
     matches!(frame[12..14], [8, 0] | [0x86, 0xdd]) || contains(&tunnel(frame), frame)
@@ -133,7 +133,7 @@ fn large_packets_come_back_inside_of_tunnels() {
             let (seen, values, _) =
                 through("", slice, &format!("Trick(wrap, {number})"), &frames, &["t.changed"]);
             if *name == "802.3" && slice.is_empty() {
-                // Lengths in 802.3 are below 1536.
+                // An 802.3 length is below 1536, so the packets cannot be joined and are dropped.
                 assert_eq!((seen.len(), values[0]), (0, 4));
                 continue;
             }
@@ -142,7 +142,7 @@ fn large_packets_come_back_inside_of_tunnels() {
     }
 }
 
-/// True if a token of one of the first payloads is anywhere in a frame.
+/// True if there is a valid token anywhere in a frame.
 fn has_token(frame: &[u8]) -> bool {
     let seal = TokenCipher::new([7; 16]);
     frame.windows(TOKEN).any(|bytes| seal.open(bytes.try_into().unwrap()).is_some())
@@ -157,7 +157,8 @@ fn no_token_leaves_in_what_cannot_be_changed() {
             let handlers = ["t.sliced", "t.hidden", "t.no_token", "t.spliced", "t.missing"];
             let (seen, values, outcome) = through(table, "", &function, &frames, &handlers);
             assert!(!seen.iter().any(|frame| has_token(frame)), "{name} {table}");
-            // The packets are recognized by their contents or, if only the mark can be seen, by the mark.
+            // All packets are dropped: as `hidden` if their token was found, otherwise as `no_token` by
+            // their mark.
             let [sliced, hidden, no_token, ..] = values[..] else { panic!() };
             assert_eq!((sliced, values[3]), (hidden + no_token, 0), "{name} {table}: {values:?}");
             assert!(sliced > 15 && hidden + no_token == sliced, "{name} {table}: {values:?}");
@@ -172,7 +173,7 @@ fn what_is_encrypted_is_known_by_its_mark_or_missed() {
     let handlers = ["t.sliced", "t.no_token", "t.spliced", "t.waiting"];
     let (seen, values, _) = through("", "", "Trick(esp)", &frames, &handlers);
     assert_eq!((seen.len(), values[0], values[2]), (0, values[1], 0));
-    // Nothing identifies the packets; their payloads expire later.
+    // Without the mark nothing identifies the packets: they leave encrypted, and their payloads still wait.
     let (seen, values, _) = through("MARKER none", "", "Trick(esp)", &frames, &handlers);
     assert_eq!((seen.len() as u64, values[3], values[1]), (values[0], values[0], 0));
 }
@@ -200,7 +201,8 @@ fn a_mark_inside_of_a_tunnel_from_outside_is_lost_or_comes_back() {
             let (seen, values, _) =
                 through(table, "", "Null", &marked, &["t.no_token", "t.remarked", "t.sliced"]);
             assert_eq!((seen.len(), values[0]), (4, 0), "{name}");
-            // In GTP-U and similar tunnels, the first packet has no room for a token.
+            // Each packet with the mark is sliced or loses the mark. An exception is the first packet,
+            // which in some tunnels (GTP-U) is too short for a token.
             assert!(values[1] + values[2] >= 3, "{name}: {values:?}");
             for ((seen, marked), plain) in seen.iter().zip(&marked).zip(&plain) {
                 assert!(seen == marked || seen == plain, "{name}\n{seen:02x?}\n{plain:02x?}");
@@ -273,7 +275,8 @@ proptest! {
         mut chain in proptest::collection::vec(0..KNOWN.len(), 0..4), last in proptest::option::of(0..CLOSED.len()),
         changes in proptest::collection::vec((any::<u16>(), any::<u8>()), 0..3),
     ) {
-        // Data after a token in a closed tunnel hides the token in the next tunnel.
+        // Data that a closed tunnel adds after the token would hide it from the search in a further tunnel,
+        // so a closed tunnel is the last in the chain.
         chain.extend(last.map(|last| KNOWN.len() + last));
         let mut frame = datagram(1, 900, 0);
         chain.retain(|&number| {
@@ -286,9 +289,10 @@ proptest! {
         let changed: Vec<_> = changes.iter().map(|(place, byte)| format!("-> Trick(change, {})", u32::from(*place) << 8 | u32::from(*byte))).collect();
         let frames = sliced();
         let function = wraps.join(" -> ") + &changed.concat();
-        // The report accounts for all packets, and nothing panics.
+        // `through` asserts that all packets are accounted for; nothing may panic.
         let (seen, ..) = through("", "", &function, &frames, &[]);
-        // A change may affect the token, or the header by which a walk finds it.
+        // Only without changes no token may leave: a changed byte may be in the token, or in a header by
+        // which the walk finds it.
         prop_assert!(!changes.is_empty() || !seen.iter().any(|frame| has_token(frame)));
     }
 
@@ -321,7 +325,8 @@ proptest! {
         for (table, slice) in [("", ""), ("MARKER none", "BYTES 50"), ("", "THRESHOLD 0, FRACTION 0.1")] {
             let table = format!("{table}, ENTRIES {entries}, TTL 3").trim_start_matches(", ").to_string();
             let (seen, values, _) = through(&table, slice, "Trick(reverse, 3)", &frames, &["t.remarked"]);
-            // Marks may be lost; all other packets are unchanged, byte for byte.
+            // Only packets that have lost the mark may differ from the packets that arrived; all others are
+            // equal byte for byte.
             let changed = seen.iter().filter(|frame| !frames.contains(frame)).count();
             prop_assert!(changed as u64 <= values[0], "{} {}", changed, values[0]);
         }

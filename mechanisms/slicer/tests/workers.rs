@@ -1,5 +1,5 @@
-//! Several workers: a network function that translates addresses brings packets back to another worker than
-//! the worker that has their payload.
+//! Tests several workers: a network function that translates addresses brings packets back to another
+//! worker than the worker that has their payload.
 
 mod frames;
 
@@ -10,7 +10,7 @@ use testkit::Run;
 use testkit::elements::{Seen, collect, offer};
 use wire::tcp::flags::ACK;
 
-/// Returns packets of many flows, all of them worth slicing except every fifth.
+/// Returns `count` packets of many flows. Every fifth is too short to be sliced.
 fn packets(count: usize) -> Vec<Vec<u8>> {
     let frame = |number: usize| match number % 5 {
         0 => datagram(number, 100, 0),
@@ -20,7 +20,8 @@ fn packets(count: usize) -> Vec<Vec<u8>> {
     (0..count)
         .map(frame)
         .map(|mut frame| {
-            // Flows have different ports. UDP has no checksum, TCP a wrong one.
+            // Changes the source port, so that there are many flows. UDP then has no checksum, TCP a wrong
+            // one.
             let flow = frame.len() as u16 % 251;
             frame[L3 + 20..L3 + 22].copy_from_slice(&(3000 + flow).to_be_bytes());
             if frame[L3 + 9] == 17 {
@@ -37,11 +38,11 @@ fn write(file: &Path, frames: &[Vec<u8>]) {
     testkit::timed::write_capture(file, &packets);
 }
 
-/// Returns the packets that a translator on `workers` workers makes of a capture, with `before` and `after`
-/// around it, the values of handlers, and the number of packets that were handed over.
+/// Sends a capture through `before`, a translator and `after`, on `workers` workers. Returns the packets
+/// that leave, the values of handlers, and the number of packets that were handed over to another worker.
 fn translated(workers: usize, capture: &Path, before: &str, after: &str) -> (Vec<Vec<u8>>, Vec<String>, u64) {
     let number = offer(Vec::new());
-    // Translated packets return to the first worker, as from an interface with one queue.
+    // All translated packets return to the first worker, as from an interface with one queue.
     let text = format!(
         "t :: PayloadTable(ENTRIES 4096);
          nic :: InMemoryNic({}, LOOPS 1, STEERING rss) {before}
@@ -65,7 +66,8 @@ fn payloads_are_found_at_whichever_worker_has_them() {
     for workers in [1, 4] {
         let (mut whole, _, before) = translated(workers, &capture, "", "");
         let (mut seen, values, handed) = translated(workers, &capture, "-> Slice(t)", "-> Splice(t)");
-        // Three of four packets are then at another worker than their payloads.
+        // With four workers, about three of four packets return at another worker than that of their
+        // payload.
         assert!(workers == 1 || handed - before > 1000, "{before} {handed}");
         assert_eq!(values, ["1600", "1600", "0", "0", "0"]);
         whole.sort_unstable();

@@ -6,8 +6,9 @@
 //! packets as make all workers equally busy. If that saves the worker no time, because processing its
 //! packets takes hardly longer than handing them over, spreading ends again.
 //!
-//! Workers report their load ([`Load`]); decisions are made once per [`WINDOW`] ([`balance`]). Connections
-//! are sampled by one packet of each batch ([`connections`]).
+//! Each instance decides for the packets that arrive at one worker. Workers report their load ([`Load`]).
+//! After each [`WINDOW`] the policy decides which part of each owner's packets goes to which worker
+//! ([`balance`]). Which connections are large is known from one packet sampled per batch ([`connections`]).
 
 mod balance;
 mod connections;
@@ -23,36 +24,38 @@ use crate::spray::Spray;
 use balance::{Balance, Usage};
 use connections::Connections;
 
-/// The time for which workers are observed before a change.
+/// The minimum length of a window: the time for which workers are observed before a decision.
 const WINDOW: Timestamp = Timestamp(500_000);
-/// The minimum number of packets in that time.
+/// The minimum number of packets in a window; with fewer, the window becomes longer.
 const LEAST: u64 = 128;
-/// The number of packets that may wait for a worker without counting as load: they keep it busy between two
-/// batches.
+/// The number of packets that may wait for a worker without counting as load, because they only keep it
+/// busy between two batches.
 const STOCK: u64 = 64;
 
-/// A policy that spreads connections of busy workers.
+/// The policy that spreads connections of busy workers, for the packets that arrive at one worker.
 pub struct Auto {
     spray: Spray,
     loads: Arc<[Load]>,
     connections: Connections,
     balance: Balance,
-    /// The flow of the last packet that was asked for, and its owner if the flow is spread: packets of one
-    /// flow often come in a row.
+    /// A cache for consecutive packets of one flow: the number of the last packet's flow, and its owner if
+    /// the flow is spread.
     last: Option<(u32, Option<usize>)>,
-    /// The number of batches so far, which selects the packet of a batch that is sampled.
+    /// The number of batches so far. It selects the packet of a batch that is sampled, so that all
+    /// positions in a batch are.
     batches: usize,
-    /// The work of each worker up to the beginning of the window, and the time of that beginning.
+    /// `began` is the time at which the window began, and `before` the work of each worker up to that time.
+    /// `usage` is the work of each worker in the window, computed at its end.
     before: Vec<Work>,
     began: Timestamp,
     usage: Vec<Usage>,
-    /// The number of packets since the beginning of the window.
+    /// The number of packets that have arrived in the window.
     came: u64,
 }
 
 impl Auto {
-    /// Creates the policy with the loads of the workers. `spray` says which packets are regular, and
-    /// selects cores if a flow is not spread over all workers.
+    /// Creates the policy. `loads` are the loads that the workers report, one per worker. `spray` says
+    /// which packets are regular, and selects the worker if a flow may use only a few workers.
     pub fn new(spray: Spray, loads: Arc<[Load]>) -> Auto {
         let workers = loads.len().max(1);
         Auto {
@@ -69,7 +72,8 @@ impl Auto {
         }
     }
 
-    /// Ends a window and changes the set of spread connections.
+    /// Ends the window at `now`: computes the work of each worker in it, and changes the parts of packets
+    /// and the connections that are spread.
     #[cold]
     #[inline(never)]
     fn decide(&mut self, now: Timestamp) {
@@ -77,8 +81,8 @@ impl Auto {
         let is_first = !self.began.is_set();
         for ((load, before), usage) in self.loads.iter().zip(&mut self.before).zip(&mut self.usage) {
             let work = load.at(now);
-            // The busy time may decrease: the time since a worker's last report counts as work, and may
-            // turn out to have been idle.
+            // The busy time may be less than before: the time since a worker's last report counts as work,
+            // and may turn out to have been idle.
             usage.nanoseconds = work.busy.saturating_sub(before.busy) as f32;
             usage.packets = work.packets.saturating_sub(before.packets) as f32;
             let each = usage.nanoseconds / usage.packets.max(1.0);

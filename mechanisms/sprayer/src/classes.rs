@@ -1,4 +1,5 @@
-//! The packets that are spread, and the packets that change the state of their flow.
+//! The distinction between regular packets, which may be spread, and packets that must go to the owner of
+//! their flow.
 
 use std::ops::RangeInclusive;
 
@@ -7,27 +8,29 @@ use element::steering::transport;
 use wire::ip_protocol::{TCP, UDP};
 use wire::tcp::flags::{FIN, RST, SYN};
 
-/// The offset of the flags in a TCP header.
+/// The offset in bytes of the flags in a TCP header.
 pub(crate) const FLAGS: usize = 13;
-/// The first bit of a QUIC packet with a long header, which packets that open connections have (RFC 9000,
-/// section 17.2).
+/// The highest bit of the first byte of a QUIC packet. It is set in packets with a long header, as packets
+/// that open connections have (RFC 9000, section 17.2).
 const LONG_HEADER: u8 = 0x80;
 /// The length of a UDP header in bytes.
 const UDP_HEADER: usize = 8;
 
-/// The packets that may be spread. TCP is always included; datagrams are included if the user says that
+/// The kinds of packets that may be spread. TCP is always included; datagrams only if the user says that
 /// their receivers tolerate reordering.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Classes {
-    /// The ports, of either end, of UDP applications that tolerate reordering.
+    /// The ports of UDP applications that tolerate reordering; a datagram matches with its source or
+    /// destination port.
     pub udp_ports: Vec<RangeInclusive<u16>>,
-    /// The ports, of either end, of QUIC: packets with long headers count as packets that open connections.
+    /// The ports of QUIC, source or destination. Of these datagrams, packets with long headers count as
+    /// packets that open connections.
     pub quic_ports: Vec<RangeInclusive<u16>>,
 }
 
 impl Classes {
-    /// True if a packet is regular: of a kind that is spread, and not opening or closing a connection.
-    /// Fragments are not regular, because they have no ports that would identify the flow.
+    /// True if a packet is regular: of a kind that may be spread, and without flags that open or close a
+    /// connection. Fragments are not regular, because they have no ports that would identify the flow.
     #[inline]
     pub fn is_regular(&self, packet: &Packet) -> bool {
         match transport(packet) {

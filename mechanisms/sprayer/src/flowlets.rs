@@ -1,42 +1,45 @@
-//! The policy that sends each burst of a flow to the next core.
+//! The policy that sends each burst of a flow to the next worker.
 //!
-//! Packets that follow each other closely stay on one core, so they stay in order. After a pause longer
-//! than the difference between the delays of cores, the flow may change its core (Kandula et al., "Dynamic
-//! Load Balancing Without Packet Reordering", 2007). This difference has no bound, because a core may
-//! stall. So the flow stays, after a pause of any length, while its core has not processed its last packet,
-//! and leaves earlier only if the queue of the core is full.
+//! Packets of a flow that follow each other closely stay on one worker, so they stay in order. After a
+//! pause longer than the difference between the delays of workers, the flow may change its worker (Kandula
+//! et al., "Dynamic Load Balancing Without Packet Reordering", 2007). This difference has no bound, because
+//! a worker may stall. So the flow also stays, after a pause of any length, while its worker has not
+//! processed its last packet. It leaves earlier only if the queue of the worker is full.
 
 use element::steering::{Dispatch, Spread, Waiting};
 use element::{Packet, Timestamp};
 
 use crate::spray::Spray;
 
-/// The number of entries by which flows are distinguished; flows that share an entry share its core.
+/// The number of entries in the table of flows, which is indexed by the flow's hash. Flows that share an
+/// entry share its worker.
 const PLACES: usize = 1 << 14;
 
-/// The core of a flow's last packet, and its time.
+/// An entry of the table: the worker of a flow's last packet, and the time at which that packet arrived.
 #[derive(Clone, Copy)]
 struct Last {
     core: u16,
     at: Timestamp,
 }
 
-/// A policy that spreads bursts.
+/// A policy that selects a worker for each burst of a flow.
 pub struct Flowlets {
     spray: Spray,
     gap: Timestamp,
     places: Vec<Option<Last>>,
-    /// The state of each core's queue.
+    /// For each worker, the state of the queue to it, as last reported by [`hear`](Spread::hear).
     waiting: Vec<Waiting>,
 }
 
 impl Flowlets {
-    /// Creates the policy; a flow may change its core after a pause longer than `gap`.
+    /// Creates the policy. A flow may change its worker after a pause longer than `gap`; `spray` then
+    /// selects the next worker.
     pub fn new(spray: Spray, gap: Timestamp) -> Flowlets {
         Flowlets { spray, gap, places: vec![None; PLACES], waiting: Vec::new() }
     }
 
-    /// True if the next packet of a flow must follow the last one.
+    /// True if the next packet of a flow must go to the worker of its last packet: the pause was short, or
+    /// that packet still waits, and the queue is not full.
     #[inline]
     fn stays(&self, last: Last, now: Timestamp) -> bool {
         let waiting = self.waiting.get(usize::from(last.core)).copied().unwrap_or_default();

@@ -2,9 +2,10 @@
 //!
 //! A [`Function`] has a handler for connection packets, which come to the worker that owns the connection
 //! and may change its state, and a handler for regular packets, which are handled on any worker and only
-//! read the state. The compiler enforces this: the latter handler gets [`Flows`] that it cannot change.
-//! [`class`] makes an element class of a function, for use in configurations like any other class. Without
-//! `--steering spray` the function does the same, and the packets of a flow are all handled by its worker.
+//! read the state. The compiler enforces this: the handler for regular packets gets [`Flows`] that it
+//! cannot change. [`class`] makes an element class of a function, for use in configurations like any other
+//! class. Without `--steering spray` the results are the same, but all packets of a flow are handled by the
+//! worker that owns it.
 //!
 //! | here | in Table 2 |
 //! | --- | --- |
@@ -13,12 +14,12 @@
 //! | [`Flows::get_local_flow`], [`Flows::update_local_flow`] | `get_local_flow` |
 //! | [`Flows::get_flow`], [`Flows::get_flows`] | `get_flow` |
 //!
-//! The rest of the work with flows is done outside of the function. The states of the flows of a batch are
-//! looked up together, and packets of unknown flows are treated as connection packets. The time at which a
-//! flow was last seen is known from all workers, and flows without packets end. A connection is closed by
-//! RST, or by FIN from both ends; its state then stays readable for [`flow::LINGER`], for packets that are
-//! still in flight. If a connection has one entry, only one end is seen, and the other end may go on after
-//! its FIN: such a connection ends with RST, or when it has been without packets for long enough.
+//! Other work with flows is done outside of the function. The states of the flows of a batch are looked up
+//! together, and packets of unknown flows are treated as connection packets. A flow ends after a time
+//! without packets at any worker ([`Needs::timeout`]). A connection is closed by RST, or by FIN from both
+//! ends; its state then stays readable for [`flow::LINGER`], for packets that are still in flight. If a
+//! connection has a single entry, only one end's packets are seen, and the other end may go on after that
+//! end's FIN. Such a connection ends with RST, or after [`Needs::timeout`] without packets.
 //!
 //! `examples/own-nf` has two functions, and a program with them.
 
@@ -33,46 +34,46 @@ use wire::FiveTuple;
 pub use flows::Flows;
 pub use running::{FLOWS, class};
 
-/// A network function, with one instance for each worker's copy of the element.
+/// A network function. Each worker has an instance of its own.
 pub trait Function: Sized + Send + 'static {
-    /// The state of a flow: numbers, at most 64 bytes.
+    /// The state that the function keeps for a flow: plain numbers, at most 64 bytes.
     type State: Plain + Send + Sync + 'static;
 
-    /// Creates a function from the element's arguments. Requirements that differ from the defaults are
-    /// written to `needs`.
+    /// Creates an instance from the element's arguments; errors are reported to `args`. Requirements that
+    /// differ from the defaults are written to `needs`.
     fn init(args: &mut Args<'_>, needs: &mut Needs) -> Self;
 
     /// Handles packets of connections that this worker owns: packets that open or close a connection (TCP's
-    /// SYN, FIN and RST), and packets of flows that have no state yet. Several packets of one such flow may
-    /// arrive before its state is made.
+    /// SYN, FIN and RST), and packets of flows that have no state yet. The function sets the verdict of
+    /// each packet. Several packets of one flow may arrive before the function has made its state.
     fn connection_packets(
         &mut self,
         flows: &mut Flows<'_, Self::State>,
         packets: &mut [FlowPacket<Self::State>],
     );
 
-    /// Handles all other packets, of flows of any worker. [`FlowPacket::state`] is present, unless the
-    /// function keeps no state.
+    /// Handles all other packets, of flows that any worker owns, and sets their verdicts.
+    /// [`FlowPacket::state`] is present, unless the function keeps no state.
     fn regular_packets(&mut self, flows: &Flows<'_, Self::State>, packets: &mut [FlowPacket<Self::State>]);
 
-    /// Called when a flow of this worker with this state has ended, because it was idle, or closed for long
-    /// enough. Not called for flows that the function itself removes.
+    /// Handles the end of a flow of this worker, which had this state: the flow was idle, or had been
+    /// closed, for long enough. Not called for flows that the function itself removes.
     fn flow_ended(&mut self, _state: &Self::State) {}
 
-    /// Returns the value of a read handler of the class, for this worker alone; the class says whether the
-    /// values of several workers are added up.
+    /// Returns the value of the read handler `name`, for this worker alone; `None` if there is no such
+    /// handler. The class says whether the values of several workers are added up.
     fn read(&self, _name: &str) -> Option<String> {
         None
     }
 }
 
-/// The requirements of a function.
+/// The requirements of a function, which [`Function::init`] may change.
 #[derive(Clone, Debug)]
 pub struct Needs {
-    /// The number of flows for which each worker has room; a flow with two entries counts twice. 0 for a
-    /// function without state: all packets are regular then, and nothing is looked up.
+    /// The number of flow entries for which each worker has room; a connection with two entries counts
+    /// twice. 0 for a function without state: all packets are then regular, and nothing is looked up.
     pub flows: usize,
-    /// The time without packets after which a flow ends.
+    /// The time without packets, at any worker, after which a flow ends.
     pub timeout: Timestamp,
     /// The effects of the function on packets, except the state of flows. By default they are unknown, so
     /// that no mechanism relies on them; a function that does not change packets may remove
@@ -90,7 +91,7 @@ impl Default for Needs {
             Field::HeaderOffset(Base::Network),
             Field::HeaderOffset(Base::Transport),
         ];
-        // The function does not see these packets.
+        // Packets without a five-tuple are dropped before the function sees them.
         let has_no_flow = Filter::Opaque { about: "packets without a five-tuple", reads: reads.clone() };
         let decides = Filter::Opaque { about: "what the function decides", reads };
         let cases = vec![
@@ -104,41 +105,42 @@ impl Default for Needs {
     }
 }
 
-/// A packet, and its fate.
+/// A packet of a flow, and its fate, which the function decides.
 pub struct FlowPacket<S> {
     /// The packet.
     pub packet: Packet,
-    /// The flow with which it arrived.
+    /// The five-tuple of the packet when it arrived.
     pub flow: FiveTuple,
-    /// The TCP flags; 0 for other protocols and fragments.
+    /// The byte of TCP flags; 0 for other protocols and fragments.
     pub flags: u8,
-    /// The input at which it arrived.
+    /// The number of the input at which the packet arrived.
     pub input: usize,
-    /// The state of its flow, for a regular packet.
+    /// A copy of the state of the packet's flow; `None` for connection packets and for functions without
+    /// state.
     pub state: Option<S>,
-    /// The fate of the packet. By default, it leaves at the output with the number of its input.
+    /// The fate of the packet. By default, the packet leaves at the output with the number of its input.
     pub verdict: Verdict,
-    /// The worker that owns its flow.
+    /// The worker that owns the packet's flow.
     owner: usize,
     way: Way,
 }
 
-/// The fate of a packet.
+/// The fate that a function decides for a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The packet leaves at this output.
+    /// The packet leaves at the output with this number.
     Output(usize),
-    /// The packet is dropped.
+    /// The packet is dropped for this reason.
     Drop(DropReason),
 }
 
-/// The handler of a packet.
+/// The next step for a packet: the handler that it is passed to, or the worker that it is sent to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     /// [`Function::connection_packets`] at this worker.
     Connection,
     /// [`Function::regular_packets`] at this worker.
     Regular,
-    /// The worker that owns its flow.
+    /// The packet is sent to the worker that owns its flow.
     Home,
 }

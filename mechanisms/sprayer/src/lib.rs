@@ -1,22 +1,23 @@
-//! Sprayer: the packets of one flow on all cores.
+//! Sprayer: spreads the packets of one flow over all workers.
 //!
-//! Interfaces give each flow to one core (receive-side scaling). So a single large flow uses one core, and
-//! a few flows are spread unevenly. Spraying gives packets to cores instead. Connection packets, which open
-//! or close a connection, go to the core that owns the state of the flow. Regular packets are all others:
-//! they are handled on any core, and only read the state (Sadok et al., "A Case for Spraying Packets in
-//! Software Middleboxes", HotNets 2018).
+//! Interfaces give each flow to one worker (receive-side scaling, RSS). So a single large flow uses one
+//! worker, and a few flows are spread unevenly. Spraying gives packets to workers instead. Connection
+//! packets, which open or close a connection, go to the worker that owns the state of the flow. Regular
+//! packets are all others: they are handled on any worker, and only read the state (Sadok et al., "A Case
+//! for Spraying Packets in Software Middleboxes", HotNets 2018; the paper's *cores* are workers here).
 //!
 //! | policy | destination of a regular packet |
 //! | --- | --- |
-//! | [`Spray`] | each core in turn, or each of the few cores of its flow in turn |
-//! | [`Flowlets`] | the core of the flow's last packet, unless there was a pause between them |
-//! | [`Auto`] | the owner of the flow; less busy cores, if the owner is overloaded and the flow is large |
+//! | [`Spray`] | each worker in rotation, or each of the few workers of its flow in rotation |
+//! | [`Flowlets`] | the worker of the flow's last packet, unless there was a pause between them |
+//! | [`Auto`] | the owner of the flow; less busy workers, if the owner is overloaded and the flow large |
 //!
 //! [`function`] is for user-defined network functions, which keep state of flows that are spread.
 //!
-//! The engine asks for a core if packets come from a single place, or from an interface that has not spread
-//! them already ([`element::steering::Spread`]). Flow state is in [`flow::CoreStates`]. Elements with flow
-//! state read the state of flows that other cores own, and send packets home for which they find no state.
+//! The engine asks a policy for a worker if packets come from a single place, or from an interface that has
+//! not spread them already ([`element::steering::Spread`]). Flow state is in [`flow::CoreStates`]. Elements
+//! with flow state read the state of flows that other workers own. If they find no state for a packet, they
+//! send it to the owner of its flow.
 
 mod auto;
 mod classes;
@@ -36,33 +37,35 @@ pub use classes::Classes;
 pub use flowlets::Flowlets;
 pub use spray::Spray;
 
-/// The settings that say which packets are spread, and how.
+/// The settings of spreading: which packets are spread, over which workers, and in which order they leave.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
-    /// The policy.
+    /// The policy that selects workers.
     pub policy: Policy,
-    /// The number of cores that a flow is spread over, chosen by its hash; 0 for all cores.
+    /// The number of workers that a flow is spread over, starting with the worker that owns it; 0 for all
+    /// workers.
     pub cores: usize,
-    /// The packets that are spread.
+    /// The packets that may be spread; others go to the owner of their flow.
     pub classes: Classes,
-    /// True if packets leave in the order in which they arrived.
+    /// True if the packets of a flow must leave in the order in which they arrived.
     pub keeps_order: bool,
 }
 
-/// The policy that selects the core of a packet.
+/// The policy that selects the worker of a regular packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// Each packet is spread independently.
+    /// Each packet goes to the next worker.
     #[default]
     Spray,
-    /// A flow may change its core after a pause of this length.
+    /// A flow may change its worker after a pause longer than this.
     Flowlets(Timestamp),
-    /// Large connections of workers that are busier than others are spread.
+    /// Large connections of workers that are much busier than others are spread; other flows stay with
+    /// their owner.
     Auto,
 }
 
 impl Settings {
-    /// Returns the settings as a trait object for the engine.
+    /// Returns the settings in the form that the engine takes.
     pub fn spreading(self) -> Arc<dyn Spreading> {
         Arc::new(self)
     }

@@ -1,50 +1,51 @@
-//! The policy that sends each packet to the next core.
+//! The policy that sends each packet to the next worker.
 //!
-//! The next core is not selected by the packet's checksum, as an interface has to do it, but by steps of
-//! the golden ratio. These are as even as possible for any checksums, over all packets and over every
-//! second or third packet, so that a flow whose packets alternate with another flow's still goes to all
-//! cores.
+//! The next worker is not selected by the packet's checksum, as an interface has to do it, but by steps of
+//! the golden ratio. For any checksums, the distribution is as even as possible over all packets, and also
+//! over every second or third packet. So a flow whose packets alternate with those of another flow still
+//! goes to all workers.
 
 use element::steering::{Dispatch, Spread};
 use element::{Packet, Timestamp};
 
 use crate::classes::Classes;
 
-/// A policy that spreads each packet independently.
+/// A policy that selects a worker for each regular packet independently, in rotation.
 pub struct Spray {
     workers: usize,
-    /// The number of cores that a flow is spread over.
+    /// The number of workers that a flow is spread over.
     cores: usize,
     classes: Classes,
-    /// The value that selects the next core, as a fraction of 2^32.
+    /// The value that selects the next worker, as a fraction of 2^32.
     turn: u32,
 }
 
-/// The golden ratio minus 1, as a fraction of 2^32.
+/// The golden ratio minus 1 (0.618...), as a fraction of 2^32: the step of `turn` per packet.
 pub(crate) const STEP: u32 = 0x9e37_79b9;
 
 impl Spray {
-    /// Creates the policy for one of `workers` workers; a flow is spread over `cores` workers.
+    /// Creates the policy for the packets that arrive at worker `worker` of `workers`. Each flow is spread
+    /// over `cores` of them, at least one.
     pub fn new(worker: usize, workers: usize, cores: usize, classes: Classes) -> Spray {
         let workers = workers.max(1);
-        // Each worker starts with another core.
+        // Instances start at different workers, so that they do not all send to the same worker at once.
         let turn = (((worker as u64) << 32) / workers as u64) as u32;
         Spray { workers, cores: cores.clamp(1, workers), classes, turn }
     }
 
-    /// True if each flow goes to all cores.
+    /// True if each flow is spread over all workers.
     #[inline]
     pub(crate) fn is_for_all(&self) -> bool {
         self.cores == self.workers
     }
 
-    /// True if a packet is regular.
+    /// True if a packet is regular, so that any worker may handle it.
     #[inline]
     pub(crate) fn is_regular(&self, packet: &Packet) -> bool {
         self.classes.is_regular(packet)
     }
 
-    /// Returns the next core for a regular packet.
+    /// Returns the worker for a regular packet, and moves the rotation on.
     #[inline]
     pub(crate) fn next(&mut self, packet: &Packet, owner: &dyn Dispatch) -> usize {
         self.turn = self.turn.wrapping_add(STEP);
@@ -52,7 +53,7 @@ impl Spray {
         if self.is_for_all() {
             return next;
         }
-        // The cores of a flow are consecutive, from its owner on.
+        // The workers of a flow are consecutive, starting with its owner.
         (owner.worker_of(packet) + next) % self.workers
     }
 }

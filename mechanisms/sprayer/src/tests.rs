@@ -19,12 +19,12 @@ fn tcp(flow: u16, flags: u8) -> Builder {
     Builder::tcp(from, to, flags)
 }
 
-/// Returns loads of idle workers.
+/// Returns the loads of workers that have not reported any work.
 fn loads() -> Arc<[Load]> {
     (0..WORKERS).map(|_| Load::default()).collect()
 }
 
-/// Returns the workers of packets, which come one after the other, `pause` nanoseconds apart.
+/// Returns the worker that the policy selects for each packet; packets arrive `pause` nanoseconds apart.
 fn workers(settings: Settings, pause: i64, packets: impl IntoIterator<Item = Vec<u8>>) -> Vec<usize> {
     let mut pool = Pool::new(64 << 20).unwrap();
     let mut spread = settings.spread(0, &loads());
@@ -49,7 +49,7 @@ fn owner(bytes: &[u8]) -> usize {
     Rss::new(WORKERS).worker_of_frame(bytes, wire::LinkType::Ethernet)
 }
 
-/// True if each worker has about `each` packets.
+/// True if each worker has `each` packets, give or take two.
 fn are_even(workers: &[usize], each: usize) -> bool {
     shares(workers).iter().all(|share| share.abs_diff(each) <= 2)
 }
@@ -60,12 +60,12 @@ fn shares(workers: &[usize]) -> Vec<usize> {
 
 #[test]
 fn one_connection_goes_to_all_workers_evenly() {
-    // All checksums are equal: nothing depends on them.
+    // All packets are equal, and so are their checksums: the choice must not depend on checksums.
     let all = workers(Settings::default(), 100, (0..1000).map(|_| built(tcp(1, ACK | PSH))));
     assert!(are_even(&all, 250), "{:?}", shares(&all));
 }
 
-/// Tests flows that alternate, as data and acknowledgments do.
+/// Flows whose packets alternate, as data and acknowledgments do, must go to all workers all the same.
 #[test]
 fn connections_that_take_turns_go_to_all_workers() {
     for (together, cores) in [(2, 0), (3, 0), (4, 0), (2, 2), (2, 3)] {
@@ -101,7 +101,7 @@ fn datagrams_and_fragments_have_one_worker_unless_asked_for() {
     let (from, to) = ends(5);
     let datagram = built(Builder::udp(from, to));
     let mut fragment = built(tcp(5, ACK));
-    // More fragments follow.
+    // Sets the flag "more fragments".
     fragment[20] |= 0x20;
     for packet in [&datagram, &fragment] {
         let all = workers(Settings::default(), 100, (0..100).map(|_| packet.clone()));
@@ -110,7 +110,7 @@ fn datagrams_and_fragments_have_one_worker_unless_asked_for() {
     let udp = || Classes { udp_ports: vec![443..=443], ..Classes::default() };
     let settings = || Settings { classes: udp(), ..Settings::default() };
     assert!(are_even(&workers(settings(), 100, (0..100).map(|_| datagram.clone())), 25));
-    // QUIC packets with a long header open connections.
+    // QUIC packets with a long header count as packets that open connections; others are regular.
     let quic = |first: u8| {
         let builder = Builder::udp(from, to).ethernet(MacAddr([2; 6]), MacAddr([4; 6]));
         builder.build(&[first; 20]).unwrap()
@@ -140,7 +140,8 @@ fn a_flow_has_so_many_workers() {
 
 #[test]
 fn a_burst_stays_together() {
-    // Five consecutive packets, then a pause.
+    // Bursts of five packets 1 us apart, with longer pauses between them: each burst stays on one worker,
+    // and the bursts go to all workers evenly.
     let mut pool = Pool::new(64 << 20).unwrap();
     let settings = Settings { policy: Policy::Flowlets(Timestamp(1000)), ..Settings::default() };
     let (mut spread, owner) = (settings.spread(0, &loads()), Rss::new(WORKERS));

@@ -1,5 +1,5 @@
-//! A load balancer whose connections are spread over workers: each connection keeps its server as long as
-//! any worker has packets of it.
+//! Tests of a load balancer whose connections are spread over workers: each connection keeps its server as
+//! long as any worker has packets of it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +11,7 @@ use wire::build::Builder;
 use wire::tcp::flags::{ACK, FIN, PSH, SYN};
 
 fn segment(connection: u16, flags: u8, time: Timestamp) -> Input {
-    // A time in the present, as in clocks and captures.
+    // The start is a time of today, as in real captures.
     let time = Timestamp::from_secs(1_763_800_000) + time;
     let from = ([10, 1, (connection >> 8) as u8, connection as u8], 1024 + connection);
     let builder = Builder::tcp(from.into(), ([10, 9, 0, 1], 80).into(), flags);
@@ -52,20 +52,21 @@ fn connections_keep_their_server() {
             outcome.values[n].as_ref().unwrap().split(' ').map(|n| n.parse::<u64>().unwrap()).sum()
         };
         assert_eq!((load(0), load(1)), (packets.len() as u64, 0));
-        // Each worker counts the packets that it sends.
+        // Each worker counts the packets that it sends itself, and has about an equal part of all.
         let workers = outcome.report.workers.len() as u64;
         assert!(load(2).abs_diff(load(0) / workers) < load(0) / 4, "{:?}", outcome.values);
     }
 }
 
-/// A segment every 20 s for an hour, nearly all at workers that do not own the connection; a server is
-/// added meanwhile.
+/// A connection sends a segment every 20 s for an hour, nearly all at workers that do not own it, and must
+/// keep its server. A server is added meanwhile.
 #[test]
 fn connections_that_others_see_hold() {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
     let options = capture::WriterOptions { link: wire::LinkType::RawIp, ..capture::WriterOptions::default() };
     let mut writer = capture::Writer::new(file.reopen().unwrap(), options);
-    // Other connections come and go meanwhile, so that the next server is another one.
+    // Other connections come and go meanwhile, so that a new choice would most likely select another
+    // server.
     for n in 0..180 {
         let time = Timestamp::from_secs(100 + 20 * i64::from(n));
         let own = segment(0, if n == 0 { SYN } else { ACK | PSH }, time);
@@ -74,7 +75,7 @@ fn connections_that_others_see_hold() {
         }
     }
     writer.flush().unwrap();
-    // Reading the number of connections ends no connection that other workers still see.
+    // Reading the number of connections must not end a connection that other workers still see.
     for (workers, asks) in [(1, false), (4, false), (4, true)] {
         let exchange = offer(vec![Vec::new()]);
         let asks = if asks { "read lb.connections" } else { "wait 0s" };
@@ -93,21 +94,21 @@ fn connections_that_others_see_hold() {
         let own: Vec<_> = seen.iter().map(server).filter(|(connection, _)| *connection == 0).collect();
         assert_eq!(own.len(), 180);
         assert_eq!(own.iter().collect::<HashSet<_>>().len(), 1, "{own:?}");
-        // Of the other connections, only the last few are left.
+        // Of the other connections, only the last few have not expired.
         let left: usize = outcome.values[0].as_ref().unwrap().parse().unwrap();
         assert!((1..=6).contains(&left), "{left} on {workers} workers");
     }
 }
 
-/// After a change of its arguments, an element also knows which flows other workers have seen.
+/// After its arguments have changed, an element must still know which flows other workers have seen.
 #[test]
 fn connections_that_others_see_hold_when_arguments_change() {
     const CONNECTIONS: u16 = 40;
     let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
     let options = capture::WriterOptions { link: wire::LinkType::RawIp, ..capture::WriterOptions::default() };
     let mut writer = capture::Writer::new(file.reopen().unwrap(), options);
-    // Most of the second segments are not at the worker that owns the connection. The other segments only
-    // advance time.
+    // The segments at 150 s keep the connections alive; most of them arrive at workers that do not own
+    // their connection. The segments at 165 s are of other connections, and only advance time.
     for (second, first, flags) in [(100, 0, SYN), (150, 0, ACK | PSH), (165, 1000, SYN), (200, 0, ACK | PSH)]
     {
         for n in 0..CONNECTIONS {
@@ -139,7 +140,8 @@ fn connections_that_others_see_hold_when_arguments_change() {
     }
 }
 
-/// Answers arrive at any worker, and so do the segments by which clients close.
+/// Connections that clients and servers have closed end soon, although answers and FINs arrive at any
+/// worker.
 #[test]
 fn connections_that_both_sides_have_closed_are_over_soon() {
     const CONNECTIONS: u16 = 100;
@@ -156,7 +158,7 @@ fn connections_that_both_sides_have_closed_are_over_soon() {
     };
     let at = Timestamp::from_secs;
     (0..CONNECTIONS).for_each(|n| write(segment(n, SYN, at(100))));
-    // Only the FIN of its own server closes a connection.
+    // All three servers send FIN to each client; only the FIN of the connection's own server counts.
     (0..CONNECTIONS).for_each(|n| (1..=3).for_each(|server| write(from(server, n, at(101)))));
     (0..CONNECTIONS - 1).for_each(|n| write(segment(n, FIN | ACK, at(102))));
     (0..20).for_each(|n| write(segment(CONNECTIONS - 1, ACK | PSH, at(103 + n))));

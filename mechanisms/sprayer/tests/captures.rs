@@ -1,6 +1,6 @@
-//! Captures through network functions: the output is the same for each policy and number of workers. The
-//! captures lie next to the repository (or in the folder `TIDEGATE_DATA`); without them, only a made
-//! capture is used.
+//! Tests with captures: the output of network functions is the same for each policy and number of workers.
+//! The captures lie next to the repository (or in the folder `TIDEGATE_DATA`); without them, only a
+//! generated capture is used.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use testkit::elements::{Input, Seen, collect, offer};
 use wire::build::Builder;
 use wire::{LinkType, MacAddr};
 
-/// The maximum number of packets of a capture that are used, which is all packets of most captures.
+/// The maximum number of packets that are used of a capture; most captures have fewer.
 const MOST: usize = 4000;
 
 type Way = (&'static str, Option<fn() -> Arc<dyn Spreading>>);
@@ -30,7 +30,7 @@ fn with(policy: Policy) -> Arc<dyn Spreading> {
     Settings { policy, ..Settings::default() }.spreading()
 }
 
-/// Returns numbers of workers and policies, with names.
+/// Returns a run for each number of workers and each policy, with a name for messages.
 fn ways() -> impl Iterator<Item = (String, Run)> {
     [1, 2, 4].into_iter().flat_map(|workers| {
         WAYS.into_iter().map(move |(name, spreading)| {
@@ -49,12 +49,11 @@ fn captures() -> Vec<(String, Vec<Input>)> {
     if files.is_empty() {
         println!("skipped: no captures at {}", folder.display());
     }
-    // Captures that cannot be read are skipped.
     let read = files.iter().filter_map(|file| Some((file.display().to_string(), ip_packets(file)?)));
     read.chain([("made".to_string(), made())]).filter(|(_, packets)| !packets.is_empty()).collect()
 }
 
-/// Returns the IP packets of an Ethernet capture.
+/// Returns the IPv4 packets of an Ethernet capture, at most [`MOST`]; `None` if it cannot be read.
 fn ip_packets(file: &Path) -> Option<Vec<Input>> {
     let mut reader = capture::Reader::open(file).ok()?;
     let mut packets = Vec::new();
@@ -72,7 +71,7 @@ fn input(bytes: Vec<u8>, time: Timestamp) -> Input {
     Input { bytes, time, annotations: [0; 48], headers: [Some(0), None, None] }
 }
 
-/// Returns packets of a few long connections and many short connections, and datagrams.
+/// Returns generated packets: of a few long connections, many short connections, and datagrams.
 fn made() -> Vec<Input> {
     let mut random = fastrand::Rng::with_seed(8);
     let mut next: HashMap<u16, u32> = HashMap::new();
@@ -93,13 +92,13 @@ fn made() -> Vec<Input> {
     packets.collect()
 }
 
-/// Returns the packets that leave a chain with `SOURCE` and `SINK`.
+/// Returns the packets that leave a chain, in which `SOURCE` and `SINK` are replaced by test elements.
 fn run(how: Run, packets: &[Input], chain: &str) -> Vec<Seen> {
     run_and_report(how, packets, chain).0
 }
 
-/// Does what [`run`] does, and also returns the number of packets that left after later packets although
-/// order was to be kept.
+/// Runs a chain as [`run`] does. Also returns the number of packets that were late although order was to be
+/// kept.
 fn run_and_report(how: Run, packets: &[Input], chain: &str) -> (Vec<Seen>, u64) {
     let exchange = offer(vec![packets.to_vec()]);
     let text = chain.replace("SOURCE", &format!("TestSource({exchange}, 0)"));
@@ -109,7 +108,7 @@ fn run_and_report(how: Run, packets: &[Input], chain: &str) -> (Vec<Seen>, u64) 
     (collect(exchange), outcome.report.workers.iter().map(|worker| worker.late).sum())
 }
 
-/// Functions without choices: each packet becomes the same packet.
+/// Functions that choose nothing at run time make the same packet of each packet, in any order.
 #[test]
 fn the_same_packets_come_out() {
     let chains = [
@@ -137,7 +136,8 @@ fn the_same_packets_come_out() {
     }
 }
 
-/// Packets of each flow leave in order of arrival, although all workers have some of them.
+/// With order kept, the packets of each flow leave in order of arrival, although all workers handle some of
+/// them.
 #[test]
 fn order_is_kept_where_it_shall_be() {
     let keep: [fn() -> Arc<dyn Spreading>; 3] = [
@@ -149,8 +149,8 @@ fn order_is_kept_where_it_shall_be() {
         || Settings { keeps_order: true, policy: Policy::Auto, ..Settings::default() }.spreading(),
     ];
     let firewall = "SOURCE -> Strip(14) -> CheckIPHeader -> IPFilter(deny dst port 443, allow all) -> SINK";
-    // Connections that are open when the capture begins are unknown at first: their packets go to their
-    // worker.
+    // Connections that were open before the capture began are unknown at first: their packets go to the
+    // worker that owns them.
     let keeper = "SOURCE -> Strip(14) -> CheckIPHeader -> c :: IPClassifier(tcp or udp, -); c[1] -> SINK;
         c[0] -> [0] nat :: IPRewriter(keep 0 1, drop) -> SINK; Idle -> [1] nat[1] -> SINK";
     for ((capture, packets), chain) in
@@ -166,7 +166,8 @@ fn order_is_kept_where_it_shall_be() {
             for how in [Run::trace(), Run::real()] {
                 for spreading in keep {
                     let (seen, late) = run_and_report(how.on(workers).spread(spreading), packets, chain);
-                    // A worker that the operating system suspends for long is not waited for.
+                    // In real time, the operating system may suspend a worker for long. It is not waited
+                    // for, so packets may then be late.
                     let is_trace = how.clock == Run::trace().clock;
                     assert!(late == 0 || !is_trace, "{capture}: {late} late on {workers} workers");
                     assert!(late > 0 || flows(seen) == expected, "{capture}: {workers} workers, {how:?}");
@@ -176,10 +177,12 @@ fn order_is_kept_where_it_shall_be() {
     }
 }
 
-/// A translator chooses ports: the packets are the same, with ports renamed one to one.
+/// A translator chooses ports, so the packets must be the same except for ports, which can be renamed one
+/// to one.
 #[test]
 fn translations_are_the_same_but_for_the_ports() {
-    // Fragments have no ports that would identify their flow's worker.
+    // Packets are reassembled first, because fragments have no ports that would identify their flow's
+    // worker.
     let chain = "SOURCE -> Strip(14) -> CheckIPHeader -> IPReassembler -> c :: IPClassifier(tcp or udp, -);
         c[0] -> [0] nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 1, drop); c[1] -> Discard;
         nat[0] -> SINK; Idle -> [1] nat[1] -> Discard";
@@ -194,7 +197,8 @@ fn translations_are_the_same_but_for_the_ports() {
             let mut names = (HashMap::new(), HashMap::new());
             for (one, other) in expected.iter().zip(&seen) {
                 assert_eq!(without_port(one), without_port(other), "{}", at());
-                // Several reassembled packets may differ in the port only.
+                // Reassembled packets (id 0) may differ in the port only, so they cannot be matched one to
+                // one.
                 if one.id == 0 {
                     continue;
                 }
@@ -206,7 +210,7 @@ fn translations_are_the_same_but_for_the_ports() {
     }
 }
 
-/// Returns protocol and ends of a packet; fragments after the first have no ports.
+/// Returns protocol, addresses and ports of a packet; fragments after the first have no ports.
 fn flow(seen: &Seen) -> Vec<u8> {
     let start = usize::from(seen.bytes[0] & 15) * 4;
     let is_later = u16::from_be_bytes([seen.bytes[6], seen.bytes[7]]) & 0x1fff != 0;
@@ -214,7 +218,7 @@ fn flow(seen: &Seen) -> Vec<u8> {
     [&seen.bytes[9..10], &seen.bytes[12..20], ports].concat()
 }
 
-/// Returns a packet without its source port and without transport checksum.
+/// Returns a packet's id and its bytes, with source port and transport checksum set to 0.
 fn without_port(seen: &Seen) -> (u32, Vec<u8>) {
     let mut bytes = seen.bytes.clone();
     let start = usize::from(bytes[0] & 15) * 4;

@@ -1,5 +1,5 @@
-//! The displacement of late packets of a connection where order is not kept, when a worker stalls: with
-//! each policy, from a source that can wait and from a source that cannot wait, such as an interface.
+//! Tests how far late packets of a connection are displaced where order is not kept and a worker stalls.
+//! Each policy is tested, with a source that can wait (a capture) and a source that cannot (an interface).
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -27,7 +27,7 @@ static CLASSES: &[&Class] = &[
         name: "Log",
         ports: "1/0",
         processing: "h",
-        // Every worker has a copy.
+        // With `has_queues`, each worker has a copy.
         notes: Notes { has_queues: true, ..Notes::NONE },
         build: build_log,
         ..Class::DEFAULT
@@ -41,15 +41,15 @@ const fn source(name: &'static str, notes: Notes) -> Class {
     Class { name, ports: "0/1", processing: "h", args: ARGS, notes, build: build_source, ..Class::DEFAULT }
 }
 
-/// The state that all copies of these elements share.
+/// The state that all elements of a configuration share, at all workers.
 #[derive(Default)]
 struct Common {
-    /// The numbers of the packets that have arrived at the end, in order of arrival.
+    /// The numbers of the packets that have arrived at `Log`, in order of arrival.
     log: Mutex<Vec<u32>>,
-    /// The number of packets that have arrived, and the number that will arrive.
+    /// The number of packets that have arrived at `Log`, and the number that the source sends in all.
     ended: AtomicU64,
     all: AtomicU64,
-    /// True if the stall of the second worker is over.
+    /// True if the second worker has stalled already; it stalls only once.
     is_over: AtomicBool,
 }
 
@@ -57,10 +57,10 @@ fn common(args: &Args<'_>) -> Arc<Common> {
     args.setup.common.get_or_make(usize::MAX, Common::default)
 }
 
-/// The logs of runs, by the number that was given to the source.
+/// For each run that has ended, the number of its source (EXCHANGE) and the log of its packets.
 static LOGS: Mutex<Vec<(u64, Vec<u32>)>> = Mutex::new(Vec::new());
 
-/// A source that sends packets of one connection, which the first worker owns, as fast as it can.
+/// A source that sends PACKETS packets of one connection, which the first worker owns, as fast as it can.
 struct Source {
     common: Arc<Common>,
     connection: u16,
@@ -118,8 +118,8 @@ impl Element for Source {
     }
 }
 
-/// An element that stalls the second worker with its first packets, until the other packets are through,
-/// or, if the source waits, until they stop.
+/// An element in which the second worker stalls with its first packets until nearly all packets have
+/// arrived at the end; if `waits`, also until no more packets arrive there.
 struct Stall {
     common: Arc<Common>,
     waits: bool,
@@ -137,7 +137,7 @@ impl Element for Stall {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        // Processing takes long enough to make spreading worthwhile.
+        // Processing takes so long that the policy Auto finds spreading worthwhile.
         (0..batch.len() * 1_000).for_each(|n| _ = std::hint::black_box(n));
         if cx.worker().0 != 1 || self.common.is_over.swap(true, Ordering::AcqRel) {
             return;
@@ -153,7 +153,7 @@ impl Element for Stall {
     }
 }
 
-/// The element at which packets end.
+/// The element at which packets end; it records their numbers in order of arrival.
 struct Log(Arc<Common>);
 
 fn build_log(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
@@ -176,16 +176,17 @@ impl Element for Log {
 }
 
 const BURST: u64 = 32;
-/// A function that makes a policy.
+/// A function that makes a spreading policy for a run.
 type Way = fn() -> Arc<dyn Spreading>;
 const SPRAY: Way = || Settings::default().spreading();
-/// The connection may change its core after each batch.
+/// The connection may change its worker after each batch, because the gap is 1 ns.
 const FLOWLETS: Way =
     || Settings { policy: Policy::Flowlets(Timestamp(1)), ..Settings::default() }.spreading();
 const AUTO: Way = || Settings { policy: Policy::Auto, ..Settings::default() }.spreading();
 const WAYS: [(&str, Way); 3] = [("spray", SPRAY), ("flowlet", FLOWLETS), ("auto", AUTO)];
 
-/// Sends packets; returns the largest displacement of a packet, and the outcome.
+/// Sends `packets` packets through the stalling element. Returns the largest displacement of a packet,
+/// measured in packet numbers, and the outcome.
 fn displaced(source: &str, packets: u64, (workers, way): (usize, Way)) -> (u64, Outcome) {
     static RUNS: AtomicU64 = AtomicU64::new(0);
     let exchange = RUNS.fetch_add(1, Ordering::Relaxed);
@@ -195,7 +196,7 @@ fn displaced(source: &str, packets: u64, (workers, way): (usize, Way)) -> (u64, 
     let outcome = how.text(&text, &["displaced", "displaced_most"]).unwrap_or_else(|error| panic!("{error}"));
     assert!(outcome.report.balances(), "{:?}", outcome.report);
     let mut logs = LOGS.lock().unwrap();
-    // Copies of the source at other workers have empty logs.
+    // At other workers the copies of the source write empty logs.
     let log = logs.extract_if(.., |(of, log)| *of == exchange && !log.is_empty()).next().unwrap().1;
     let (mut last, mut worst) = (0, 0);
     for &number in &log {
@@ -232,8 +233,8 @@ fn packets_of_interfaces_that_are_late_are_few() {
         for workers in [2, 4] {
             let (worst, outcome) = displaced("Interface", 30_000, (workers, way));
             for worker in &outcome.report.workers {
-                // Packets in the ring of a worker are delayed as long as that worker stalls; no more
-                // packets than this are in the ring.
+                // An interface does not wait for a stalled worker, so the packets in its ring are late
+                // without a bound. But no more packets than this may be in the ring.
                 assert!(worker.waited < 256 + BURST, "{name}, {workers} workers: {worker:?}");
                 assert_eq!(worker.displaced_most, None);
             }
@@ -247,8 +248,8 @@ fn packets_of_interfaces_that_are_late_are_few() {
 
 #[test]
 fn a_flow_stays_where_its_packets_stand() {
-    // As many packets as may wait in a ring, so the connection need not change its core. The worker stalls
-    // for far longer than the gap.
+    // 200 packets fit into the ring of a worker. So the connection need not leave the stalled worker,
+    // although the stall is far longer than the gap, and no packet is displaced.
     for source in ["Capture", "Interface"] {
         for workers in [2, 4] {
             let (worst, _) = displaced(source, 200, (workers, FLOWLETS));

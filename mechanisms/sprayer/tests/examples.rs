@@ -1,7 +1,7 @@
-//! The examples of `configs` on captures: the packets that leave are the same for each policy and number of
-//! workers, except values that are chosen at run time. Captures lie next to the repository (or in the
-//! folder `TIDEGATE_DATA`). Without them, and for the routers, whose hosts occur in no other captures, only
-//! the captures of the examples are used.
+//! Tests of the examples in `configs` on captures: the packets that leave are the same for each policy and
+//! number of workers, except values that are chosen at run time. Captures lie next to the repository (or in
+//! the folder `TIDEGATE_DATA`). The examples' own captures are always used; routers use only these, because
+//! their hosts occur in no other captures.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::Ipv4Addr;
@@ -15,10 +15,10 @@ use testkit::Run;
 use wire::ip_protocol::{ICMP, TCP, UDP};
 use wire::{Layers, LinkType};
 
-/// The maximum number of packets of a capture that are used.
+/// The maximum number of packets that are used of a capture.
 const MOST: usize = 1000;
 
-/// The outer address of the examples' translators.
+/// The address that the examples' translators write into packets.
 const OUTER: [u8; 4] = [192, 0, 2, 1];
 
 type Way = fn() -> Arc<dyn Spreading>;
@@ -44,18 +44,19 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// A capture for the examples: its first packets, and the addresses of a client and a server in it.
+/// A capture for the examples, cut to its first packets, and the addresses of the two hosts in it that
+/// exchange most packets.
 struct Trace {
     name: String,
     file: PathBuf,
-    /// The capture without packets to the client: recorded answers go to ports that no translator has
-    /// chosen.
+    /// The capture without packets to the client. A translator would not recognize these recorded answers,
+    /// because they go to other ports than those it has chosen.
     one_sided: PathBuf,
     client: Ipv4Addr,
     server: Ipv4Addr,
 }
 
-/// Returns the captures that were found, cut, and the capture of the examples.
+/// Returns the captures that were found, and last the capture of the examples, all cut to [`MOST`] packets.
 fn traces(folder: &Path) -> Vec<Trace> {
     let beside = repository().join("../shared/data");
     let found = std::env::var_os("TIDEGATE_DATA").map_or(beside, PathBuf::from).join("traces");
@@ -70,8 +71,8 @@ fn traces(folder: &Path) -> Vec<Trace> {
     files.iter().enumerate().filter_map(cut).collect()
 }
 
-/// Writes the first packets of an Ethernet capture to another file. `None` if the file is no Ethernet
-/// capture, or no hosts communicate in it.
+/// Writes the first packets of an Ethernet capture to the file `to`, and next to it the one-sided capture.
+/// `None` if the file is no Ethernet capture, or has no IPv4 packets.
 fn cut(from: &Path, to: PathBuf) -> Option<Trace> {
     let mut reader = capture::Reader::open(from).ok()?;
     let (mut packets, mut talks) = (Vec::new(), HashMap::new());
@@ -108,10 +109,10 @@ fn cut(from: &Path, to: PathBuf) -> Option<Trace> {
     })
 }
 
-/// The files, with the flows of each file and the packets of each flow.
+/// The output files of a run; for each file its flows, and for each flow its packets.
 type Files = Vec<Vec<Vec<Vec<u8>>>>;
 
-/// An example that reads a capture, with the files that it writes.
+/// An example that reads a capture: its name, its configuration and the names of the files that it writes.
 struct Example {
     name: String,
     text: String,
@@ -120,8 +121,8 @@ struct Example {
 
 fn examples() -> Vec<Example> {
     let entries = std::fs::read_dir(repository().join("configs")).unwrap().map(|entry| entry.unwrap().path());
-    // The example of all five mechanisms merges segments, joins flows and cannot be spread; a test of its
-    // own compares it.
+    // The example `all` of all five mechanisms is left out: it merges segments, joins flows and cannot be
+    // spread. Another test compares its output.
     let configurations = entries
         .filter(|path| path.extension().is_some_and(|end| end == "click"))
         .filter(|path| path.file_stem().is_some_and(|name| name != "all"));
@@ -152,7 +153,8 @@ impl Example {
         ["nat", "gateway"].contains(&&*self.name)
     }
 
-    /// Returns the configuration with another capture in place of its own, and its output in a folder.
+    /// Returns the configuration with another capture in place of its own, and with its output files in
+    /// `folder`.
     fn on(&self, trace: &Trace, folder: &Path) -> String {
         let mut text = self.text.clone();
         for file in &self.files {
@@ -166,9 +168,9 @@ impl Example {
             .replace("$ROUNDS 1000", "$ROUNDS 2")
     }
 
-    /// Runs the example on a capture. Returns the packets of each flow of each output file, without values
-    /// that were chosen at run time. Flows are not named, so two runs are equal if the flows of one can be
-    /// renamed to the flows of the other.
+    /// Runs the example on a capture. Returns, for each output file, the packets of each flow, without
+    /// values that were chosen at run time. The names of flows are left out: two runs are equal if the
+    /// flows of one can be renamed to the flows of the other.
     fn run(&self, how: Run, trace: &Trace, folder: &Path) -> Files {
         let outcome = how.text(&self.on(trace, folder), &[]);
         let outcome = outcome.unwrap_or_else(|error| panic!("{}: {how:?}: {error}", self.name));
@@ -187,9 +189,9 @@ impl Example {
         self.files.iter().map(flows).collect()
     }
 
-    /// Returns the flow of a packet, and the packet without values that were chosen at run time: a
-    /// translator's port or identifier, a balancer's server, a token, and the identification of errors that
-    /// were made in the run.
+    /// Returns the flow of a packet, and the packet with 0 for values that are chosen at run time. These
+    /// are a translator's port or identifier, a balancer's server, the token of a sliced packet, and the
+    /// identification of ICMP errors made in the run.
     fn unnamed(&self, bytes: &[u8], link: LinkType) -> (Vec<u8>, Vec<u8>) {
         let layers = Layers::locate(bytes, link);
         let mut packet = bytes.to_vec();
@@ -209,7 +211,7 @@ impl Example {
         let is_outer = |at: usize| bytes.get(at..at + 4) == Some(&OUTER[..]);
         let mut flow = [&[protocol][..], &bytes[ip + 12..ip + 20]].concat();
         if is_error {
-            // The quoted packet was translated, too.
+            // The quoted packet was translated too, so everything after the type and code is ignored.
             blank(ip + 4, ip + 6);
             blank(ip + 10, ip + 12);
             blank(l4 + 2, usize::MAX);
@@ -233,7 +235,7 @@ impl Example {
             blank(sum, sum + 2);
         }
         if self.name == "slicer" && bytes[ip + 1] >> 2 == 63 {
-            // Sliced packets carry tokens, which encode the worker that has the payload.
+            // Sliced packets (DSCP 63) carry tokens, which depend on the worker that has the payload.
             let token = layers.payload.unwrap_or(usize::MAX);
             blank(token, token.saturating_add(16));
             blank(sum, sum + 2);
@@ -248,23 +250,24 @@ impl Example {
     }
 }
 
-/// Calls `check` with each example on each capture.
+/// Calls `check` with each example and each capture for it.
 fn for_each(check: impl Fn(&Example, &Trace, &Path)) {
     let folder = tempfile::tempdir().unwrap();
     let traces = traces(folder.path());
     for example in examples() {
-        // Routers have captures of their own.
+        // Routers use only the capture of the examples, which is the last.
         let own = if example.is_router() { traces.len() - 1 } else { 0 };
         traces[own..].iter().for_each(|trace| check(&example, trace, folder.path()));
     }
 }
 
-/// Runs each example on one worker without spreading, and on several workers with these policies, and
-/// compares the results.
+/// Runs each example on one worker without spreading, and on several workers with each of the policies, and
+/// asserts that the results are equal. `arrange` removes differences in order that do not matter.
 fn compare(ways: &[(&str, Option<Way>)], arrange: fn(Files) -> Files) {
     for_each(|example, trace, folder| {
         let expected = arrange(example.run(Run::trace(), trace, folder));
-        // The examples' own captures have packets for each output file.
+        // On the examples' own capture, each output file must have packets, so that the test compares
+        // something.
         let is_own = trace.name.contains("configs/data");
         assert!(!is_own || expected.iter().all(|flows| !flows.is_empty()), "{} writes nothing", example.name);
         for workers in [1, 2, 4] {

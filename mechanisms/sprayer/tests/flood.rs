@@ -1,5 +1,5 @@
-//! A flood of packets of unknown connections, with spreading: the packets go directly to the workers of
-//! their connections.
+//! Tests a flood of packets of unknown connections with spreading: once the flood is detected, such packets
+//! go directly to the workers that own their connections.
 
 use element::Timestamp;
 use sprayer::Settings;
@@ -46,9 +46,10 @@ const FIREWALL: &str = "TestSource(EXCHANGE, 0) -> CheckIPHeader -> [0] wall :: 
 fn packets_of_unknown_connections_go_to_their_worker_at_once() {
     for workers in [2, 4] {
         let (handed, done) = flood(FIREWALL, workers);
-        // Packets that arrive at their own worker stay there, and so do packets of the known connection
-        // that are spread to it. The first packets of the flood are handed over twice, before the flood is
-        // detected.
+        // A packet is handed over once if its owner is another worker, as for (workers - 1) / workers of
+        // all packets. So is the same part of the packets of the known connection, a fifth as many, because
+        // they are spread. The margin is for the first packets of the flood: they are handed over twice,
+        // before the flood is detected.
         let once = 1.2 * (workers - 1) as f64 / workers as f64;
         assert!(handed < once * 1.12, "{workers} workers: {handed}");
         let (least, most) = (done.iter().min().unwrap(), done.iter().max().unwrap());
@@ -58,7 +59,8 @@ fn packets_of_unknown_connections_go_to_their_worker_at_once() {
 
 #[test]
 fn what_changes_addresses_in_front_of_state_hides_what_is_known() {
-    // The original headers find nothing, so all packets are spread as usual.
+    // Addresses change ahead of the firewall, so a look-up of the original headers finds nothing. So all
+    // packets are spread as usual, and then sent to their owners.
     let text = FIREWALL.replace(
         "CheckIPHeader -> [1] wall",
         "CheckIPHeader -> SetTCPChecksum -> SetIPAddress(192.0.2.1) -> StoreIPAddress(16) -> [1] wall",

@@ -1,4 +1,4 @@
-//! User-defined functions: the packets that they are given, and the state of their flows.
+//! Tests of user-defined functions: which packets the handlers are given, and the state of flows.
 
 use element::{Args, Class, DropReason, Timestamp};
 use sprayer::function::{FLOWS, FlowPacket, Flows, Function, Needs, Verdict, class};
@@ -13,8 +13,8 @@ static CLASSES: &[&Class] = &[
     &Class { name: "Stateless", handlers: &[], ..class::<Stateless>() },
 ];
 
-/// A function that numbers the connections of this worker, and leaves the number with their packets; reads
-/// the numbers of other flows wherever possible.
+/// A function that gives each connection of this worker a number as its state, and checks what it reads of
+/// this and other flows.
 struct Numbers {
     next: u64,
 }
@@ -60,7 +60,7 @@ impl Function for Numbers {
     }
 }
 
-/// A function that counts nothing and keeps no state.
+/// A function that keeps no state, so that all its packets are regular.
 struct Stateless;
 
 impl Function for Stateless {
@@ -80,7 +80,8 @@ impl Function for Stateless {
     }
 }
 
-/// Returns packets of `connections` connections in turn, one packet of each per element of `flags`.
+/// Returns packets of `connections` connections: for each element of `flags`, one packet of each
+/// connection.
 fn packets(connections: u16, flags: &[u8]) -> Vec<Input> {
     let packet = |connection: u16, flags| {
         let from = ([10, 1, (connection >> 8) as u8, connection as u8], 1024 + connection);
@@ -92,8 +93,8 @@ fn packets(connections: u16, flags: &[u8]) -> Vec<Input> {
     flags.iter().flat_map(|&flags| (0..connections).map(move |n| packet(n, flags))).collect()
 }
 
-/// Runs packets through an element. Under the trace clock workers take turns, so the state that a worker
-/// reads does not change in between.
+/// Sends packets through an element of a function. Under the trace clock workers take turns, so no state
+/// changes while another worker reads it.
 fn run(how: Run, element: &str, packets: Vec<Input>, handlers: &[&str]) -> (Outcome, Vec<Seen>) {
     let exchange = offer(vec![packets]);
     let text = format!("TestSource({exchange}, 0) -> f :: {element} -> TestSink({exchange}, 0)");
@@ -115,8 +116,8 @@ fn state_is_what_its_worker_says() {
     for how in ways() {
         let flags = [SYN, ACK, SYN | ACK, ACK, ACK, FIN | ACK, ACK, RST, ACK, SYN, ACK];
         let (outcome, seen) = run(how, "Numbers", packets(40, &flags), &["f.flows"]);
-        // After the reset the connection is unknown until it opens again; but workers may be ahead of each
-        // other.
+        // The packet between RST and the next SYN belongs to an unknown connection, and is denied. With
+        // several workers it may arrive before the RST is handled, so the number then is not exact.
         let denied = outcome.report.totals.drops.get("denied").map_or(0, |&denied| denied as usize);
         assert!(denied == 40 || how.spreading.is_some() && how.workers > 1, "{denied} {how:?}");
         assert_eq!(seen.len() + denied, 40 * flags.len(), "{how:?}");
@@ -124,7 +125,8 @@ fn state_is_what_its_worker_says() {
     }
 }
 
-/// An end may send packets after the FIN of the other end, if only one end is seen.
+/// Sets up a connection of which only one end's packets are seen. They may go on after that end's FIN, even
+/// after a long pause: the connection must still be known.
 #[test]
 fn a_half_closed_connection_is_still_known() {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();

@@ -1,4 +1,4 @@
-//! With order kept, several workers send the same packets in the same order as one worker.
+//! Tests of `keeps_order`: several workers send the same packets in the same order as one worker.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ const FLOWLETS: fn() -> Arc<dyn Spreading> =
     || Settings { policy: Policy::Flowlets(Timestamp(1000)), ..KEEP }.spreading();
 const AUTO: fn() -> Arc<dyn Spreading> = || Settings { policy: Policy::Auto, ..KEEP }.spreading();
 
-/// Returns a capture of connections in turn, with different payloads.
+/// Returns a capture of 40 connections, whose segments take turns and have different payloads.
 fn capture() -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
     let options = capture::WriterOptions { link: wire::LinkType::RawIp, ..capture::WriterOptions::default() };
@@ -47,7 +47,7 @@ fn capture() -> tempfile::NamedTempFile {
     file
 }
 
-/// Returns the packets that leave a chain, in order.
+/// Returns the packets that leave a chain, in order. Asserts that none left late.
 fn leaves(how: Run, input: &std::path::Path, chain: &str) -> Vec<Vec<u8>> {
     let output = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
     let text = format!(
@@ -69,21 +69,23 @@ fn the_same_packets_leave_in_the_same_order() {
     let balancer = "FlowIPLoadBalancer(VIP 10.9.0.1, DST 10.7.0.1, DST 10.7.0.2, LB_MODE hash_agg)";
     let chains = [
         "Null ->".to_string(),
-        // Copies join in one place, or the first copy goes to three places.
+        // Three copies of each packet, which take different ways to the same end.
         "t :: Tee(3); t[1] -> out; t[2] -> out; t[0] ->".into(),
-        // Some of the packets that leave have been made on the way.
+        // Fragments, which are made on the way, must also leave in order.
         "IPFragmenter(300) ->".into(),
-        // Every other packet of each connection goes through another element that runs on one worker.
+        // Every other packet of each connection goes through an element that runs on one worker.
         "c :: Classifier(43/00%01, -); c[0] -> x :: Counter -> out; StaticThreadSched(x 0); c[1] ->".into(),
-        // A few packets are dropped.
+        // Dropped packets must not hold up later packets.
         "IPFilter(drop src port 1024 or src port 1030, allow all) ->".into(),
-        // Unknown connections go to their worker, and from there to the worker of the new addresses.
+        // Packets of unknown connections go to the worker that owns them, and after the change of addresses
+        // to the worker that owns the new flow.
         format!("{balancer} -> FlowCounter -> {balancer} ->"),
     ];
     for chain in &chains {
         let mut alone = leaves(Run::trace(), input.path(), chain);
         if chain.contains("Tee") {
-            // A single worker sends copies of whole batches one after the other.
+            // One worker would send copies batch by batch. With several, the copies of each packet leave
+            // together.
             let packets = leaves(Run::trace(), input.path(), "Null ->");
             alone = packets.into_iter().flat_map(|packet| [packet.clone(), packet.clone(), packet]).collect();
         }
@@ -98,7 +100,7 @@ fn the_same_packets_leave_in_the_same_order() {
     }
 }
 
-/// Returns segments of connections in turn, with their real sequence numbers.
+/// Returns a capture of four connections in rotation, with real sequence numbers.
 fn numbered() -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
     let options = capture::WriterOptions { link: wire::LinkType::RawIp, ..capture::WriterOptions::default() };
@@ -109,12 +111,12 @@ fn numbered() -> tempfile::NamedTempFile {
             let builder =
                 Builder::tcp(from.into(), ([10, 9, 0, 1], 80).into(), if n == 0 { SYN } else { ACK });
             let sequence = if n == 0 { 999 } else { 1000 + (n - 1) * 4 };
-            // Payloads differ, and so do checksums.
+            // The payload is the number of the segment, so that payloads and checksums differ.
             let packet = builder
                 .sequence(sequence, 1)
                 .build(if n == 0 { vec![] } else { n.to_be_bytes().to_vec() }.as_slice());
             let packet = packet.unwrap();
-            // A connection is open before data arrives.
+            // Data follows a millisecond after the SYN, when the connection is known everywhere.
             let after = if n == 0 { 0 } else { 1_000_000 + i64::from(n) * 1000 };
             let time = Timestamp::from_secs(1_763_800_000) + Timestamp(after);
             writer.write(time.0, packet.len() as u32, [&packet[..]]).unwrap();
@@ -128,7 +130,8 @@ fn numbered() -> tempfile::NamedTempFile {
 fn a_juggler_behind_workers_restores_the_order_of_connections() {
     const LOOSE: fn() -> Arc<dyn Spreading> = || Settings { keeps_order: false, ..KEEP }.spreading();
     let input = numbered();
-    // Returns the sequence numbers of each connection, in the order in which they leave.
+    // Runs a chain on a number of workers without order. Returns the sequence numbers of each connection,
+    // in the order in which they leave.
     let numbers = |workers: usize, chain: &str| {
         let mut numbers = vec![Vec::new(); 4];
         for packet in leaves(Run::trace().on(workers).spread(LOOSE), input.path(), chain) {
@@ -138,7 +141,7 @@ fn a_juggler_behind_workers_restores_the_order_of_connections() {
         numbers
     };
     let is_sorted = |numbers: &Vec<Vec<u32>>| numbers.iter().all(|numbers| numbers.is_sorted());
-    // Workers differ in speed: the processing time of each packet varies.
+    // Varies the processing time from packet to packet, so that workers differ in speed.
     let uneven = "RandomPath(0us, 7us, 31us) ->";
     for workers in [2, 4] {
         let after = numbers(workers, &format!("{uneven} Juggler(MERGE false, OFO_TIMEOUT 100ms) ->"));

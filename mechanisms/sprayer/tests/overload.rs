@@ -1,5 +1,5 @@
-//! Overload: rings between workers are full. No worker waits forever, every packet is counted, and after
-//! the overload everything runs as before. Times are not checked.
+//! Tests of overload, when the rings between workers are full: no worker waits forever, every packet is
+//! counted, and after the overload all packets pass again. Times are not checked.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use testkit::{Outcome, Run};
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, SYN};
 
-/// Elements that produce overload.
+/// The elements of these tests, which produce overload and observe it.
 static CLASSES: &[&Class] = &[
     &Class {
         name: "Flood",
@@ -48,7 +48,7 @@ static CLASSES: &[&Class] = &[
         ports: "1/0",
         processing: "h",
         handlers: &[HandlerInfo::count("later")],
-        // If order is not kept, every worker has a copy.
+        // With `has_queues`, each worker has a copy, unless order is kept.
         notes: Notes { has_queues: true, ..Notes::NONE },
         build: |args| Ok(Box::new(Last { pace: pace(args), later: 0 })),
         ..Class::DEFAULT
@@ -56,41 +56,41 @@ static CLASSES: &[&Class] = &[
     &Class { name: "Home", processing: "h", build: |_| Ok(Box::new(Home)), ..Class::DEFAULT },
 ];
 
-/// The state that the copies of these elements at all workers share.
+/// The state that all elements of a configuration share, at all workers.
 #[derive(Default)]
 struct Pace {
-    /// True if packets may pass the gate at workers other than the first.
+    /// True if packets may pass shut gates at other workers than the first.
     is_open: AtomicBool,
-    /// The number of packets that have arrived at the end.
+    /// The number of packets that have arrived at `Last`.
     ended: AtomicU64,
-    /// The number of packets that were lost after gates, by element and worker.
+    /// The number of packets that were dropped after gates, by element id and worker.
     lost: [[AtomicU64; 4]; 8],
-    /// True if the flood is over.
+    /// True if the overload is over and the later packets are sent.
     is_later: AtomicBool,
 }
 
 fn pace(args: &Args<'_>) -> Arc<Pace> {
-    // A configuration has a single one: it is stored under the same number for all elements.
+    // The state is stored under a fixed number, so that all elements of a configuration get the same one.
     args.setup.common.get_or_make(usize::MAX, Pace::default)
 }
 
-/// A source that sends `first` packets while the gate is shut, even if there is no room. Then it opens the
-/// gate and, when all packets have gone, sends [`LATER`] more, each when the packet before has arrived at
-/// the end.
+/// A source that sends `first` packets of one connection while the gate is shut, even if there is no room.
+/// Then it opens the gate. When all these packets have arrived or been dropped, it sends [`LATER`] more,
+/// each when the previous one has arrived at the end.
 struct Flood {
     pace: Arc<Pace>,
     connection: u16,
     flags: u8,
     first: u64,
     sent: u64,
-    /// The number of turns in which it has waited without progress.
+    /// The number of calls of `run` that only waited for packets to arrive.
     vain: u64,
 }
 
 /// The number of packets that are sent after the overload.
 const LATER: u64 = 200;
 
-/// The number of turns without progress from which on the run counts as stuck.
+/// The number of waiting calls after which the source gives up, so that the test fails.
 const PATIENCE: u64 = 20_000_000;
 
 fn build_flood(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
@@ -101,10 +101,10 @@ fn build_flood(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
 }
 
 impl Flood {
-    /// True if all packets that were sent have arrived at the end, or were lost on the way.
+    /// True if all packets that were emitted have arrived at the end, or were dropped on the way.
     fn has_gone(&self, cx: &Cx<'_>) -> bool {
         let lost: u64 = self.pace.lost.iter().flatten().map(|lost| lost.load(Ordering::Acquire)).sum();
-        // Packets that were lost ahead of the gate do not count as emitted.
+        // Packets that were dropped ahead of the gate do not count as emitted.
         self.pace.ended.load(Ordering::Acquire) + lost == cx.counters().emitted
     }
 }
@@ -115,7 +115,7 @@ impl Element for Flood {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        // A connection that a stalled worker owns.
+        // Finds a connection that worker 1 owns, which stalls in the gate.
         let owner = |connection| cx.worker_of(&segment(connection, 0, ACK), LinkType::RawIp);
         self.connection = (0..).find(|&connection| owner(connection) == 1).ok_or("no such connection")?;
         cx.schedule();
@@ -153,8 +153,8 @@ impl Element for Flood {
     }
 }
 
-/// An element that holds up all packets while it is shut, except at the first worker: other workers stall
-/// in it. Reports the number of packets that were lost after it.
+/// An element in which workers other than the first stall while it is shut (if `shuts`). Records the number
+/// of packets that were dropped after it.
 struct Gate {
     pace: Arc<Pace>,
     shuts: bool,
@@ -181,12 +181,12 @@ impl Element for Gate {
     }
 
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
-        // The packets that it has passed have been handed over or lost in the meantime.
+        // By now, the packets that it passed on have been handed over or dropped.
         self.pace.lost[cx.id()][cx.worker().0].store(cx.counters().dropped(), Ordering::Release);
     }
 }
 
-/// The element at which packets end.
+/// The element at which packets end. It counts the packets that arrive after the overload.
 struct Last {
     pace: Arc<Pace>,
     later: u64,
@@ -212,7 +212,7 @@ impl Element for Last {
     }
 }
 
-/// An element that makes one worker take long over its first packets.
+/// An element in which one worker needs long for its first packets.
 struct Slow {
     worker: usize,
     left: u64,
@@ -238,7 +238,7 @@ impl Element for Slow {
     }
 }
 
-/// An element that requires every packet at the worker that owns its flow.
+/// An element that requires every packet at the worker that owns its flow, and asserts that this holds.
 struct Home;
 
 impl Element for Home {
@@ -253,7 +253,8 @@ impl Element for Home {
     }
 }
 
-/// Returns a segment of a connection; its payload is the connection and its number.
+/// Returns a segment of a connection; its payload is the number of the connection and the number of the
+/// packet.
 fn segment(connection: u16, number: u32, flags: u8) -> Vec<u8> {
     let from = ([10, 1, (connection >> 8) as u8, connection as u8], 1024 + connection);
     let builder = Builder::tcp(from.into(), ([198, 51, 100, 7], 80).into(), flags);
@@ -268,7 +269,7 @@ fn told(seen: &Seen) -> (u32, u32) {
     (number(8), number(4))
 }
 
-/// Returns `count` packets of `connections` connections in turn.
+/// Returns `count` packets of `connections` connections in rotation, one per microsecond.
 fn packets(count: u32, connections: u16, flags: u8) -> Vec<Input> {
     let packet = |number: u32| Input {
         bytes: segment((number % u32::from(connections)) as u16, number, flags),
@@ -279,7 +280,7 @@ fn packets(count: u32, connections: u16, flags: u8) -> Vec<Input> {
     (0..count).map(packet).collect()
 }
 
-/// Policies without and with order.
+/// Spreading without and with order kept.
 const WAYS: [fn() -> Arc<dyn Spreading>; 2] = [
     || Settings::default().spreading(),
     || Settings { keeps_order: true, ..Settings::default() }.spreading(),
@@ -293,8 +294,8 @@ fn ways(clocks: &[Run]) -> impl Iterator<Item = Run> + '_ {
     })
 }
 
-/// Runs a configuration to its end. Asserts that all packets have gone, packets that were handed over were
-/// taken, and no element holds packets.
+/// Runs a configuration to its end. Asserts that all packets are accounted for, that packets handed over
+/// were taken, and that no element holds packets.
 fn run(how: Run, text: &str, handlers: &[&str]) -> Outcome {
     let _guard = guard(format!("{how:?}"));
     let outcome = how.text(text, handlers).unwrap_or_else(|error| panic!("{error}"));
@@ -306,7 +307,8 @@ fn run(how: Run, text: &str, handlers: &[&str]) -> Outcome {
     outcome
 }
 
-/// Ends the test process if its run is stuck: after five minutes, for a run that takes a second.
+/// Ends the test process with an error if the sender that is returned is not dropped within five minutes. A
+/// run takes about a second.
 fn guard(what: String) -> Sender<()> {
     let (sender, receiver) = channel();
     std::thread::spawn(move || {
@@ -322,7 +324,8 @@ fn drops(outcome: &Outcome) -> u64 {
     outcome.report.totals.drops.values().sum()
 }
 
-/// A worker is far slower than the others at first, and then as fast. Packets of a capture wait for it.
+/// Makes one worker far slower than the others at first, and then as fast. Packets come from a source that
+/// can wait, so none is dropped.
 #[test]
 fn one_slow_worker() {
     const PACKETS: u32 = 12_000;
@@ -338,14 +341,16 @@ fn one_slow_worker() {
             let mut next = HashMap::new();
             for (connection, number) in seen.iter().map(told) {
                 let last = next.insert(connection, number);
-                // If order is kept, no worker is waited for longer than a fixed time.
+                // With order kept, a late worker is not waited for longer than a fixed time; then packets
+                // may leave out of order, and count as late.
                 assert!(!keeps_order || late > 0 || last < Some(number), "{how:?}");
             }
         }
     }
 }
 
-/// All packets open one connection, and so belong to one worker. Packets of a capture wait.
+/// All packets are SYNs of one connection, and so belong to one worker. They come from a source that can
+/// wait, so none is dropped.
 #[test]
 fn one_connection_that_opens_again_and_again() {
     const PACKETS: u32 = 12_000;
@@ -362,7 +367,8 @@ fn one_connection_that_opens_again_and_again() {
     }
 }
 
-/// Each worker has more packets for all others than the rings between them hold.
+/// Each worker hands more packets to all others than the rings between them hold, so that all may wait for
+/// each other. No packet must be dropped, and the run must end.
 #[test]
 fn rings_that_are_full_in_a_circle() {
     const PACKETS: u32 = 1500;
@@ -385,25 +391,25 @@ fn rings_that_are_full_in_a_circle() {
         collect(exchange);
         let expected = PACKETS as usize * COPIES * sources;
         assert_eq!((&outcome.values[0], drops(&outcome)), (&Ok(expected.to_string()), 0), "{how:?}");
-        // The number of connections that each worker owns depends on the key of the run.
+        // The number depends on which connections each worker owns, and so on the key of the run.
         let taken: u64 = outcome.report.workers.iter().map(|worker| worker.taken).sum();
         assert!(taken > 4096 * sources as u64, "the rings were never full: {how:?}");
     }
 }
 
-/// Interfaces do not wait: while workers stall, packets for which rings have no room are dropped and
-/// counted. Afterwards every packet passes.
+/// Sources that are interfaces do not wait: while workers stall, packets for which rings have no room are
+/// dropped and counted. Afterwards every packet passes.
 #[test]
 fn what_cannot_wait_is_dropped_and_counted() {
     for how in ways(&[Run::real()]) {
-        // Twice the number of packets that the rings hold, of a connection that a stalled worker owns.
+        // The flood is twice the number of packets that the rings hold.
         let flood = 2 * 4096 * how.workers as u64;
         for (is_syn, way, loses) in [
-            // Stalled workers get only a few of these packets.
+            // Packets are spread, so few of them go to stalled workers, and none is dropped.
             (false, "Gate(true)", false),
-            // All packets go to the owner.
+            // SYNs all go to the owner, which stalls.
             (true, "Gate(true)", true),
-            // Packets go to all workers first, and from there to the owner.
+            // Packets are spread first, and then go to the owner, which stalls.
             (false, "Gate(false) -> Home -> Gate(true)", true),
         ] {
             let text = format!("Flood({flood}, {is_syn}) -> {way} -> last :: Last");

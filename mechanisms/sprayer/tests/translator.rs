@@ -1,5 +1,6 @@
-//! A translator whose connections are spread over workers: each connection is translated consistently,
-//! replies are translated back, no port is assigned twice, and mappings last as long as they should.
+//! Tests of an IPRewriter whose connections are spread over workers: each connection is translated
+//! consistently, replies are translated back, no port is assigned twice, and mappings last as long as they
+//! should.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -23,16 +24,18 @@ fn client(connection: usize) -> ([u8; 4], u16) {
     ([10, 1, (connection / 250) as u8, (1 + connection % 250) as u8], 1024 + (connection * 7 % 60_000) as u16)
 }
 
-/// Returns a segment of a connection at a time; its payload is the connection and its number.
+/// Returns a segment of a connection at a time after the start; its payload is the number of the connection
+/// and the number of the segment.
 fn segment(connection: usize, number: u32, flags: u8, time: Timestamp) -> Input {
-    // A time in the present, as in clocks and captures.
+    // The start is a time of today, as in real captures.
     let time = Timestamp::from_secs(1_763_800_000) + time;
     let builder = Builder::tcp(client(connection).into(), ([198, 51, 100, 7], 80).into(), flags);
     let bytes = builder.build(&[(connection as u32).to_be_bytes(), number.to_be_bytes()].concat()).unwrap();
     Input { bytes, time, annotations: [0; 48], headers: [Some(0), Some(0), Some(20)] }
 }
 
-/// Returns connections that open, send `segments` segments each, in turn, and close.
+/// Returns the packets of `count` connections that open, send `segments` segments each, and close; the
+/// connections take turns.
 fn connections(count: usize, segments: u32) -> Vec<Input> {
     let time = |round: u32| Timestamp(1_000_000_000 + i64::from(round) * 1_000_000);
     let flags = |round| match round {
@@ -44,7 +47,7 @@ fn connections(count: usize, segments: u32) -> Vec<Input> {
     rounds.flat_map(|(round, flags, time)| (0..count).map(move |n| segment(n, round, flags, time))).collect()
 }
 
-/// Returns connection and number from the payload.
+/// Returns the number of the connection and the number of the segment from the payload.
 fn told(seen: &Seen) -> (usize, u32) {
     let number = |back: usize| {
         let at = seen.bytes.len() - back;
@@ -53,7 +56,8 @@ fn told(seen: &Seen) -> (usize, u32) {
     (number(8) as usize, number(4))
 }
 
-/// Sends packets through a translator; an answer to each packet returns through it.
+/// Sends packets through a translator. Each translated packet (sink 0) is answered, and the answer returns
+/// through the translator (sink 1).
 fn translate(how: Run, packets: Vec<Input>, keywords: &str, handlers: &[&str]) -> (Outcome, Vec<Seen>) {
     let exchange = offer(vec![packets]);
     let text = format!(
@@ -80,10 +84,10 @@ fn every_connection_is_translated_one_way_and_back() {
                 let (outcome, seen) = translate(how, sent, "", &["nat.size", "nat.mapping_failures"]);
                 let (back, there): (Vec<_>, Vec<_>) = seen.iter().partition(|seen| seen.sink == 1);
                 assert_eq!((there.len(), back.len()), (packets, packets), "{:?}", outcome.report.totals);
-                // Each packet arrives once.
+                // Each packet leaves exactly once.
                 let different: HashSet<_> = there.iter().map(|seen| told(seen)).collect();
                 assert_eq!(different.len(), packets);
-                // No port is assigned twice, and each connection keeps its port.
+                // No port is assigned to two connections, and each connection keeps its port.
                 let mut ports = HashMap::new();
                 for packet in there {
                     let port = u16::from_be_bytes([packet.bytes[20], packet.bytes[21]]);
@@ -106,9 +110,8 @@ fn every_connection_is_translated_one_way_and_back() {
     }
 }
 
-/// A firewall that lets answers in, and a capture in which an answer directly follows each packet that
-/// opens a connection: the answer reaches the connection's worker through another worker, and finds its
-/// mapping there.
+/// Sends through a firewall a capture in which an answer directly follows each packet that opens a
+/// connection. The answer may arrive at another worker than the SYN; it must find the mapping even so.
 #[test]
 fn answers_find_what_was_opened_just_before() {
     const CONNECTIONS: usize = 5000;
@@ -137,13 +140,14 @@ fn answers_find_what_was_opened_just_before() {
     }
 }
 
-/// True if the checksums are right.
+/// True if the IP and TCP checksums of a packet are right.
 fn is_whole(seen: &Seen) -> bool {
     wire::checksum::ipv4_valid(&seen.bytes[..20]) && wire::checksum::tcp_packet_valid(&seen.bytes, 20)
 }
 
-/// A translator that runs on one worker has all mappings there, even if other workers own the flows: a
-/// translator that was assigned to a thread, and a translator for which a helper changes payloads.
+/// A translator that runs on one worker has all mappings there, even if other workers own the flows. Two
+/// reasons for one worker are tested: the translator is assigned to a thread, or a helper of it changes
+/// payloads.
 #[test]
 fn a_translator_in_one_place_has_all_connections() {
     const CONNECTIONS: usize = 200;
@@ -169,7 +173,7 @@ fn a_translator_in_one_place_has_all_connections() {
     }
 }
 
-/// All workers have a part of a single connection, and nearly all packets are translated where they arrive.
+/// The packets of a single connection are spread over all workers, and each worker translates its part.
 #[test]
 fn one_connection_has_all_workers() {
     const SEGMENTS: u32 = 4000;
@@ -191,15 +195,15 @@ fn one_connection_has_all_workers() {
     }
 }
 
-/// Packets that the connection's own worker never sees keep its mapping alive.
+/// A connection whose packets all arrive at other workers than its owner must keep its mapping.
 #[test]
 fn a_connection_that_others_see_holds() {
-    // A segment every 20 s, for an hour; mappings last for 60 s.
+    // A segment every 20 s for an hour, where mappings expire after 60 s without packets.
     let all = (0..180).map(|n| {
         let flags = if n == 0 { SYN } else { ACK | PSH };
         segment(0, n, flags, Timestamp::from_secs(100 + 20 * i64::from(n)))
     });
-    // A connection that sends nothing more.
+    // The SYN of a connection that sends nothing more, so that its mapping must expire.
     let silent = segment(1, 0, SYN, Timestamp::from_secs(101));
     let mut packets: Vec<_> = all.chain([silent]).collect();
     packets.sort_by_key(|packet| packet.time);
@@ -224,7 +228,8 @@ fn a_connection_that_others_see_holds() {
     }
 }
 
-/// Packets that arrive after the time-out belong to no mapping, at any worker.
+/// Replies that arrive after the time-out find no mapping, at any worker; replies that arrive before find
+/// it.
 #[test]
 fn a_connection_that_nobody_sees_ends() {
     let all = (0..40).map(|n| {
@@ -255,7 +260,7 @@ fn a_connection_that_nobody_sees_ends() {
     }
 }
 
-/// Returns a capture of packets without link headers.
+/// Writes packets to a capture without link headers.
 fn capture(packets: &[Input]) -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
     let options = capture::WriterOptions { link: wire::LinkType::RawIp, ..capture::WriterOptions::default() };
@@ -267,7 +272,7 @@ fn capture(packets: &[Input]) -> tempfile::NamedTempFile {
     file
 }
 
-/// Packets that are in flight when a connection closes are translated.
+/// Packets that are in flight when their connection closes must still be translated, in both directions.
 #[test]
 fn no_packet_of_a_closing_connection_is_lost() {
     let close = |flags| {

@@ -1,4 +1,5 @@
-//! Runs with packets that arrive at given times, and the times at which they leave.
+//! Runs configurations on packets that arrive at given times, and records the times at which the packets
+//! leave.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::net::SocketAddr;
@@ -9,13 +10,14 @@ use testkit::{Outcome, Run};
 use wire::MacAddr;
 use wire::build::Builder;
 
-/// The time of the first packet, in nanoseconds.
+/// The time of the first packet, in nanoseconds since 1970.
 const START: i64 = 1_000_000_000_000_000_000;
 
-/// A packet: nanoseconds after the start, and its bytes.
+/// A packet: its time in nanoseconds after [`START`], and its bytes.
 pub(crate) type Timed = (i64, Vec<u8>);
 
-/// A UDP frame of `length` bytes, with a number in the first eight bytes of its payload.
+/// Returns a UDP frame of `length` bytes of a flow (source port), with `number` in the first eight bytes of
+/// its payload.
 pub(crate) fn numbered(flow: u16, number: u64, length: usize) -> Vec<u8> {
     let end = |port| SocketAddr::from(([10, 0, 0, 1], port));
     let mut payload = number.to_be_bytes().to_vec();
@@ -23,12 +25,12 @@ pub(crate) fn numbered(flow: u16, number: u64, length: usize) -> Vec<u8> {
     frame(Builder::udp(end(flow), end(9)), &payload)
 }
 
-/// Returns the number in a frame of [`numbered`].
+/// Returns the number in a frame that [`numbered`] made.
 pub(crate) fn number(frame: &[u8]) -> u64 {
     u64::from_be_bytes(*frame[42..].first_chunk().unwrap())
 }
 
-/// A TCP segment of a flow.
+/// Returns a TCP segment of a flow (source port) with `length` bytes of data.
 pub(crate) fn tcp(flow: u16, flags: u8, sequence: u32, length: usize) -> Vec<u8> {
     let (a, b) = (SocketAddr::from(([10, 0, 0, 1], flow)), SocketAddr::from(([10, 0, 0, 2], 80)));
     frame(Builder::tcp(a, b, flags).sequence(sequence, 1), &vec![0; length])
@@ -38,11 +40,12 @@ fn frame(builder: Builder, payload: &[u8]) -> Vec<u8> {
     builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(payload).unwrap()
 }
 
-/// The outcome of a run, and the packets of each sink with their times of arrival.
+/// The outcome of a run, and for each sink its packets with the times at which they arrived there.
 pub(crate) type Ran = (Outcome, Vec<Vec<Timed>>);
 
 /// Sends packets at their times to `in`, and records the packets that are pushed into `[0]out`, `[1]out`
-/// and so on. `text` holds the elements in between; a Script may change them during the run.
+/// and so on. `text` is the configuration in between; `script` are the arguments of a Script that runs
+/// meanwhile.
 pub(crate) fn through(text: &str, outputs: usize, packets: &[Timed], script: &str, handlers: &[&str]) -> Ran {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("in.pcap");
@@ -71,7 +74,7 @@ pub(crate) fn through(text: &str, outputs: usize, packets: &[Timed], script: &st
     (outcome, seen)
 }
 
-/// Returns the handler values of a run.
+/// Returns the handler values of a run, which must be without errors.
 pub(crate) fn values(outcome: &Outcome) -> Vec<&str> {
     outcome.values.iter().map(|value| value.as_deref().unwrap()).collect()
 }

@@ -1,9 +1,9 @@
-//! The lists, compared with vectors that are searched from front to back.
+//! Tests of the lists: the paper's figure 10, single properties, and a comparison with a simple model.
 
 use super::*;
 use proptest::prelude::*;
 
-/// The lists that have left, as (flow, values).
+/// An output that collects the lists that have left: for each list the flow and its values.
 #[derive(Default)]
 struct Gone(Vec<(u32, Vec<u32>)>);
 
@@ -31,15 +31,15 @@ const GREEN: u32 = 0;
 const BLUE: u32 = 1;
 const BROWN: u32 = 2;
 
-/// The arrivals of the paper's figure 10: the first packet of green comes at 0, the fourth of blue at 7.
+/// The arrivals of the paper's figure 10, as (time, flow).
 const ARRIVALS: [(i64, u32); 7] =
     [(0, GREEN), (1, GREEN), (2, BLUE), (3, BLUE), (4, BROWN), (5, BLUE), (7, BLUE)];
 
-/// Returns time, flow and number of values of each list that leaves, with up to four values and a delay of
-/// 6.
+/// Plays figure 10 with at most four values per list and a delay of 6. Returns (time, flow, number of
+/// values) of each list that leaves. Without `timers`, due lists leave only when a value arrives.
 fn figure_10(timers: bool, priority: Priority) -> Vec<(i64, u32, usize)> {
     let mut lists = Lists::new(3, Timestamp(6)).unwrap();
-    // Brown was seen before blue, and blue before green.
+    // The order of opening: brown first, green last.
     for flow in [BROWN, BLUE, GREEN] {
         lists.open(flow, Note::default(), 0);
     }
@@ -67,7 +67,7 @@ fn figure_10_with_arrivals_alone() {
     let (green, blue) = ((7, GREEN, 2), (7, BLUE, 4));
     assert_eq!(figure_10(false, Priority::LongestWait), [green, blue]);
     assert_eq!(figure_10(false, Priority::OldestFlow), [blue, green]);
-    // Neither flow has sent packets so far, so the flow that has waited longer is first.
+    // Neither flow has sent packets so far, so the tie is broken by waiting time.
     assert_eq!(figure_10(false, Priority::ShortestFlow), [green, blue]);
 }
 
@@ -82,7 +82,8 @@ fn figure_10_with_timers() {
 fn priorities() {
     let order = |priority| {
         let mut lists = Lists::new(3, Timestamp(100)).unwrap();
-        // Flow 0 was seen last and has sent nothing, flow 1 was seen first, flow 2 has waited longest.
+        // Set up: flow 0 was opened last and has sent nothing, flow 1 was opened first, flow 2 has waited
+        // longest.
         for flow in [1, 2, 0] {
             lists.open(flow, Note::default(), 0);
         }
@@ -130,14 +131,16 @@ fn those_apart_leave_last_and_never_early() {
         lists.longest = 4;
         lists.open(0, Note::default(), UNKNOWN_FLOWS as u8);
         (1..3).for_each(|flow| lists.open(flow, Note::default(), 0));
-        // Flow 1 has sent more values than the others, and leaves before the flow of class APART.
+        // Flow 1 has sent more values than the others; even so it leaves before flow 0 of class
+        // UNKNOWN_FLOWS.
         (0..3).for_each(|value| _ = lists.hold(1, value, Timestamp(0)));
         lists.release(1, Reason::Full, priority);
         gone(&mut lists);
         lists.hold(1, 3, Timestamp(1));
         (10..20).for_each(|value| _ = lists.hold(0, value, Timestamp(1)));
         assert!(lists.holds_unknown() && lists.holds(0) && !lists.holds(2));
-        // Neither its number of values nor the length of its ring releases a flow of class APART.
+        // A flow of class UNKNOWN_FLOWS is released neither because of its number of values nor because of
+        // the length of its ring.
         lists.release_long(2, Reason::Full, priority);
         lists.release_due(Timestamp(2), priority);
         assert_eq!(gone(&mut lists), []);
@@ -147,7 +150,7 @@ fn those_apart_leave_last_and_never_early() {
         let mut left = gone(&mut lists);
         assert_eq!(left.pop(), Some((0, (10..20).collect())), "{priority:?}");
         assert_eq!((left.len(), lists.holds_unknown()), (2, false));
-        // Of flows whose values arrived at the same time, the flow of class APART is last.
+        // Of flows whose values arrived at the same time, the flow of class UNKNOWN_FLOWS is released last.
         lists.hold(0, 1, Timestamp(12));
         lists.hold(2, 2, Timestamp(12));
         lists.release_oldest(Reason::Capacity, priority);
@@ -159,8 +162,8 @@ fn those_apart_leave_last_and_never_early() {
 fn places_that_are_empty_are_passed_over_once() {
     let mut lists = Lists::new(2, Timestamp(100)).unwrap();
     (0..2).for_each(|flow| lists.open(flow, Note::default(), 0));
-    // Most of the values that leave together are not due yet, so the slots after the first value become
-    // empty.
+    // Flow 0 leaves when its first value is due, with values that are not due yet. Their slots become
+    // empty, and must be freed at once.
     (0..50).for_each(|time| {
         lists.hold(0, 0, Timestamp(time));
     });
@@ -173,16 +176,16 @@ fn places_that_are_empty_are_passed_over_once() {
     assert_eq!(lists.lanes[0].length(), 0);
 }
 
-/// A model of the lists with vectors, searched from front to back.
+/// A model of the lists: vectors that are searched from front to back.
 #[derive(Default)]
 struct Slow {
-    /// Flow, time of the first value, values.
+    /// A list per flow that holds values: (flow, arrival time of the first value, values).
     lists: Vec<(u32, i64, Vec<u32>)>,
     sent: [u32; 6],
     leaving: Vec<((i64, i64), u32, Vec<u32>)>,
 }
 
-/// Returns the class of a flow: 0 for flows 0 to 2, 1 for flows 3 to 5.
+/// Returns the delay class of a flow: 0 for flows 0 to 2, 1 for flows 3 to 5.
 fn lane(flow: u32) -> usize {
     flow as usize / 3
 }
@@ -201,7 +204,7 @@ impl Slow {
         self.leaving.push(((key, first), flow, values));
     }
 
-    /// Releases the lists that `choose` selects, one class after the other.
+    /// Releases the lists that `choose` selects, one delay class after the other, as [`Lists`] does.
     fn release_those(&mut self, priority: Priority, choose: impl Fn(&(u32, i64, Vec<u32>)) -> bool) {
         for class in 0..LANES {
             while let Some(place) = self.lists.iter().position(|list| lane(list.0) == class && choose(list)) {
@@ -254,7 +257,7 @@ proptest! {
         let mut now = 100;
         for (number, (op, passes)) in ops.into_iter().enumerate() {
             now += passes;
-            // Flows of a single class are handed out by a shorter code path.
+            // Values of a single delay class leave by the short path of [`Lists::send_due`].
             let op = match op {
                 Op::Hold(flow) if one_class => Op::Hold(flow % 3),
                 op => op,
@@ -285,7 +288,8 @@ proptest! {
                 }
                 Op::Oldest => {
                     lists.release_oldest(Reason::Capacity, priority);
-                    // The first list of each class.
+                    // The oldest list of each delay class; at equal times, the flow with the lower index,
+                    // as in [`Lists`].
                     let front = |class| slow.lists.iter().find(|list| lane(list.0) == class);
                     let oldest = (0..LANES).filter_map(front).map(|list| (list.1, list.0)).min();
                     slow.release_those(priority, |list| Some((list.1, list.0)) == oldest);

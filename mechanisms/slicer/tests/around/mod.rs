@@ -1,14 +1,14 @@
-//! Tunnels: the headers that a network function may put around frames. Each takes an Ethernet frame and
-//! returns an Ethernet frame.
+//! Tunnels for tests: each wraps an Ethernet frame in headers, as a network function may do, and returns an
+//! Ethernet frame.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use wire::checksum::{PseudoHeader, Sum, fill_ipv4, fill_udp};
 use wire::{FromBytes, ipv4, ipv6};
 
-/// A tunnel, with its name.
+/// A tunnel: its name in messages, and the function that wraps a frame.
 pub(crate) type Tunnel = (&'static str, fn(&[u8]) -> Vec<u8>);
 
-/// Tunnels in which sliced packets are joined.
+/// Tunnels that the slicer knows: sliced packets inside are joined.
 pub(crate) const KNOWN: &[Tunnel] = &[
     ("IP in IPv4", |frame| eth(0x0800, &ip4(number(frame), 0, &packet(frame)))),
     ("IP in IPv4 with its class", |frame| eth(0x0800, &ip4(number(frame), class(frame), &packet(frame)))),
@@ -81,7 +81,7 @@ pub(crate) const KNOWN: &[Tunnel] = &[
     ("802.3", |frame| {
         let [high, low] = kind(frame).to_be_bytes();
         let packet = packet(frame);
-        // Only if the length is not an EtherType.
+        // A length of 0x600 or more would be an EtherType, so longer frames stay as they are.
         if packet.len() + 8 >= 0x600 {
             return frame.to_vec();
         }
@@ -92,7 +92,7 @@ pub(crate) const KNOWN: &[Tunnel] = &[
     ("a service header", |frame| eth(0x894f, &[&[0x0f, 0xc2, 2, 3, 0, 0, 1, 255], frame].concat())),
 ];
 
-/// Tunnels in which sliced packets can be seen but not joined.
+/// Tunnels in which sliced packets can be seen but must not be changed, so that they are dropped.
 pub(crate) const CLOSED: &[Tunnel] = &[
     ("AH", |frame| {
         let header = [number(frame), 4, 0, 0, 0, 0, 0, 7, 0, 0, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12];
@@ -150,8 +150,8 @@ pub(crate) const CLOSED: &[Tunnel] = &[
     ("an EtherType of its own", |frame| eth(0x88b5, &[&[1, 2, 3], &packet(frame)[..]].concat())),
 ];
 
-/// A tunnel in which sliced packets cannot be seen, but their class can: ESP as Linux makes it, with
-/// encrypted contents.
+/// Wraps a frame in ESP as Linux does: the contents are encrypted, but the DSCP is copied to the outer
+/// header, so that the mark can be seen.
 pub(crate) fn esp(frame: &[u8]) -> Vec<u8> {
     let inside: Vec<u8> = packet(frame).iter().map(|byte| byte ^ 0x5a).collect();
     eth(0x0800, &ip4(50, class(frame), &[&[0, 0, 0, 7, 0, 0, 0, 1], &inside[..]].concat()))
@@ -170,7 +170,7 @@ fn class(frame: &[u8]) -> u8 {
     if kind(frame) == 0x86dd { frame[14] << 4 | frame[15] >> 4 } else { frame[15] }
 }
 
-/// Returns the IP packet in a frame.
+/// Returns the IP packet in a frame, without a trailer.
 pub(crate) fn packet(frame: &[u8]) -> Vec<u8> {
     let ip = &frame[14..];
     let length = match kind(frame) {
@@ -228,7 +228,8 @@ fn vxlan(frame: &[u8]) -> Vec<u8> {
     [&[8, 0, 0, 0, 0, 0, 7, 0], frame].concat()
 }
 
-/// Returns a GRE packet with a checksum, a key and a sequence number, as selected by `flags`.
+/// Returns a GRE packet with EtherType `kind`. The bits of `flags` select the checksum, the key and the
+/// sequence number.
 fn gre(flags: u16, kind: u16, payload: &[u8]) -> Vec<u8> {
     let mut bytes = [flags.to_be_bytes(), kind.to_be_bytes()].concat();
     for (flag, field) in [(0x8000, [0; 4]), (0x2000, [0, 0, 0, 7]), (0x1000, [0, 0, 0, 1])] {

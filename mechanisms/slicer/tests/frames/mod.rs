@@ -1,13 +1,14 @@
-//! Frames with distinguishable contents.
+//! Frames for tests, whose contents depend on a number so that each is different.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use wire::MacAddr;
 use wire::build::Builder;
 
-/// The offset of the IP header.
+/// The offset in bytes of the IP header.
 pub(crate) const L3: usize = 14;
 
-/// Returns a frame with a UDP datagram of `length` bytes that depend on `number`, with this DSCP.
+/// Returns a frame with a UDP datagram of this DSCP over IPv4. Its payload has `length` bytes, which depend
+/// on `number`.
 pub(crate) fn datagram(number: usize, length: usize, dscp: u8) -> Vec<u8> {
     let payload: Vec<u8> = (0..length).map(|i| (number * 31 + i * 7 + i / 256) as u8).collect();
     let (a, b) = (([10, 0, 0, 1], 1000 + number as u16 % 7), ([10, 0, 0, 2], 9));
@@ -15,7 +16,7 @@ pub(crate) fn datagram(number: usize, length: usize, dscp: u8) -> Vec<u8> {
     builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&payload).unwrap()
 }
 
-/// Returns a frame like [`datagram`], with a TCP segment and these flags.
+/// Returns a frame with a TCP segment, like [`datagram`] otherwise, with these flags.
 pub(crate) fn segment(number: usize, length: usize, dscp: u8, flags: u8) -> Vec<u8> {
     let payload: Vec<u8> = (0..length).map(|i| (number * 17 + i * 5) as u8).collect();
     let (a, b) = (([10, 0, 0, 1], 2000 + number as u16 % 5), ([10, 0, 0, 2], 80));

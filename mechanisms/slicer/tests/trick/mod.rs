@@ -1,4 +1,5 @@
-//! A misbehaving network function: it declares that it forwards packets, and does something else.
+//! A misbehaving network function for tests: the element `Trick` declares that it forwards packets, and
+//! does something else.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 use element::class::ArgInfo;
@@ -12,7 +13,7 @@ use wire::{FromBytes, MacAddr, ipv4};
 use crate::around::{CLOSED, KNOWN};
 use crate::frames::L3;
 
-/// The classes: `Trick(WHAT [, N])`.
+/// The class `Trick(WHAT [, N])`; WHAT selects the trick, and N its parameter.
 pub(crate) static CLASSES: &[&Class] = &[&Class {
     name: "Trick",
     processing: "h/h",
@@ -43,7 +44,7 @@ impl Trick {
                 out.extend((1..n).map(|_| cx.copy(&packet).unwrap()));
                 out.push(packet);
             }
-            // A copy of the first packet leaves much later.
+            // Forwards all packets; a copy of the first packet leaves with packet number N.
             "again" => {
                 if self.count == 1 {
                     self.held.push(cx.copy(&packet).unwrap());
@@ -80,7 +81,7 @@ impl Trick {
                 packet.data_mut()[last - n] ^= 1;
                 out.push(packet);
             }
-            // Wraps the packet in a tunnel, selected by its number.
+            // Wraps the packet in tunnel number N of `KNOWN` and `CLOSED`.
             "wrap" => {
                 let frame: Vec<u8> = packet.chunks().flatten().copied().collect();
                 let (_, tunnel) = KNOWN.iter().chain(CLOSED).nth(n).unwrap();
@@ -92,7 +93,7 @@ impl Trick {
                 out.extend(cx.packet(&tunnelled));
                 cx.drop(packet, DropReason::Coalesced);
             }
-            // Changes a byte: the offset and the new value are in N.
+            // Changes one byte: the upper bits of N are its offset, the low eight bits its new value.
             "change" => {
                 let data = packet.data_mut();
                 let place = (n >> 8) % data.len();
@@ -104,7 +105,7 @@ impl Trick {
                 mend(packet.data_mut());
                 out.push(packet);
             }
-            // A translator to IPv6, which requires a UDP checksum.
+            // Translates a datagram from IPv4 to IPv6, where a UDP checksum is required.
             "six" => {
                 let frame: Vec<u8> = packet.chunks().flatten().copied().collect();
                 let builder = Builder::udp("[64:ff9b::1]:7".parse().unwrap(), "[fd00::2]:8".parse().unwrap());
@@ -112,7 +113,7 @@ impl Trick {
                 out.extend(cx.packet(&builder.build(&frame[L3 + 28..]).unwrap()));
                 cx.drop(packet, DropReason::Coalesced);
             }
-            // An error after N options headers.
+            // Answers with an ICMP error that quotes the packet, after N extension headers.
             "error" => {
                 let error = error(packet.data(), n);
                 out.extend(cx.packet(&error));
@@ -123,7 +124,7 @@ impl Trick {
     }
 }
 
-/// Corrects lengths and checksums.
+/// Corrects lengths and checksums in a frame with IPv4.
 fn mend(frame: &mut [u8]) {
     let ip = &mut frame[L3..];
     let length = ip.len();
@@ -139,7 +140,8 @@ fn mend(frame: &mut [u8]) {
     }
 }
 
-/// Returns an error of a router with a quotation of the maximum length.
+/// Returns the error of a router about a frame, with a quotation of the maximum length and `options` IPv6
+/// extension headers of eight bytes.
 fn error(frame: &[u8], options: usize) -> Vec<u8> {
     let ip = &frame[L3..];
     let builder = match ip[0] >> 4 {
@@ -152,7 +154,7 @@ fn error(frame: &[u8], options: usize) -> Vec<u8> {
     let mut frame = frame.unwrap();
     for _ in 0..options {
         let option = [frame[L3 + 6], 0, 1, 4, 0, 0, 0, 0];
-        // Hop-by-hop options, or destination options.
+        // A single extension header is hop-by-hop options; several are destination options.
         frame[L3 + 6] = if options == 1 { 0 } else { 60 };
         frame.splice(L3 + 40..L3 + 40, option);
         let length = (frame.len() - L3 - 40) as u16;
@@ -187,14 +189,14 @@ impl Element for Trick {
     }
 }
 
-/// Returns the number of packets that an element of a class has dropped for a reason.
+/// Returns the number of packets that the element of this class has dropped for a reason.
 pub(crate) fn dropped(outcome: &Outcome, class: &str, reason: DropReason) -> u64 {
     let element = outcome.report.elements.iter().find(|element| element.class == class).unwrap();
     element.drops.get(reason.as_str()).copied().unwrap_or(0)
 }
 
-/// Returns the frames that leave Splice when `frames` arrive at Slice and a function is in between, the
-/// values of handlers, and the outcome.
+/// Sends `frames` through Slice, `function` and Splice. `table` and `slice` are the arguments of
+/// PayloadTable and Slice. Returns the frames that leave, the values of handlers, and the outcome.
 pub(crate) fn through(
     table: &str,
     slice: &str,

@@ -1,82 +1,88 @@
-//! The parts of each worker's packets that go to other workers.
+//! The parts of each owner's packets that go to other workers.
 //!
-//! A controller: the parts are changed according to the observations of the last window, so that the costs
-//! of packets need not be known in advance.
+//! This is a feedback controller: after each window, the parts are changed according to the loads in that
+//! window, so that the costs of packets need not be known in advance. Parts are fractions from 0 to 1.
 
 use crate::spray::STEP;
 
-/// The busy part of a worker's time from which on packets are given away; a less busy worker keeps up.
+/// The load from which on a worker gives packets away: the busy part of its time. A less busy worker keeps
+/// up.
 const BUSY: f32 = 0.8;
-/// The excess of a worker's load over the average from which on packets are given away (`UNEVEN`), as a
-/// moving average in which the last window has the weight `WEIGHT`; and the excess that is corrected
-/// afterwards (`EVEN`).
+/// Loads are compared by their *excess* over the average load of all workers. A worker begins to give
+/// packets away if the moving average of its excess reaches `UNEVEN`; the last window has the weight
+/// `WEIGHT` in this average. Afterwards an excess of `EVEN` or more is corrected.
 const UNEVEN: f32 = 1.0 / 16.0;
 const WEIGHT: f32 = 1.0 / 8.0;
 const EVEN: f32 = 1.0 / 256.0;
-/// A worker that would be less busy than this without giving packets away gets all packets back.
+/// A worker whose load would be below this without giving packets away gets all its packets back.
 const IDLE: f32 = 0.5;
-/// The minimum time per packet in nanoseconds: handing over a packet takes at least as long.
+/// The minimum time per packet in nanoseconds for which packets are given away, because handing over a
+/// packet takes at least as long.
 const WORTH: f32 = 50.0;
-/// The limits of a trial. If packets take less than `SURELY` nanoseconds, and a worker gives at least the
-/// part `MANY` of them away, spreading is on trial for `TRIAL` windows: its time per incoming packet must
-/// decrease by at least `GAIN` times the part that is given away. After a failure the next trial waits for
-/// `PAUSE` windows, then for twice as many each time, up to `LONGEST_PAUSE`.
+/// The limits of a trial. If packets take less than `SURELY` nanoseconds, and a worker gives away at least
+/// the part `MANY` of them, spreading is on trial for `TRIAL` windows. Then the worker's time per incoming
+/// packet must have decreased by at least `GAIN` times the part that is given away. After a failure,
+/// nothing is given away for `PAUSE` windows; each further failure doubles the pause, up to
+/// `LONGEST_PAUSE`.
 const SURELY: f32 = 300.0;
 const MANY: f32 = 0.25;
 const GAIN: f32 = 0.1;
 const TRIAL: u32 = 6;
 const PAUSE: u32 = 128;
 const LONGEST_PAUSE: u32 = 8192;
-/// The weight of the last window in the time per packet.
+/// The weight of the last window in the moving averages of the time per packet.
 const FRESH: f32 = 0.25;
-/// The number of equal intervals that speed up the search for the worker of a packet.
+/// The number of equal intervals into which the range of `turn` is divided. `first` has an entry for each,
+/// which speeds up the search for a packet's worker.
 const PARTS: usize = 64;
 
-/// The work of a worker in a window.
+/// The work of a worker in a window, for all its packets and other work.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Usage {
-    /// The load: the busy part of the time, plus the time that waiting packets will take.
+    /// The load: the busy part of the window, plus the time that waiting packets will take as a part of the
+    /// window (at most 1 each).
     pub(super) busy: f32,
     /// The busy time in nanoseconds.
     pub(super) nanoseconds: f32,
-    /// The number of packets that were handled.
+    /// The number of packets that the worker has handled.
     pub(super) packets: f32,
 }
 
-/// The parts that workers give to each other.
+/// The parts of their packets that workers give to each other: one row per owner.
 pub(super) struct Balance {
     rows: Vec<Row>,
 }
 
-/// The parts of one worker's packets that are given away.
+/// The parts of one owner's packets that are given away, and the state of its controller.
 #[derive(Clone)]
 struct Row {
     owner: usize,
-    /// The moving average of the excess of the worker's load over the average.
+    /// The moving average of the excess of the owner's load over the average load.
     excess: f32,
-    /// The nanoseconds of the worker's time for each of its packets, while nothing is given away and while
-    /// something is.
+    /// The owner's busy time per incoming packet, in nanoseconds: `whole` while nothing is given away,
+    /// `parted` while packets are. 0 if not known.
     whole: f32,
     parted: f32,
-    /// The number of windows since packets have been given away; the number of windows until the next
-    /// trial; and the length of the pause after the next failure.
+    /// `tried` is the number of windows since packets are given away, `pause` the number of windows until
+    /// the next trial, and `next_pause` the pause after the next failure.
     tried: u32,
     pause: u32,
     next_pause: u32,
-    /// The part of its packets that each worker gets.
+    /// For each worker, the part of the owner's packets that it gets; 0 for the owner itself.
     to: Vec<f32>,
-    /// The cumulative parts of the packets of spread connections, in fractions of 2^32, up to and including
-    /// each worker.
+    /// For each worker, the upper end of its region in the range of `turn` (2^32), for packets of spread
+    /// connections. Regions follow each other in the order of workers; the owner keeps what is above the
+    /// last.
     ends: Vec<u32>,
-    /// The first worker of each of the equal intervals.
+    /// For each of the equal intervals of the range, the first worker whose region reaches into it.
     first: [u16; PARTS],
-    /// The value that selects the next worker. Steps of the golden ratio are even over all regions, for
-    /// any parts.
+    /// The value that selects the worker of the next packet. Its steps of the golden ratio are evenly
+    /// distributed over all regions, for any sizes of regions.
     turn: u32,
 }
 
 impl Balance {
-    /// Creates a balance for `workers` workers.
+    /// Creates a balance for `workers` workers, none of which gives packets away.
     pub(super) fn new(workers: usize) -> Balance {
         let row = |owner| Row {
             owner,
@@ -94,18 +100,18 @@ impl Balance {
         Balance { rows: (0..workers).map(row).collect() }
     }
 
-    /// Returns the part of a worker's packets that goes to other workers.
+    /// Returns the part of an owner's packets that goes to other workers.
     pub(super) fn given(&self, owner: usize) -> f32 {
         self.rows.get(owner).map_or(0.0, |row| row.to.iter().sum())
     }
 
-    /// Changes the parts that a worker gives away. `came` packets of this worker have arrived in `passed`
-    /// nanoseconds.
+    /// Changes the parts that an owner gives away, at the end of a window of `passed` nanoseconds. In it,
+    /// `came` packets of this owner have arrived; `usage` is the work of each worker.
     pub(super) fn adjust(&mut self, owner: usize, came: f32, passed: f32, usage: &[Usage]) {
         let (Some(row), Some(own)) = (self.rows.get_mut(owner), usage.get(owner)) else { return };
         let given: f32 = row.to.iter().sum();
         row.look(own.nanoseconds / came.max(1.0), own);
-        // The time that all of its packets take, as a part of one worker's time.
+        // The load that all packets of the owner would cause, if it gave none away.
         let demand = came / passed * row.whole;
         let is_idle = own.busy + demand * given < IDLE;
         if given > 0.0 && (is_idle || row.is_useless(given)) {
@@ -144,7 +150,8 @@ impl Balance {
         }
     }
 
-    /// Applies the parts to the chosen connections, which have the part `chosen` of the worker's packets.
+    /// Turns the parts into regions for the chosen connections, which have the part `chosen` of the owner's
+    /// packets.
     pub(super) fn apply(&mut self, owner: usize, chosen: f32) {
         let Some(row) = self.rows.get_mut(owner) else { return };
         let (mut end, scale) = (0.0, (1u64 << 32) as f32 / chosen.max(f32::MIN_POSITIVE));
@@ -162,7 +169,7 @@ impl Balance {
         }
     }
 
-    /// Returns the worker for the next packet of a connection that is spread.
+    /// Returns the worker for the next packet of a spread connection of this owner.
     #[inline]
     pub(super) fn next(&mut self, owner: usize) -> usize {
         let Some(row) = self.rows.get_mut(owner) else { return owner };
@@ -174,7 +181,8 @@ impl Balance {
 }
 
 impl Row {
-    /// Records the time per packet of the worker.
+    /// Records `each`, the owner's busy time per incoming packet in this window: in `parted` while packets
+    /// are given away, otherwise in `whole`. Counts the windows of trial and pause.
     fn look(&mut self, each: f32, own: &Usage) {
         self.pause = self.pause.saturating_sub(1);
         let follow = |value: &mut f32| *value += if *value > 0.0 { FRESH * (each - *value) } else { each };
@@ -184,20 +192,20 @@ impl Row {
         }
         self.tried += 1;
         follow(&mut self.parted);
-        // The cost of packets may have decreased: it is at most the worker's busy time divided by the
-        // number of packets that the worker has handled itself.
+        // The cost of packets may have decreased meanwhile. It is at most the owner's busy time divided by
+        // the number of packets that it has handled itself.
         if own.packets > 0.0 {
             self.whole = self.whole.min(own.nanoseconds / own.packets);
         }
     }
 
-    /// True if giving the part `given` away has been useless.
+    /// True if a trial is over and giving the part `given` away has not saved enough time.
     fn is_useless(&self, given: f32) -> bool {
         let is_judged = self.tried >= TRIAL && self.whole < SURELY && given >= MANY;
         is_judged && self.parted > (1.0 - GAIN * given) * self.whole
     }
 
-    /// True if giving packets away may be useful.
+    /// True if packets are expensive enough to be given away, and no pause after a failed trial is running.
     fn may_try(&self) -> bool {
         self.whole >= WORTH && self.pause == 0
     }

@@ -1,23 +1,25 @@
-//! The approximately largest connections, in memory of fixed size.
+//! Finds the approximately largest connections by counting sampled packets in memory of fixed size.
 //!
-//! Flows are kept in places by flow number, a few places per line. A packet of a connection without a place
-//! decrements the smallest count of its line; a place whose count would reach zero is taken over (Boyer and
-//! Moore's majority vote, line by line). So a large connection keeps its place among any number of others.
+//! The table has lines of a few entries (*places*) each; a connection's flow number selects its line. A
+//! packet of a connection without an entry decrements the smallest count of its line. An entry whose count
+//! would reach zero is taken over by that connection (Boyer and Moore's majority vote, line by line). So a
+//! large connection keeps its entry among any number of others.
 
-/// The number of lines, and of places per line.
+/// The number of lines in the table, and of entries per line.
 const LINES: usize = 64;
 const PLACES: usize = 4;
-/// The number of counted packets after which counts are halved.
+/// The number of counted packets after which all counts are halved, so that old packets lose their weight.
 const MEMORY: u32 = 512;
-/// A connection that has been chosen stays chosen until connections ahead of it have this multiple of the
-/// wanted part.
+/// The hysteresis of the choice: a chosen connection stays chosen until the connections ahead of it have
+/// this multiple of the wanted part.
 const SLACK: f32 = 1.25;
 
-/// A place for one connection.
+/// An entry of the table: a connection by its flow number, its count and its owner. A chosen connection is
+/// spread.
 #[derive(Clone, Copy, Default)]
 struct Place {
     number: u32,
-    /// The number of packets counted; 0 if the place is free.
+    /// The number of its packets that were counted; 0 if the entry is free.
     count: u32,
     owner: u16,
     is_chosen: bool,
@@ -27,20 +29,21 @@ struct Place {
 #[repr(align(64))]
 struct Line([Place; PLACES]);
 
-/// The connections of sampled packets.
+/// The table of connections of sampled packets.
 pub(super) struct Connections {
     lines: Vec<Line>,
-    /// The number of packets counted for each owner, and in all.
+    /// The number of packets counted for each owner, and for all owners.
     counted: Vec<u32>,
     total: u32,
-    /// The number of chosen connections.
+    /// The number of entries with chosen connections.
     chosen: usize,
-    /// The places of an owner, in the order of choice.
+    /// The entries of one owner as (line, entry), in the order of choice; memory for
+    /// [`choose`](Self::choose).
     order: Vec<(u16, u16)>,
 }
 
 impl Connections {
-    /// Creates counts for `owners` owners.
+    /// Creates an empty table for connections of `owners` workers.
     pub(super) fn new(owners: usize) -> Connections {
         Connections {
             lines: vec![Line::default(); LINES],
@@ -51,7 +54,8 @@ impl Connections {
         }
     }
 
-    /// Counts a packet of an owner and, if it may be spread, of its connection.
+    /// Counts a sampled packet of the connection with flow number `number`, which `owner` owns. If the
+    /// packet may not be spread, it counts only for the owner.
     #[inline]
     pub(super) fn count(&mut self, number: u32, owner: usize, may_be_spread: bool) {
         if self.total >= MEMORY {
@@ -91,14 +95,14 @@ impl Connections {
         self.total = self.counted.iter().sum();
     }
 
-    /// Returns the part of all packets that an owner has.
+    /// Returns the part of all counted packets that belong to this owner, from 0 to 1.
     pub(super) fn share_of(&self, owner: usize) -> f32 {
         self.counted.get(owner).map_or(0.0, |&counted| counted as f32 / self.total.max(1) as f32)
     }
 
-    /// Chooses an owner's largest connections, until they have the part `wanted` of its packets;
-    /// connections that are chosen already come first. Returns the part of its packets that the chosen
-    /// connections have.
+    /// Chooses the largest connections of an owner, until they have the part `wanted` of its packets.
+    /// Connections that are already chosen come first, so that the choice is stable. Returns the part of
+    /// the owner's packets that the chosen connections have, from 0 to 1.
     pub(super) fn choose(&mut self, owner: usize, wanted: f32) -> f32 {
         let all = self.counted.get(owner).map_or(0, |&counted| counted).max(1) as f32;
         self.order.clear();
@@ -122,13 +126,13 @@ impl Connections {
         sum.min(1.0)
     }
 
-    /// True if any connections are chosen.
+    /// True if any connection of any owner is chosen.
     #[inline]
     pub(super) fn are_chosen(&self) -> bool {
         self.chosen > 0
     }
 
-    /// Returns the owner of the connection with this number, if it is chosen.
+    /// Returns the owner of the connection with this flow number; `None` if the connection is not chosen.
     #[inline]
     pub(super) fn chosen(&self, number: u32) -> Option<usize> {
         let Line(places) = &self.lines[line_of(number)];

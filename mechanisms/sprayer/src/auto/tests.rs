@@ -10,23 +10,24 @@ use super::*;
 use crate::Classes;
 
 const WORKERS: usize = 4;
-/// The maximum number of batches that workers may be apart.
+/// The number of batches after which the model advances time and the workers report: so far may workers be
+/// apart.
 const TOGETHER: usize = 10;
 
-/// A model of workers that follow the policy of the first worker, in virtual time.
+/// A model of workers in virtual time. All packets arrive at the first worker, whose policy is tested.
 struct Bench {
     pool: Pool,
     auto: Auto,
     loads: Arc<[Load]>,
     work: [Work; WORKERS],
     now: i64,
-    /// The time to process a packet.
+    /// The nanoseconds that any worker needs to process a packet.
     cost: f64,
-    /// The time to hand over a packet.
+    /// The nanoseconds that the first worker needs to hand over a packet.
     give: f64,
-    /// The part of each worker's time that other work takes.
+    /// For each worker, the part of its time that other work takes, from 0 to 1.
     other: [f64; WORKERS],
-    /// The time that passes without work in each round.
+    /// The nanoseconds without work that are added after every `TOGETHER` batches.
     pause: f64,
 }
 
@@ -47,8 +48,9 @@ impl Bench {
         }
     }
 
-    /// Runs batches of packets of these connections, as fast as the slowest worker over a few batches.
-    /// Returns the worker of each packet.
+    /// Runs batches of 32 packets, whose connection and flags `next` returns. After every `TOGETHER`
+    /// batches, time advances by what the slowest worker needs. Returns the connection and the worker of
+    /// each packet.
     fn run(&mut self, batches: usize, mut next: impl FnMut() -> (u16, u8)) -> Vec<(u16, usize)> {
         let owner = Rss::new(WORKERS);
         let mut all = Vec::new();
@@ -99,7 +101,7 @@ fn segment(connection: u16, flags: u8) -> Vec<u8> {
     builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(b"payload").unwrap()
 }
 
-/// Iterates over the connections that a worker owns.
+/// Iterates over the numbers of the connections that a worker owns.
 fn of(worker: usize) -> impl Iterator<Item = u16> {
     let home = |n: u16| Rss::new(WORKERS).worker_of_frame(&segment(n, ACK), wire::LinkType::Ethernet);
     (1..).filter(move |&connection| home(connection) == worker)
@@ -114,7 +116,7 @@ fn moved(all: &[(u16, usize)]) -> HashSet<u16> {
     all.iter().filter(|(_, worker)| *worker != 0).map(|(connection, _)| *connection).collect()
 }
 
-/// Returns packets of `count` connections of the first worker, in turn.
+/// Returns a source of packets of `count` connections of the first worker, in rotation.
 fn even(count: usize) -> impl FnMut() -> (u16, u8) {
     let mut turn = of(0).take(count).collect::<Vec<_>>().into_iter().cycle();
     move || (turn.next().unwrap(), ACK)
@@ -136,7 +138,8 @@ fn others_get_what_they_have_time_for() {
     let mut next = even(10);
     bench.run(200, &mut next);
     let all = bench.run(1_000, &mut next);
-    // 3.2 workers are free: one completely, one by 0.4, one by 0.8.
+    // Together the workers have time for 3.2 workers: the second has 0.4 free and the fourth 0.8. The first
+    // takes a little less than its share, because it also hands over packets.
     let wanted = [0.96, 0.41, 1.02, 0.81].map(|time| time / 3.2);
     let after = shares(&all);
     assert!(after.iter().zip(wanted).all(|(share, wanted)| (share - wanted).abs() < 0.03), "{after:?}");
@@ -145,7 +148,8 @@ fn others_get_what_they_have_time_for() {
 
 #[test]
 fn as_few_connections_as_will_do() {
-    // The first worker has a fifth more than the others: less than two of ten connections.
+    // The other workers have little time, so that the first must give away less than a third: a few of its
+    // ten connections.
     let mut bench = Bench::new(2_000.0);
     bench.other = [0.0, 0.85, 0.85, 0.85];
     let mut next = even(10);
@@ -153,7 +157,7 @@ fn as_few_connections_as_will_do() {
     let all = bench.run(1_000, &mut next);
     assert!((1..=5).contains(&moved(&all).len()), "{:?}", moved(&all));
     assert!((shares(&all)[0] - 1.0 / 1.45).abs() < 0.03, "{:?}", shares(&all));
-    // The chosen connections stay the same.
+    // The chosen connections are the same in both halves of the run.
     assert_eq!(moved(&all[..all.len() / 2]), moved(&all[all.len() / 2..]));
 }
 
@@ -173,17 +177,17 @@ fn the_largest_connection_goes_first() {
 
 #[test]
 fn nothing_is_spread_that_need_not_be() {
-    // Packets that take less time than handing over ever does.
+    // Packets take less time than handing them over.
     assert_eq!(shares(&Bench::new(45.0).run(2_000, even(1)))[0], 1.0);
-    // A worker that keeps up.
+    // The worker is not busy all the time.
     let mut bench = Bench::new(2_000.0);
     bench.pause = 600_000.0;
     assert_eq!(shares(&bench.run(500, even(1)))[0], 1.0);
-    // Other workers without free time.
+    // The other workers have no free time.
     let mut bench = Bench::new(2_000.0);
     bench.other = [0.0, 0.97, 0.98, 0.97];
     assert_eq!(shares(&bench.run(500, even(4)))[0], 1.0);
-    // Packets that arrive evenly at the workers that own them.
+    // Packets arrive evenly at the workers that own them, so no worker is busier than another.
     let mut bench = Bench::new(2_000.0);
     let mut random = fastrand::Rng::with_seed(4);
     let all = bench.run(500, || (random.u16(0..256), ACK));
@@ -201,7 +205,7 @@ fn what_brings_nothing_is_tried_rarely() {
     bench.give = 100.0;
     let all = bench.run(50_000, even(1));
     assert!(!moved(&all).is_empty() && shares(&all)[0] > 0.95, "{:?}", shares(&all));
-    // A small gain is kept.
+    // Where spreading saves a little time, it must continue.
     let mut bench = Bench::new(150.0);
     bench.give = 100.0;
     bench.run(2_000, even(1));
@@ -227,7 +231,8 @@ fn what_closes_a_connection_goes_home() {
         (one().0, if number % 5 == 0 { FIN | ACK } else { ACK })
     };
     bench.run(100, &mut next);
-    // The model has checked the worker of each packet; the other packets compensate for these.
+    // `run` has checked that packets with FIN go to their owner; the other packets make up for the
+    // difference.
     let after = shares(&bench.run(500, &mut next));
     assert!(after.iter().all(|share| (share - 0.25).abs() < 0.02), "{after:?}");
 }

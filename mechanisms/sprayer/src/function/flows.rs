@@ -1,18 +1,18 @@
-//! The flow-state API for functions.
+//! The flow state that functions may use: [`Flows`].
 
 use element::Timestamp;
 use flow::{CoreStates, FiveTupleKey, InsertError, KeyHasher, Opened, Plain, StateId};
 use wire::FiveTuple;
 
-/// The number of flows that are looked up together.
+/// The maximum number of flows that are looked up together.
 pub(super) const WINDOW: usize = 32;
 
-/// Keys and hashes of flows.
+/// The keys and the hashes of up to [`WINDOW`] flows, for one look-up.
 type Keys = ([FiveTupleKey; WINDOW], [u32; WINDOW]);
 
-/// The state of flows, as seen by one worker: the worker changes the state of its own flows, and reads the
-/// state of all flows. A flow is identified by its addresses, ports and protocol in one direction; the
-/// other direction of the connection is another flow at the same worker.
+/// The states of flows, as one worker sees them. The worker changes the state of its own flows, and reads
+/// the state of all flows. A flow is identified by its five-tuple, in one direction; the other direction of
+/// the connection is another flow, which the same worker owns.
 pub struct Flows<'a, S: Plain> {
     pub(super) states: &'a mut CoreStates<FiveTupleKey, S>,
     pub(super) hasher: &'a KeyHasher,
@@ -21,33 +21,33 @@ pub struct Flows<'a, S: Plain> {
 }
 
 impl<S: Plain> Flows<'_, S> {
-    /// Returns the time of the batch.
+    /// Returns the time of the current batch.
     pub fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// True if this worker owns a flow. A function that changes addresses chooses them so that replies
-    /// belong to this worker.
+    /// True if this worker owns a flow. A function that changes addresses must choose them so that this is
+    /// true for the replies.
     pub fn is_home(&self, flow: &FiveTuple) -> bool {
         (self.worker_of)(flow) == self.states.core()
     }
 
-    /// Adds a flow of this worker. A flow that exists gets the new state, and is open again if it was
-    /// closed.
+    /// Adds a flow that this worker owns. If the flow exists already, it gets the new state, and is open
+    /// again if it was closed.
     ///
     /// # Errors
-    /// If there is no room.
+    /// If there is no room for another flow.
     pub fn insert_local_flow(&mut self, flow: &FiveTuple, state: &S) -> Result<(), InsertError> {
         self.insert(flow, state).map(drop)
     }
 
-    /// Adds the two directions of a connection, which end together: for functions that identify them by
-    /// different addresses, or keep different state of each.
+    /// Adds the two directions of a connection, which end together. This is for functions that identify the
+    /// directions by different addresses, or keep different state for each.
     ///
-    /// A flow that exists already gets this state, and keeps its pair if it has one.
+    /// A direction that exists already gets its new state, and keeps its pair if it has one.
     ///
     /// # Errors
-    /// If there is no room for both; neither is added then.
+    /// If there is no room for both directions; then neither is added.
     pub fn insert_local_pair(
         &mut self,
         there: (&FiveTuple, &S),
@@ -66,7 +66,7 @@ impl<S: Plain> Flows<'_, S> {
         Ok(())
     }
 
-    /// Adds a flow. Returns its id, and true if it is new.
+    /// Adds a flow or updates its state. Returns its id, and true if it is new.
     fn insert(&mut self, flow: &FiveTuple, state: &S) -> Result<(StateId, bool), InsertError> {
         let (key, hash) = self.key(flow);
         let opened = self.states.insert_local(&key, hash, state, self.now)?;
@@ -76,30 +76,32 @@ impl<S: Plain> Flows<'_, S> {
         Ok((opened.id(), matches!(opened, Opened::New(_))))
     }
 
-    /// Ends a flow of this worker now, and the flow that is its pair. Returns its state.
+    /// Removes a flow of this worker now, and the flow that is its pair. Returns the state that the flow
+    /// had; `None` if there is no such flow.
     pub fn remove_local_flow(&mut self, flow: &FiveTuple) -> Option<S> {
         let id = self.own(flow)?.0;
         self.states.remove_local(id)
     }
 
-    /// Returns the state of a flow of this worker.
+    /// Returns the state of a flow that this worker owns; `None` if there is no such flow.
     pub fn get_local_flow(&self, flow: &FiveTuple) -> Option<S> {
         self.own(flow).map(|(_, state)| state)
     }
 
-    /// Changes the state of a flow of this worker; false if there is no such flow.
+    /// Replaces the state of a flow that this worker owns; false if there is no such flow.
     pub fn update_local_flow(&mut self, flow: &FiveTuple, state: &S) -> bool {
         self.own(flow).is_some_and(|(id, _)| self.states.update_local(id, state))
     }
 
-    /// Returns the state of any flow. `None` also if its worker is changing the state at the moment.
+    /// Returns the state of a flow that any worker owns. `None` if there is no such flow, or if its worker
+    /// is changing the state at this moment.
     pub fn get_flow(&self, flow: &FiveTuple) -> Option<S> {
         let (key, hash) = self.key(flow);
         self.states.get((self.worker_of)(flow), &key, hash).map(|(_, state)| state)
     }
 
-    /// Looks up the states of many flows, element by element; elements beyond the shorter slice are
-    /// ignored. Cache misses overlap.
+    /// Looks up many flows at once, like [`get_flow`](Self::get_flow), so that cache misses overlap:
+    /// `states[i]` becomes the state of `flows[i]`. Elements beyond the shorter slice are ignored.
     pub fn get_flows(&self, flows: &[FiveTuple], states: &mut [Option<S>]) {
         for (flows, states) in flows.chunks(WINDOW).zip(states.chunks_mut(WINDOW)) {
             let mut owners = [0; WINDOW];
@@ -113,7 +115,8 @@ impl<S: Plain> Flows<'_, S> {
         }
     }
 
-    /// Looks up at most [`WINDOW`] flows of these workers.
+    /// Looks up at most [`WINDOW`] flows, of which `owners[i]` owns flow `i`. Returns id and state of each;
+    /// `None` for unknown flows.
     pub(super) fn find<'f>(
         &self,
         flows: impl Iterator<Item = &'f FiveTuple>,

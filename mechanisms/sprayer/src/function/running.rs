@@ -1,4 +1,4 @@
-//! The element that runs a function.
+//! The element that runs a user-defined function on batches of packets.
 
 use element::class::HandlerInfo;
 use element::effects::{Access, Depends, State};
@@ -15,17 +15,18 @@ use super::flows::WINDOW;
 use super::{FlowPacket, Flows, Function, Needs, Verdict, Way};
 use crate::classes::FLAGS;
 
-/// The handler `flows`, for functions whose class names it: the number of flows in the table.
+/// The read handler `flows` with the number of flows of all workers, which a function's class may list
+/// among its handlers.
 pub const FLOWS: HandlerInfo = HandlerInfo::count("flows");
 
-/// Returns the class of a function. Name, ports, arguments, handlers and manual are set by the function:
-/// `Class { name: "MyFunction", ..class::<MyFunction>() }`.
+/// Returns the class of a function, with defaults. The user sets name, ports, arguments, handlers and
+/// manual: `Class { name: "MyFunction", ..class::<MyFunction>() }`.
 pub const fn class<F: Function>() -> Class {
     Class { processing: "h", handlers: &[FLOWS], build: build::<F>, ..Class::DEFAULT }
 }
 
-/// The minimum length of a batch for the purpose of expiry: twice the length of the batch is the number of
-/// flows that are checked.
+/// The minimum number of packets that a batch counts for in expiry: per batch, twice as many flows as it
+/// has packets are checked for expiry.
 const LEAST: usize = 32;
 
 fn build<F: Function>(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
@@ -51,13 +52,14 @@ fn build<F: Function>(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> 
 struct Running<F: Function> {
     function: F,
     needs: Needs,
-    /// True if packets of flows that other workers own arrive.
+    /// True if packets may arrive whose flows other workers own.
     is_spread: bool,
     states: CoreStates<FiveTupleKey, F::State>,
     hasher: KeyHasher,
-    /// The flows of this worker whose sender has sent FIN, by index.
+    /// For each index of a flow of this worker: the flow's id if its sender has sent FIN. An id of an
+    /// earlier flow does not count.
     finished: Vec<Option<FlowId>>,
-    /// The packets of a batch; reused memory.
+    /// The packets of the current batch; empty between batches, to reuse its memory.
     packets: Vec<FlowPacket<F::State>>,
 }
 
@@ -79,7 +81,7 @@ impl<F: Function> Element for Running<F> {
         self.handle(cx, &mut packets);
         let mut home = cx.batch();
         for FlowPacket { packet, verdict, way, .. } in packets.drain(..) {
-            // The packets come from one batch, so they fit into one.
+            // The pushes do not fail, because all packets come from one batch.
             let too_many = match (way, verdict) {
                 (Way::Home, _) => home.push(packet).err(),
                 (_, Verdict::Output(0)) if cx.outputs() > 0 => batch.push(packet).err(),
@@ -102,7 +104,7 @@ impl<F: Function> Element for Running<F> {
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        // Idle flows are removed first, so that they are not counted.
+        // Idle flows are removed first, so that `flows` does not count them.
         self.expire(cx.now(), usize::MAX);
         match name {
             "flows" => Ok(self.states.len().to_string()),
@@ -116,7 +118,8 @@ impl<F: Function> Running<F> {
         self.needs.flows > 0
     }
 
-    /// Finds the flows of the packets of a batch.
+    /// Moves the packets of a batch to `packets`, with five-tuple, flags and owner. Packets without a
+    /// five-tuple are dropped.
     fn take(
         &self,
         cx: &mut Cx<'_>,
@@ -147,7 +150,8 @@ impl<F: Function> Running<F> {
         }
     }
 
-    /// Passes packets to the function in order of arrival: consecutive packets of one kind together.
+    /// Passes packets to the function in order of arrival. Consecutive packets for the same handler are
+    /// passed in one call.
     fn handle(&mut self, cx: &Cx<'_>, packets: &mut [FlowPacket<F::State>]) {
         let has_state = self.has_state();
         let worker_of = |flow: &FiveTuple| {
@@ -182,13 +186,15 @@ impl<F: Function> Running<F> {
 }
 
 impl<S> FlowPacket<S> {
-    /// True if the packet opens or closes a connection.
+    /// True if the packet has flags that open or close a connection (SYN, FIN, RST).
     fn is_connection(&self) -> bool {
         self.flags & (SYN | FIN | RST) != 0
     }
 }
 
-/// Determines the handlers of packets that are either all connection packets or all regular packets.
+/// Looks up the flows of packets and decides the handler of each: regular if its state is found, connection
+/// if this worker owns it, otherwise the packet is sent to its owner. The packets `run` either all have
+/// flags of connection packets, which are not looked up, or none has.
 fn sort<S: flow::Plain>(flows: &Flows<'_, S>, run: &mut [FlowPacket<S>]) {
     let me = flows.states.core();
     for part in run.chunks_mut(WINDOW) {
@@ -214,7 +220,8 @@ fn sort<S: flow::Plain>(flows: &Flows<'_, S>, run: &mut [FlowPacket<S>]) {
     }
 }
 
-/// Records the flags of a packet in the state of its connection, if its flow is known.
+/// Updates a connection after its packet has been handled: FIN from both ends or RST closes it, a SYN opens
+/// it again. Does nothing if its flow is not known.
 fn close<S: flow::Plain>(
     flows: &mut Flows<'_, S>,
     finished: &mut Vec<Option<FlowId>>,
@@ -227,7 +234,7 @@ fn close<S: flow::Plain>(
     let mut set = |flow: FlowId, value| {
         let place = flow.index() as usize;
         if finished.len() <= place {
-            // Without memory, the connection ends by its time-out.
+            // Without memory for the mark, the connection ends by its time-out.
             if finished.try_reserve(place + 1 - finished.len()).is_err() {
                 return;
             }
@@ -236,7 +243,8 @@ fn close<S: flow::Plain>(
         finished[place] = value;
     };
     if packet.flags & (SYN | ACK | RST) == SYN {
-        // A new connection with the same addresses and ports.
+        // A SYN opens a new connection with the addresses and ports of an earlier one, whose FINs no longer
+        // count.
         states.open_local(id);
         [Some(id), pair].into_iter().flatten().for_each(|id| set(id.flow(), None));
     }
