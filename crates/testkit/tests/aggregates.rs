@@ -147,7 +147,7 @@ fn counting() {
         ["5", "false", "9 c.freeze true"]
     );
     assert_eq!(values("AGGREGATE_CALL 0 i.active false", &["c.aggregate_call", "i.active"]), ["", "false"]);
-    // A counter that is frozen at its first aggregate counts nothing.
+    // With AGGREGATE_FREEZE 0 the counter is frozen before its first aggregate, and counts nothing.
     assert_eq!(values("AGGREGATE_FREEZE 0", &["c.count", "c.freeze"]), ["0", "true"]);
     let outcome =
         run(&format!("{source} -> Discard; Script(TYPE DRIVER, pause, write c.write_text_file -)"), &[]);
