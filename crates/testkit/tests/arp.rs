@@ -387,8 +387,7 @@ fn what_another_host_has_dropped_still_counts() {
 }
 
 /// Replies arrive in reverse order at another querier with the same table. Waiting packets leave in the
-/// order of the replies, for fewer and for more hosts than the
-/// table's log of replies holds (64).
+/// order of the replies, for fewer and for more hosts than changes of a table are remembered (64).
 #[test]
 fn what_waits_leaves_in_the_order_of_the_replies_to_another() {
     let input = |bytes| Input { bytes, time: Timestamp(1), annotations: [0; 48], headers: [None; 3] };

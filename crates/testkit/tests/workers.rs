@@ -1,4 +1,4 @@
-//! Tests that several workers together do the same as one.
+//! Tests that several workers together do the same as one worker.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -7,11 +7,11 @@ use testkit::elements::{Input, Seen, collect, offer};
 use testkit::{Outcome, Run};
 use wire::{MacAddr, build::Builder};
 
-/// The number of flows, and the number of packets of each.
+/// The number of flows; each has [`PACKETS`] packets.
 const FLOWS: usize = 40;
 const PACKETS: usize = 50;
 
-/// Makes packet `number` of a flow; its payload holds both numbers.
+/// Makes packet `number` of a flow in an Ethernet frame. The payload has both numbers.
 fn packet(flow: usize, number: usize) -> Input {
     let source = ([10, 0, (flow / 200) as u8, (flow % 200) as u8], 1024 + flow as u16).into();
     let destination = ([192, 168, 0, 1], 53).into();
@@ -21,12 +21,12 @@ fn packet(flow: usize, number: usize) -> Input {
     Input { bytes, time: element::Timestamp(1 + number as i64), annotations: [0; 48], headers: [None; 3] }
 }
 
-/// Returns the packets of all flows, interleaved.
+/// Returns the packets of all flows, one of each flow in turn.
 fn packets() -> Vec<Input> {
     (0..PACKETS).flat_map(|number| (0..FLOWS).map(move |flow| packet(flow, number))).collect()
 }
 
-/// Returns flow and packet number, from the payload.
+/// Returns the number of the flow and of the packet, from the payload.
 fn told(seen: &Seen) -> (u32, u32) {
     let end = seen.bytes.len();
     let number = |at: usize| u32::from_be_bytes(seen.bytes[at..at + 4].try_into().unwrap());
@@ -43,7 +43,7 @@ fn run(how: Run, text: &str, handlers: &[&str]) -> (Outcome, Vec<Seen>) {
     (outcome, collect(exchange))
 }
 
-/// Checks that each packet arrives once, and the packets of each flow in order.
+/// Asserts that each packet has arrived once, and that the packets of each flow are in order.
 fn assert_all_in_order(seen: &[Seen]) {
     assert_eq!(seen.len(), FLOWS * PACKETS);
     let mut next = HashMap::new();
@@ -61,7 +61,7 @@ fn copies_let_others_do_their_work() {
         let text = "SOURCE -> MarkIPHeader(14) -> FlowCounter -> first :: TestFirst -> SINK";
         let (outcome, seen) = run(how.on(3), text, &[]);
         assert_all_in_order(&seen);
-        // All packets have come to a single copy, the first.
+        // All packets have come to one copy, that on worker 0.
         let first = outcome.report.elements.iter().find(|element| element.name == "first").unwrap();
         assert_eq!((first.packets_in, first.out), ((FLOWS * PACKETS) as u64, (FLOWS * PACKETS) as u64));
         assert!(outcome.report.workers[2].handed > 0);
@@ -80,7 +80,7 @@ fn tables_that_copies_share_change_for_all() {
     assert_all_in_order(&seen);
     assert_eq!(outcome.output.matches("11.0.0.0/8").count(), 3, "{}", outcome.output);
     assert_eq!(outcome.output.matches("10.0.0.0/8").count(), 0, "{}", outcome.output);
-    // The entry is for the protocol TCP.
+    // This is the entry of the new pattern, for the protocol TCP.
     assert_eq!(outcome.output.matches("264/00060000").count(), 3, "{}", outcome.output);
 }
 
@@ -94,7 +94,7 @@ fn flows_spread_and_stay_in_order() {
             let total = FLOWS * PACKETS;
             assert_eq!(outcome.values[0].as_deref(), Ok(&*total.to_string()));
             assert_eq!(outcome.values[1].as_deref(), Ok(&*format!("in {total}\nout {total}\ndropped 0\n")));
-            // All workers took part, and all packets that were handed over were taken.
+            // All workers took part, and each packet that was handed over was taken.
             let workers = &outcome.report.workers;
             assert!(workers.iter().skip(1).all(|w| w.taken > 0 && w.taken == w.handed), "{workers:?}");
             let sums = |of: fn(&engine::WorkerReport) -> u64| workers.iter().map(of).sum::<u64>();
@@ -112,7 +112,7 @@ fn turns_are_repeatable() {
 
 #[test]
 fn shared_state_has_one_worker() {
-    // Consecutive numbers: no two packets get the same.
+    // The numbers are consecutive, so no two packets have got the same.
     let text = "SOURCE -> Counter -> n :: NumberPacket(OFFSET 42) -> SINK";
     let (outcome, seen) = run(Run::real().on(3), text, &["n.count"]);
     assert_eq!(outcome.values[0].as_deref(), Ok("2000"));
