@@ -22,7 +22,7 @@ pub fn registry() -> Registry {
 /// A configuration that was read from text and configured, so that the declarations of its elements are
 /// known.
 pub struct Read {
-    /// The graph, without elements that do not affect packets (those without ports, such as information elements).
+    /// The graph, without elements that do not affect packets (elements without ports).
     pub graph: Graph,
     /// The graph with the declarations of its elements. Numbers of elements are the same as in `graph`.
     pub chain: Chain,

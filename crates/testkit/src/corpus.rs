@@ -22,7 +22,7 @@ pub fn ipv4(ttl: u8, protocol: u8, options: &[u8], payload: &[u8]) -> Vec<u8> {
     packet.extend_from_slice(&((header_length + payload.len()) as u16).to_be_bytes());
     packet.extend_from_slice(&[0, 7, 0x40, 0, ttl, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 1, 2]);
     packet.extend_from_slice(options);
-    // `fill_ipv4` fails only for incomplete headers, and this one is complete.
+    // `fill_ipv4` fails only for incomplete headers, and this header is complete.
     let _ = checksum::fill_ipv4(&mut packet);
     packet.extend_from_slice(payload);
     packet

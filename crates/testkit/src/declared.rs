@@ -81,8 +81,8 @@ fn reason(case: &Case, outputs: usize) -> &'static str {
 /// The symbolic packets of the corpus. They are made once and used for all samples.
 struct Known {
     diagrams: Diagrams,
-    /// The symbolic packets, by input of the element and index of the packet: those of `corpus::inputs`,
-    /// then those of `corpus::headers`.
+    /// The symbolic packets, by input of the element and index of the packet: first the packets of
+    /// `corpus::inputs`, then of `corpus::headers`.
     packets: RefCell<BTreeMap<(usize, usize), Rc<Packet>>>,
 }
 

@@ -183,7 +183,8 @@ fn prepare<T>(
 }
 
 impl Run {
-    /// Returns a run with default settings under the trace clock: time is that of the packets of captures.
+    /// Returns a run with default settings under the trace clock: the time comes from the packets of
+    /// captures.
     pub fn trace() -> Run {
         Run { clock: ClockKind::Trace, ..Run::default() }
     }
@@ -200,7 +201,7 @@ impl Run {
         Run { spreading: Some(spreading), ..self }
     }
 
-    /// Returns this run with additional element classes; replaces those of an earlier call.
+    /// Returns this run with additional element classes; replaces the classes of an earlier call.
     #[must_use]
     pub fn with(self, classes: &'static [&'static Class]) -> Run {
         Run { classes, ..self }

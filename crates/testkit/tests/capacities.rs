@@ -48,7 +48,7 @@ fn every_table_has_a_bound_without_being_told() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// A source of 200 packets of random flows, up to 200 different ones.
+/// A source of 200 packets of random flows, up to 200 different flows.
 const FLOWS: &str =
     "FastUDPFlows(0, 200, 60, 2:0:0:0:0:1, 10.0.0.1, 2:0:0:0:0:2, 10.9.9.9, 200, 1) -> MarkIPHeader(14)";
 

@@ -8,7 +8,7 @@ use std::process::Command;
 use testkit::found::{self, files};
 use testkit::{Outcome, Run};
 
-/// The jobs: a name and a configuration, in which `IN` and `OUT` stand for the names of files.
+/// The jobs: a name and a configuration, in which `IN` and `OUT` are replaced by the names of files.
 const JOBS: &[(&str, &str)] = &[
     (
         "count by protocol",

@@ -105,7 +105,7 @@ fn placed(text: &str, traffic: &Traffic, folder: &Path) -> String {
                 name if ["-out.pcap", "-out.txt"].iter().any(|end| name.ends_with(end)) => {
                     path(folder.join(name))
                 }
-                // The rules of the example are about other hosts, so simple ones take their place.
+                // The rules of the example are about other hosts, so simple rules replace them.
                 "configs/data/firewall.rules" => path(folder.join("rules")),
                 name if name.starts_with("configs/") => path(root.join(name)),
                 name => name.to_string(),

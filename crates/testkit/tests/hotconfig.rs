@@ -85,8 +85,8 @@ fn state_and_packets_go_to_the_heirs() {
 
 #[test]
 fn heirs_know_what_another_element_has_done() {
-    // All packets of the counter have bypassed it. They have to be in its state, although nobody has read a
-    // handler before.
+    // All packets of the counter have bypassed it. They have to be in its state, although no handler has
+    // been read before.
     let (values, _) = run(
         "InfiniteSource(LIMIT 40) -> UDPIPEncap(1.1.1.1, 1, 2.2.2.2, 2) -> s :: TestStandIn(c, f) -> Discard;
          s [1] -> Discard; Idle -> c :: Counter -> f :: IPFilter(allow udp, deny all) -> Discard;
@@ -165,8 +165,8 @@ fn a_switch_forgets_hosts_of_lans_that_it_has_no_more() {
         let second = graph(2, 0, "020000000001020000000002", "Script(wait 1s, print s.table, stop)");
         let (values, text) = run(&first, &second, &["c1.count"]);
         assert_eq!(text, "02-00-00-00-00-01 2\n02-00-00-00-00-02 0\n", "{class}");
-        // One packet is from the first graph; the other is flooded, because the host behind a removed port
-        // is forgotten.
+        // One packet is from the first graph; the other is flooded, because the entry of a host at a
+        // removed port is gone.
         assert_eq!(values, ["2"], "{class}");
     }
 }

@@ -65,7 +65,7 @@ fn host(number: u16) -> [u8; 4] {
 }
 
 /// Makes fragments of datagrams that are never completed, one each `interval` from `start` to `end`, from
-/// random ones of `addresses` addresses. Half of them have an offset near the maximum.
+/// `addresses` addresses at random. Half of them have an offset near the maximum.
 fn flood(addresses: u32, interval: i64, start: i64, end: i64) -> impl Iterator<Item = (i64, Vec<u8>)> {
     let mut random = fastrand::Rng::with_seed(7);
     let times = (0..).map(move |n| start + n * interval).take_while(move |&at| at < end);

@@ -151,8 +151,9 @@ fn rules_may_change_behind_a_translator() {
     assert!(worker.report().balances());
 }
 
-/// Each class that declares that it takes new arguments is given its own ones, and those of its other
-/// samples with as many ports. It has to accept them, or to say what they would change.
+/// Each class that declares that it takes new arguments is given the arguments of its sample again, and
+/// the arguments of its other samples with as many ports. It has to accept them, or to say what they would
+/// change.
 #[test]
 fn every_class_that_reconfigures_does() {
     let mut tried = 0;

@@ -8,7 +8,7 @@ use testkit::{Outcome, Run};
 use wire::{MacAddr, build::Builder};
 
 /// The number of packets: UDP and TCP of many flows, a millisecond apart, with even and odd times to live,
-/// since the stand-in handles even ones only.
+/// since the stand-in handles only even times to live.
 const PACKETS: usize = 600;
 
 fn packet(number: usize) -> Vec<u8> {

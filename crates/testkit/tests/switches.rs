@@ -64,7 +64,7 @@ fn after_frames(switch: &str, hosts: u32, gap: i64, handlers: &[&str]) -> Vec<St
 }
 
 /// 200,000 hosts come in ten hours, 333 per minute. With a time-out of a minute, the table shows only the
-/// last ones.
+/// hosts of the last minute.
 #[test]
 fn hosts_that_nobody_sends_to_are_forgotten() {
     let values = after_frames("EtherSwitch(TIMEOUT 60)", 200_000, 180_000_000, &["s.table", "s.count"]);

@@ -169,7 +169,7 @@ fn text(sample: &Sample, number: u64) -> String {
     text
 }
 
-/// Sends packets to the element, and compares its handlers with those of its twin. `Err` lists the
+/// Sends packets to the element, and compares its handlers with its twin's handlers. `Err` lists the
 /// differences.
 fn compare(sample: &Sample, effects: &Effects) -> Result<(), String> {
     DECLARED.set(effects.clone());
@@ -226,7 +226,8 @@ fn classes() -> Vec<&'static Class> {
     testkit::classes().chain([&testkit::example::CLASS]).collect()
 }
 
-/// True if packets, at least those of some cases, may bypass an element with this class and declaration.
+/// True if packets, at least in some cases of the declaration, may bypass an element with this class and
+/// declaration.
 fn may_be_passed(class: &Class, effects: &Effects) -> bool {
     let keeps = |access| !matches!(access, Access::Read | Access::Soft);
     ports::processing(class.processing, false, 0) != Some(Processing::Pull)

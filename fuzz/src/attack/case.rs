@@ -29,7 +29,7 @@ pub(super) struct Case {
 /// The two synthesized forms of a configuration that are compared with the original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Mode {
-    /// The configuration with the programs that `run --synthesize` would insert: only proven ones.
+    /// The configuration with the programs that `run --synthesize` would insert: only proven programs.
     WouldRun,
     /// The configuration with every program that can be made, proven or not.
     EveryProgram,

@@ -17,7 +17,7 @@ struct Known {
     samples: Vec<Setup>,
 }
 
-/// One configuration of a class, from its samples.
+/// A configuration of a class, from its samples.
 #[derive(Clone)]
 struct Setup {
     element: Element,
@@ -139,7 +139,7 @@ impl Default for Catalogue {
     }
 }
 
-/// What is known of most packets at a point of a chain. Generators choose arguments accordingly, so that
+/// The knowledge about most packets at a point of a chain. Generators choose arguments accordingly, so that
 /// elements affect packets and do not just drop them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Context {

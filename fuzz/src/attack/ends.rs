@@ -1,8 +1,8 @@
 //! The sources and sinks of a random configuration.
 //!
 //! A source sends bursts at given times, as FromDump does with the trace clock. Each packet has a time
-//! stamp of its own, by which equal packets can be told apart at the sinks. Sources and sinks find their
-//! packets by the number of an exchange, which is in their arguments.
+//! stamp of its own, which distinguishes equal packets at the sinks. Sources and sinks find their packets
+//! by the number of an exchange, which is in their arguments.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,7 +36,7 @@ pub(super) struct Came {
     pub(super) time: Timestamp,
     /// The bytes.
     pub(super) bytes: Vec<u8>,
-    /// The annotation bytes that the sink observes: all of them, or only those of the extra length.
+    /// The annotation bytes that the sink observes: all of them, or only the bytes of the extra length.
     pub(super) annotations: Vec<u8>,
 }
 

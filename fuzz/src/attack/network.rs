@@ -24,7 +24,7 @@ pub(super) struct Element {
 /// The target of an output of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// Another element further on in the order: its index, and the number of its input.
+    /// An element with a higher index: that index, and the number of its input.
     Element(usize, usize),
     /// The sink with this number.
     Sink(usize),
@@ -53,7 +53,7 @@ pub(super) struct Network {
     pub(super) annotations: bool,
 }
 
-/// The texts of a source and of a sink, with class and arguments; `#` stands for the number of the end.
+/// The texts of a source and of a sink, with class and arguments; `#` is replaced by the number of the end.
 #[derive(Clone, Debug)]
 pub(super) struct Ends {
     source: String,

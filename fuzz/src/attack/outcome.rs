@@ -119,9 +119,9 @@ pub(super) fn run(
 /// An aspect in which the runs of two configurations may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Aspect {
-    /// One of the configurations cannot be initialized.
+    /// The configuration or its synthesized form cannot be initialized.
     Start,
-    /// One of the configurations panics.
+    /// The configuration or its synthesized form panics.
     Panic,
     /// The bytes of packets, their number, or the sink at which they arrive.
     Bytes,
@@ -218,7 +218,7 @@ fn changed_places(
     let place = |came| places.get_mut(came).and_then(Vec::pop).unwrap_or_default();
     let before: Vec<usize> = other.iter().map(place).collect();
     // If a packet got a new time stamp, its arrival is not known. Copies with equal time stamps cannot be
-    // told apart.
+    // distinguished.
     let is_known = |came: &Came| {
         let mut sources = given.iter().flat_map(|given| given.iter());
         let is_copy = |other: &&Came| if burst == 1 { *other == came } else { other.time == came.time };

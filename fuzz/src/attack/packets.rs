@@ -17,7 +17,7 @@ pub(super) enum Kind {
     Plain,
     /// A transport header that is truncated or missing.
     Short,
-    /// One or several VLAN tags before the IPv4 packet.
+    /// VLAN tags, one to two, before the IPv4 packet.
     Tagged,
     /// IEEE 802.3: a length in place of the Ethernet type, then an LLC header.
     Llc,

@@ -103,7 +103,7 @@ pub(super) struct Synthesized {
 /// The limits of one proof.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Effort {
-    /// The time after which the proof is given up as undecided.
+    /// The time after which the proof ends as undecided.
     pub(super) time: Duration,
     /// The maximum number of decision diagram nodes; `None` for the largest possible number.
     pub(super) nodes: Option<usize>,

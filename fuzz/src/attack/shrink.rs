@@ -154,7 +154,7 @@ impl Shrinking<'_> {
         }
     }
 
-    /// Tries to reset packet types and annotations to those of an ordinary packet.
+    /// Tries to reset packet types and annotations to the values of an ordinary packet.
     fn plainer(&mut self) {
         self.tries = 0;
         let mut case = self.case.clone();

@@ -1,5 +1,5 @@
-//! Tests of the lifetimes of connections at load balancers: connections that are idle, that one or both
-//! sides have closed, and that find the table full.
+//! Tests of the lifetimes of connections at load balancers: connections that are idle, that are closed by
+//! the client, the server or both, and that find the table full.
 
 use super::*;
 
@@ -16,7 +16,7 @@ fn closed_connections_make_room_for_new_ones() {
     }
 }
 
-/// One side has closed its half of the connection (or reset it). The balancer then sees only the client's
+/// The client has closed its half of the connection, or reset it. The balancer then sees only the client's
 /// acknowledgements; as long as they come, the connection keeps its server.
 #[test]
 fn connections_that_are_over_keep_their_server_while_packets_come() {
@@ -154,7 +154,7 @@ fn connections_that_both_sides_have_closed_are_over_soon() {
 }
 
 /// A straightforward model of a balancer: three servers in turn; time-outs of 60 seconds for open
-/// connections, 20 for half-closed ones, and 5 for those closed by both sides.
+/// connections, 20 for half-closed connections, and 5 for connections closed by both sides.
 #[derive(Default)]
 struct Model {
     /// By client: the server of its connection, the sides that have closed it (client, server), and the
@@ -245,7 +245,7 @@ fn workers_hear_of_what_servers_close() {
     }
     for n in 0..200 {
         // Either of the two servers may have the connection, depending on the worker. FIN comes from both,
-        // and that of the wrong server is ignored.
+        // and the wrong server's FIN is ignored.
         packets.extend([1, 2].map(|last| (1.0, bare(n, Some(last), FIN | ACK))));
     }
     packets.extend((0..199).map(|n| (2.0, bare(n, None, FIN | ACK))));
@@ -307,8 +307,8 @@ fn idle_connections_make_room_before_new_ones_are_refused() {
     }
 }
 
-/// Closed connections make room for new ones when their own short time-out is over. The search for expired
-/// connections does not wait for TIMEOUT.
+/// Closed connections make room for new connections when their own short time-out is over. The search for
+/// expired connections does not wait for TIMEOUT.
 #[test]
 fn closed_connections_make_room_before_new_ones_are_refused() {
     for capacity in [1, 2, 64] {

@@ -215,7 +215,7 @@ fn an_end_takes_no_answers_from_another_one() {
     let packets = [(0, udp(other, end(REMOTE, 53))), (1, call()), (2, udp(other, client)), (3, call())];
     let (outcome, seen) = run(&forwarding(5060, server, ""), 2, &packets, &["rw.mapping_failures"]);
     let to: Vec<_> = seen.iter().map(|seen| ends(&seen.bytes)).collect();
-    // The inner host has an outer port for all remote endpoints, so it cannot use that of the server for
+    // The inner host has an outer port for all remote endpoints, so it cannot use the server's port for
     // this client.
     assert_eq!(to, [(end(OUTER, 5060), end(REMOTE, 53)), (client, server), (client, server)]);
     assert_eq!(value(&outcome, 0), "1");

@@ -92,7 +92,7 @@ fn rfc5508_req_7_errors_about_hairpins_come_back_too() {
     let got = out(&there).remove(0);
     let refusal = error(INSIDE, &got, 28);
     let seen = out(&[there[0].clone(), there[1].clone(), (2, refusal)]);
-    // The quoted packet has to be the one that the other host sent, except for the time to live.
+    // The quoted packet has to be the packet that the other host sent, except for the time to live.
     let mut sent = there[1].1.clone();
     sent[8] = seen[1][28 + 8];
     refill(&mut sent);

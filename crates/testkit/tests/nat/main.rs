@@ -1,7 +1,7 @@
 //! Tests of translators, compared with a straightforward model and with the requirements of RFCs.
 //!
-//! Packets come from a capture, whose times are those of the packets. Packets for the outer address arrive
-//! at input 1 of the translator, all others at input 0.
+//! Packets come from a capture with their times. Packets for the outer address arrive at input 1 of the
+//! translator, all others at input 0.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 

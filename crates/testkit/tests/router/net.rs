@@ -27,12 +27,12 @@ const fn host(network: u16, number: u8) -> Host {
 }
 
 pub(crate) const LEFT: Host = host(1, 1);
-/// Another host on the left link, beside `LEFT`.
+/// The second host on the left link.
 pub(crate) const NEAR: Host = host(1, 2);
 pub(crate) const RIGHT: Host = host(2, 1);
 /// The gateway on the right link to the networks 10.9.0.0/16 and 2001:db8:9::/48.
 pub(crate) const FAR: Host = host(2, 2);
-/// The router's interface on the left link; `ROUTER_RIGHT` is the one on the right link.
+/// The router's interface on the left link; `ROUTER_RIGHT` is the interface on the right link.
 pub(crate) const ROUTER: Host = router(1, [10, 1, 0, 254]);
 pub(crate) const ROUTER_RIGHT: Host = router(2, [10, 2, 0, 254]);
 

@@ -14,7 +14,7 @@ use wire::MacAddr;
 use crate::net::*;
 
 /// Returns the addresses that random packets may have, of both IP versions: of hosts, routers, multicast,
-/// and invalid ones.
+/// and invalid addresses.
 fn addresses() -> Vec<IpAddr> {
     let mut all: Vec<IpAddr> = Vec::new();
     for host in [LEFT, NEAR, RIGHT, FAR, ROUTER, ROUTER_RIGHT] {
@@ -237,8 +237,8 @@ proptest! {
     }
 }
 
-/// Sends a packet through a chain. Returns the packets that come out: at sink 0 behind the chain, or at
-/// `SINK1`, `SINK2` ... in it.
+/// Sends a packet through a chain. Returns the packets that come out: at sink 0 downstream of the chain, or
+/// at `SINK1`, `SINK2` ... in it.
 pub(crate) fn through(chain: &str, packet: &[u8]) -> Vec<Seen> {
     let input = Input {
         bytes: packet.to_vec(),

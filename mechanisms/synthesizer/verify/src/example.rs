@@ -96,7 +96,7 @@ fn usual(d: &Diagrams) -> Vec<Bit> {
     ]
 }
 
-/// Returns the conjunction of the condition with as many wishes as are compatible with it, earlier ones
+/// Returns the conjunction of the condition with as many wishes as are compatible with it, earlier wishes
 /// first. All of them at once are tried first: that is the usual case, and fast, since wishes make a
 /// diagram small.
 fn narrow(d: &Diagrams, condition: &Bit, wishes: &[Bit]) -> Bit {

@@ -83,7 +83,7 @@ fn what_is_seen_matters() {
     not_proven(&fragmenter("576"), &fragmenter("577"));
 }
 
-/// The function that chooses a translated source differs from the one that chooses a destination. So
+/// The function that chooses a translated source differs from the function that chooses a destination. So
 /// filters downstream that test both have an effect.
 #[test]
 fn choices_for_two_fields_are_two() {

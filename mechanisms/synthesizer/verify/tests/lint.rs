@@ -134,7 +134,7 @@ fn rules_of_files_are_known_by_their_lines() {
     assert_eq!(found.idle[0].elsewhere, Some(line(3)));
 }
 
-/// A rule about UDP behind a filter for TCP is idle, although no earlier rule covers it.
+/// A rule about UDP downstream of a filter for TCP is idle, although no earlier rule covers it.
 #[test]
 fn rules_about_packets_that_never_come_are_idle() {
     let chain = read(

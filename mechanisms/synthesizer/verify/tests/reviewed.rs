@@ -1,5 +1,5 @@
 //! Regression tests: pairs of chains that the verifier once called equivalent, as a review found, although
-//! they are not. Each pair stands for another reason.
+//! they are not. Each pair has another reason.
 
 use testkit::chains::{compare, outputs, read};
 use verify::equivalence::Verdict;
@@ -163,7 +163,7 @@ fn a_router_that_fragments_is_itself() {
 }
 
 /// Pull switches and schedulers decide which packets are pulled. Packets that are not pulled do not arrive,
-/// so different ones are not equivalent.
+/// so chains with different schedulers are not equivalent.
 #[test]
 fn pullers_choose_what_passes() {
     let pulled = |scheduler: &str| {
@@ -326,8 +326,8 @@ fn exits_may_see_marks() {
     are_not_equivalent(&chain(14), &chain(18));
 }
 
-/// A switch that learns nothing sends a packet to all outputs but that of its input, so other inputs give
-/// other outputs.
+/// A switch that learns nothing sends a packet to all outputs but the output of its own port, so other
+/// inputs give other outputs.
 #[test]
 fn switches_that_learn_nothing_send_elsewhere() {
     for (class, ports) in

@@ -168,8 +168,8 @@ fn counters_and_switches_for_handlers_are_no_state() {
     }
 }
 
-/// One stateful switch for two sources differs from one for each, although each does the same with its own
-/// packets.
+/// A stateful switch shared by two sources differs from a switch for each source, although each switch
+/// does the same with its own packets.
 #[test]
 fn shared_state_is_not_state_of_ones_own() {
     let shared = "other :: FromDump(y.pcap); s :: RoundRobinSwitch; in -> s; other -> s; s [0] -> out_a; s [1] -> out_b;";

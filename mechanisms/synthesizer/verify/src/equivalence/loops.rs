@@ -47,7 +47,7 @@ pub(super) type Entering = BTreeMap<usize, Waiting>;
 /// The packets that may leave one loop, as [`Loops::leaving`] computes them.
 #[derive(Default)]
 pub(super) struct Leaving {
-    /// One arbitrary packet for each layout, with the element and output of the first chain by which it
+    /// An arbitrary packet for each layout, with the element and output of the first chain by which it
     /// leaves.
     pub(super) packets: Vec<(Port, Packet)>,
     /// Queues on the loop, as elements of the first chain, that were assumed never to be full.

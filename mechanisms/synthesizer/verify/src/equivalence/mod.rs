@@ -141,8 +141,7 @@ enum Origin {
 
 /// Compares two chains. Up to three attempts follow each other until one decides: proofs of single
 /// programs, a proof of the whole chain that does not follow packets on equal loops, and one that does.
-/// `nodes` is the maximum number of decision diagram nodes; `None` allows as
-/// many as the diagrams can have.
+/// `nodes` is the maximum number of decision diagram nodes; `None` allows as many as the diagrams can have.
 pub fn verify(
     chains: [&Chain; 2],
     options: Options,

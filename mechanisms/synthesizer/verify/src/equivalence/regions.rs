@@ -158,8 +158,8 @@ impl Replaced {
         if let Some(node) = followed.iter().find(|node| node.effects.hold != Hold::None) {
             return Err(format!("'{}' holds packets", node.name));
         }
-        // Some elements search the graph downstream for other elements. They find the same ones only if the
-        // program leads to no element that its elements do not reach.
+        // Some elements search the graph downstream for other elements. They find the same elements only if
+        // the program leads to no element that its elements do not reach.
         let behind = reached(without, self.to.0);
         let is_of_it = |node: &&Node| node.is_of_program(own);
         let mut outputs = with.nodes.iter().filter(is_of_it).flat_map(Node::leads);

@@ -23,8 +23,8 @@ use crate::model::streams::Streams;
 use program::chain::{Chain, Port};
 use rules::{IdleRule, Usage};
 
-/// The maximum number of visits to an element on a loop. Packets that come again start anew from there,
-/// with arbitrary contents.
+/// The maximum number of visits to an element on a loop. Packets that come again start from there, with
+/// arbitrary contents.
 const MOST_ROUNDS: usize = 3;
 
 /// The maximum number of diagram nodes for the second analysis, which forks for each header offset. Most

@@ -177,7 +177,7 @@ impl Unions {
     }
 
     /// Returns the indices of those among the first `end` conditions that take packets of `all`, if each
-    /// takes the packets that the earlier ones have left.
+    /// takes the packets that earlier conditions have left.
     fn takers(&self, d: &Diagrams, end: usize, all: &Bit) -> impl Iterator<Item = usize> {
         let mut rest = all.clone();
         let mut from = 0;

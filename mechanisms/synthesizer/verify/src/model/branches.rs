@@ -11,15 +11,15 @@ use program::chain::Chain;
 /// The way by which a packet leaves an element when several packets leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Branch {
-    /// By the output with this index.
+    /// The output with this index.
     Output(usize),
-    /// As the packet of the emission with this index in the element's declaration.
+    /// The emission with this index in the element's declaration: the packet is emitted by it.
     Made(usize),
-    /// By the connection with this index, if several connections leave one output.
+    /// The connection with this index, if several connections leave one output.
     Connection(usize),
 }
 
-/// One entry of a branch history: the branch taken at an element, or a wait in an element that holds
+/// An entry of a branch history: the branch taken at an element, or a wait in an element that holds
 /// packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {

@@ -124,7 +124,7 @@ struct Symbols {
     /// Such a variable is next to the variables of the same weight with which it is compared.
     length_bits: BTreeMap<u32, Vec<u32>>,
     /// The variables reserved for bytes that functions compute from the input packet. The key has the
-    /// offset of the byte and the weight of the bit whose variable is next to the reserved ones.
+    /// offset of the byte and the weight of the bit whose variable is next to the reserved variables.
     remade: BTreeMap<(i32, u32), Vec<u32>>,
     bits: HashMap<Symbol, Bit>,
     terms: HashMap<Term, u32>,

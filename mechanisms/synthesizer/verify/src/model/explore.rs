@@ -44,13 +44,13 @@ pub struct Arrival {
     pub turns: BranchHistory,
 }
 
-/// The packets that one element drops for one reason.
+/// Packets that an element drops for the same reason.
 pub struct Dropped {
     /// The number of the element that drops the packets.
     pub node: usize,
     /// The drop reason.
     pub reason: DropReason,
-    /// True if the contents of these packets are unknown, because they passed an opaque element.
+    /// True if the contents of these packets are unknown, for example because they passed an opaque element.
     pub lost: bool,
     /// The input packets from which such a packet is dropped.
     pub condition: Bit,

@@ -36,8 +36,8 @@ struct Applied {
 impl Functions {
     /// Returns the term for the value of `function`, which reads the fields `reads` of `packet`, for the
     /// input packets of `condition`. If `in_header` is true, bytes of the network header count only as far
-    /// as the header reaches. The term is that of an earlier application if the arguments agree, else a new
-    /// one.
+    /// as the header reaches. If the arguments agree with an earlier application, the term is the same;
+    /// else it is new.
     pub fn value(
         &self,
         d: &Diagrams,

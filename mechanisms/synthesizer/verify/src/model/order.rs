@@ -1,10 +1,11 @@
 //! The order of the variables of decision diagrams, which decides how large the diagrams grow.
 //!
-//! A question about a few bits is cheap if its variables are above those of a rule set. Below them it is
-//! expensive, since each path through the diagram of the rule set then ends in a copy of the question.
-//! Therefore the variables that rule sets do not test come first: values of functions, packet type, time to
-//! live, lengths. The fields of rules follow. Among these, protocol and destination port come before the
-//! addresses, which makes diagrams of rule sets up to ten times smaller (rule sets `fw1` of ClassBench).
+//! A question about a few bits is cheap if its variables are above the variables of a rule set. Below
+//! these it is expensive, since each path through the diagram of the rule set then ends in a copy of the
+//! question. Therefore the variables that rule sets do not test come first: values of functions, packet
+//! type, time to live, lengths. The fields of rules follow. Among these, protocol and destination port come
+//! before the addresses, which makes diagrams of rule sets up to ten times smaller (rule sets `fw1` of
+//! ClassBench).
 //!
 //! Quantities that are compared with each other are adjacent bit by bit: the packet's length and the length
 //! fields of headers. The variables that decide the offset of a header (the length of an IP header) stand

@@ -51,8 +51,8 @@ pub struct Packet {
     /// The number of the term whose function makes all unwritten bytes; `None` if they are bytes of the
     /// input packet.
     version: Option<u32>,
-    /// The number of the term that makes the whole packet, if nothing else is known of it: an opaque
-    /// element may have changed anything. Then the other fields have no meaning.
+    /// The number of the term that makes the whole packet, if nothing else is known of it: for example, an
+    /// opaque element may have changed anything. Then the other fields have no meaning.
     pub lost: Option<u32>,
 }
 
@@ -105,7 +105,7 @@ impl Packet {
         self
     }
 
-    /// Returns an arbitrary packet with the layout of this one: its headers have equal distances from its
+    /// Returns an arbitrary packet with the layout of this packet: its headers have equal distances from its
     /// start. `None` if the layout is unknown.
     pub fn any_like(&self, d: &Diagrams) -> Option<Packet> {
         let is_odd = self.headers[..2].iter().flatten().any(|place| in_byte_region(*place));
@@ -216,7 +216,7 @@ impl Packet {
     }
 
     /// Returns the byte at offset `place` for comparing or merging two packets. Both have to be compared at
-    /// all offsets that one of them has written.
+    /// all offsets that either packet has written.
     pub fn compared(&self, d: &Diagrams, place: i32) -> Byte {
         // For a byte in a byte region, `byte` records an overlap: if it is unwritten, it would have to
         // equal the frame's byte.

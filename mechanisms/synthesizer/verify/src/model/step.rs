@@ -97,7 +97,7 @@ pub struct Derived {
 pub struct Outcome {
     /// The packet itself, once for each path and, if it is copied, for each output.
     pub leaving: Vec<Leaving>,
-    /// Other packets that the element makes from this packet.
+    /// New packets that the element makes from this packet.
     pub derived: Vec<Derived>,
     /// True if the element is a queue that was assumed to have room.
     pub ignores_full_queues: bool,

@@ -37,8 +37,8 @@ struct Known {
 }
 
 impl Known {
-    /// Returns the number of the stream with the packets `inputs`: that of an equal stream if there is one,
-    /// else a new number.
+    /// Returns the number of the stream with the packets `inputs`: the number of an equal stream if there
+    /// is one, else a new number.
     fn number(&mut self, d: &Diagrams, inputs: &Waiting) -> usize {
         let packets = inputs.iter().map(|(&input, arrivals)| (input, any(d, arrivals))).collect();
         let alike = self.by_packets.entry(packets).or_default();
@@ -110,8 +110,8 @@ impl Streams {
 /// Adds to `term` the packets of a stream in which several may come from one input packet, in the order of
 /// arrival. `upstream` identifies the elements upstream, which decide the order.
 fn in_order(d: &Diagrams, upstream: i64, inputs: &Waiting, term: &mut Term) {
-    // The number -1 distinguishes the term from those of streams without copies, which start with a number
-    // from 0 on.
+    // The number -1 distinguishes the term from the terms of streams without copies, which start with a
+    // number from 0 on.
     term.numbers.extend([-1, upstream]);
     for (&input, arrivals) in inputs {
         for arrival in arrivals {

@@ -221,8 +221,8 @@ impl Sum {
                 accounted.insert(place, now);
             }
         }
-        // The computed ICMP checksum of all-zero data is ffff; that of other data with a sum of zero is
-        // 0000. So zero has two representations.
+        // The computed ICMP checksum is ffff for all-zero data, and 0000 for other data with a sum of zero.
+        // So zero has two representations.
         let single_zero = if key.kind == ICMP { d.no() } else { d.yes() };
         Sum { origin: Origin::Computed(packet.version()), accounted, single_zero }
     }
@@ -270,7 +270,7 @@ impl Sum {
         }
     }
 
-    /// Returns the 16 bits of the checksum: those of its origin if there was no update, else an
+    /// Returns the 16 bits of the checksum: the bits of its origin if there was no update, else an
     /// uninterpreted function of its origin and the words that it accounts for.
     pub fn bits(&self, d: &Diagrams, key: SumKey) -> Vec<Bit> {
         let found = match &self.origin {
