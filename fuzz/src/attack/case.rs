@@ -226,8 +226,8 @@ impl Case {
                     // arrival. An aspect that already differs between bursts of one and of many, without
                     // programs, shows nothing.
                     found.retain(|one| *burst == 1 || !batched.contains(&one.aspect));
-                    // With programs, the order in bursts may be the original's order in bursts or with
-                    // bursts of one packet.
+                    // A form with programs may keep the order of the original in bursts, or its order with
+                    // bursts of one packet. Only an order that differs from both is a difference.
                     let is_order = |one: &Difference| matches!(one.aspect, Aspect::Order | Aspect::FlowOrder);
                     if *burst > 1
                         && let Some(one_by_one) = one_by_one

@@ -54,8 +54,8 @@ pub(super) struct Judged {
     differs: bool,
     said: Said,
     overran: bool,
-    /// The kind of failure, if the verdict contradicts the runs, or the way in which the pair was made;
-    /// else `None`.
+    /// The kind of failure: the verdict contradicts the runs, or the way in which the pair was made. `None`
+    /// if the verdict may be right.
     failure: Option<&'static str>,
     what: String,
 }

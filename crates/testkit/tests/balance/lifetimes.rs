@@ -144,7 +144,7 @@ fn connections_that_both_sides_have_closed_are_over_soon() {
         &[(1.5, Some(2), ENDS), (1.9, Some(2), RST), (2.0, client, ENDS)],
         &[(1.0, server, ENDS), (1.5, client, ACK), (2.0, server, ENDS)],
         // The client opens the connection again after the server's RST and FIN, so these belong to the
-        // previous one.
+        // previous connection.
         &[(1.0, server, RST), (1.5, server, ENDS), (1.9, client, SYN), (2.0, client, ENDS)],
     ];
     for closing in one {

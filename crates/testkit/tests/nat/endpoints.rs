@@ -255,7 +255,8 @@ fn a_host_makes_room_for_itself_however_many_others_there_are() {
     let others = |at: i64| (0..1000u16).map(move |n| from([10, 1, (n >> 8) as u8, n as u8], 5000, at));
     let mut packets: Vec<_> = (0..3).map(|n| from(INSIDE, 5000 + n, 0)).collect();
     packets.extend(others(1));
-    // Of the mappings of host INSIDE, one was used again meanwhile; all mappings of other hosts were.
+    // All mappings of the other hosts and one of the three of INSIDE are used again, so the other two of
+    // INSIDE expire first.
     packets.extend(others(9_000));
     packets.push(from(INSIDE, 5001, 9_000));
     packets.extend((0..3).map(|n| from(INSIDE, 6000 + n, 15_000)));

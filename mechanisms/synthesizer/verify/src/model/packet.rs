@@ -218,8 +218,8 @@ impl Packet {
     /// Returns the byte at offset `place` for comparing or merging two packets. Both have to be compared at
     /// all offsets that either packet has written.
     pub fn compared(&self, d: &Diagrams, place: i32) -> Byte {
-        // For a byte in a byte region, `byte` records an overlap: if it is unwritten, it would have to
-        // equal the frame's byte.
+        // An unwritten byte of a region equals the frame's byte, which may have been written. `byte` records
+        // that as an overlap, so that the analysis runs again without regions.
         if in_byte_region(place) { self.byte(d, place) } else { self.named(d, place) }
     }
 

@@ -399,7 +399,7 @@ impl Sum {
             different.extend(d.differences(&now, &accounted).map(|bit| d.and(&covered, &bit)));
         }
         if left.origin != right.origin {
-            // A checksum that came in equals a computed checksum if it was correct.
+            // A checksum that came in equals a computed checksum if it was correct, apart from the two zeros.
             d.note_one_zero();
             let place = Term { name: "right checksum".into(), numbers: key.numbers(), bits: Vec::new() };
             different.push(d.not(&d.value(place, 1)[0]));
