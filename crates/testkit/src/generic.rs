@@ -212,8 +212,7 @@ fn keeps_order(sample: &Sample, effects: &Effects) -> Result<(), String> {
             continue;
         }
         let before = last.insert((packet.sink, flow), packet.id).unwrap_or(0);
-        // An element that repeats its packets starts again with the first; its second output may be the
-        // first that comes.
+        // An element that repeats its packets starts again with the first or second packet.
         let restarts = before > packet.id && packet.id <= 2;
         rounds += usize::from(restarts);
         if before > packet.id && !restarts || rounds > 8 {

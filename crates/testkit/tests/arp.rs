@@ -183,7 +183,7 @@ fn replies_that_nobody_has_asked_for_replace_neighbours_where_they_are_to() {
         let querier = format!("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, POLL_TIMEOUT 0{option})");
         let mut bench = Bench::new(&querier, "");
         bench.send("arp", &reply(3, 0x33));
-        // As long as no packet has needed the entry, the last reply counts.
+        // Before the first query for an address, the last reply counts.
         bench.send("arp", &reply(3, 0x34));
         assert!(bench.read("q.table").starts_with("10.0.0.3 1 02-00-00-00-00-34"));
         bench.send("ip", &packet([10, 0, 0, 2], 1));
@@ -319,7 +319,8 @@ fn what_gives_way_to_another_entry_is_told() {
     bench.send("ip", &packet([10, 0, 0, 3], 2));
     assert_eq!(bench.drops("r"), [("queue full", 1)]);
     assert_eq!((bench.read("t.length").as_str(), bench.held()), ("1", 1));
-    // The querier whose entry was evicted makes a new entry for the same address, which evicts in turn.
+    // The querier whose entry was evicted makes a new entry for the same address, which evicts in turn. It
+    // must not be taken for the evicted entry.
     bench.send("other", &packet([10, 0, 0, 2], 3));
     assert_eq!(bench.drops("q"), [("queue full", 1)]);
     bench.send("arp", &reply(2, 0x22));

@@ -201,7 +201,8 @@ fn compare(sample: &Sample, effects: &Effects) -> Result<(), String> {
     for text in [outcome.output, outcome.messages].iter().filter(|text| !text.is_empty()) {
         differences.push(format!("it would not say {text:?}"));
     }
-    // A packet that a Teller drops counts in no element, so totals are not compared.
+    // A packet that the element drops counts as a drop of its twin, too. So the totals of the run do not
+    // balance, and each element is checked alone.
     if let Some(element) = outcome.report.elements.iter().find(|element| !element.balances()) {
         differences.push(format!("{element:?}"));
     }

@@ -263,8 +263,8 @@ fn errors_open_no_flows_and_bring_none_back() {
     let (seen, connections) = timed(&balancer(", TIMEOUT 60", 3), &packets, "lb.connections");
     assert_eq!(connections, "1");
     let last: Vec<u8> = destinations(&seen).iter().map(|address| address[3]).collect();
-    // The second connection gets the first server, as the error before it took no turn. The error at 50 s
-    // does not refresh the connection, so the last packet opens another one.
+    // The connection gets the first server, as the error before it took no turn. The error at 50 s does not
+    // refresh the connection, so the last packet opens another one.
     assert_eq!(last[1..], [1, 1, 2]);
 }
 

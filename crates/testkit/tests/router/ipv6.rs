@@ -133,7 +133,7 @@ fn rfc8200_4_extension_headers_pass_unread() {
     is_forwarded(&with_extensions(&packet, &[(60, PADDING)]));
     is_forwarded(&with_extensions(&packet, &[(0, PADDING), (60, PADDING), (43, route), (60, PADDING)]));
     is_forwarded(&with_extensions(&packet, &[(44, &[0, 0, 1, 0, 0, 0, 7])]));
-    // Chains with wrong lengths, or with very many headers, are the destination's business.
+    // The destination has to detect wrong lengths or too many headers. The router forwards the packet.
     is_forwarded(&with_extensions(&packet, &[(60, &[200, 1, 4, 0, 0, 0, 0])]));
     is_forwarded(&with_extensions(&packet, &[(60, PADDING); 30]));
 }

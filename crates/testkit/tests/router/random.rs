@@ -353,7 +353,7 @@ fn ipv6_packets_that_were_cut_or_are_mostly_headers_are_not_fragmented() {
         packet
     };
     assert!(through(&with_options(256)).iter().all(|seen| seen.sink == 0));
-    // An extension header that is longer than the product walks over, and headers that leave less than a
+    // Extension headers with more bytes than the product walks over, and headers that leave less than a
     // quarter of the MTU for data.
     for long in [through(&with_options(264)), limited(380, &with_options(256))] {
         assert!(long.len() == 1 && long[0].sink == 1, "{}", long.len());

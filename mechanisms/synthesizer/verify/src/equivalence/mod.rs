@@ -124,7 +124,7 @@ struct Start {
     /// The symbolic packet in each chain.
     packets: [Packet; 2],
     origin: Origin,
-    /// For packets that an element makes: the packets that they were made of, by the start of these.
+    /// For packets that an element makes: the packets that they were made of, grouped by start.
     parents: Vec<Parent>,
 }
 
