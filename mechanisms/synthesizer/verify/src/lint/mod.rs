@@ -66,11 +66,11 @@ pub struct Entry {
     /// The possible ends: exits of the chain first, then drops, each in the order of the elements in the
     /// chain.
     pub fates: Vec<Fate>,
-    /// Opaque elements that packets reach. Of packets that leave them nothing is known, so their ends are
-    /// not in `fates`.
+    /// Opaque elements that packets reach. Nothing is known of packets that leave them, so the ends of these
+    /// packets are not in `fates`.
     pub opaque: Vec<usize>,
-    /// Elements on loops at which packets arrived more often than they are followed, so that their ends are
-    /// not in `fates`.
+    /// Elements on loops at which packets arrived more often than they are followed. The ends of these
+    /// packets are not in `fates`.
     pub round: Vec<usize>,
 }
 
