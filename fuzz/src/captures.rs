@@ -1,16 +1,18 @@
-//! Fuzz targets for capture files.
+//! Fuzz targets for the reader and writer of capture files.
 
 use std::io::Cursor;
 
 use capture::{LinkType, MAX_CAPTURED, Reader, Writer, WriterOptions};
 
-/// The most packets that are read of one input, because a few bytes can decompress to millions of records.
+/// The maximum number of packets that are read from one input, because a few compressed bytes can contain
+/// millions of records.
 const MOST_PACKETS: usize = 4_096;
 
-/// The most bytes that are read of one input, for the same reason.
+/// The maximum number of packet bytes that are read from one input, because a few compressed bytes can
+/// contain very many.
 const MOST_BYTES: usize = 4 << 20;
 
-/// A packet that owns its data.
+/// A packet of a capture, with a copy of its bytes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Packet {
     time: i64,
@@ -18,12 +20,13 @@ struct Packet {
     data: Vec<u8>,
 }
 
-/// Reads any bytes as a capture: pcap or pcapng, plain, gzip or zstd.
+/// Reads any bytes as a capture file: pcap or pcapng, plain or compressed with gzip or zstd.
 pub fn capture(data: &[u8]) {
     read(data);
 }
 
-/// Writes the content of a capture and reads it back, with both precisions and with a snap length.
+/// Reads any bytes as a capture file, writes its packets and reads them back. Checks that they are equal,
+/// with time stamps in microseconds and nanoseconds, and with a snap length.
 pub fn capture_round_trip(data: &[u8]) {
     let Some((link, packets)) = read(data) else { return };
     for (nanoseconds, snap_length) in [(true, 0), (false, 0), (true, 20)] {
@@ -34,7 +37,8 @@ pub fn capture_round_trip(data: &[u8]) {
     }
 }
 
-/// Returns a packet as it is stored in a file with these options.
+/// Returns the packet that is read back after `packet` was written with these options: with the time
+/// rounded down and the bytes cut to the snap length.
 fn as_written(packet: &Packet, options: WriterOptions) -> Packet {
     let latest = i64::from(u32::MAX) * 1_000_000_000 + 999_999_999;
     let time = packet.time.clamp(0, latest);
@@ -53,7 +57,7 @@ fn write(options: WriterOptions, packets: &[Packet]) -> Vec<u8> {
     let mut file = Vec::new();
     let mut writer = Writer::new(&mut file, options);
     for packet in packets {
-        // The data is in two pieces, like packets of several slots.
+        // The bytes are given in two pieces, as for packets of several slots.
         let (front, back) = packet.data.split_at(packet.data.len() / 2);
         writer.write(packet.time, packet.wire_len, [front, back]).expect("a vector takes everything");
     }
@@ -62,7 +66,8 @@ fn write(options: WriterOptions, packets: &[Packet]) -> Vec<u8> {
     file
 }
 
-/// Reads the link type and the packets up to the first fault; `None` if the file's header is invalid.
+/// Reads the link type and the packets up to the first error or limit; `None` if the file header is
+/// invalid.
 fn read(file: &[u8]) -> Option<(LinkType, Vec<Packet>)> {
     let mut reader = match Reader::from_read(Cursor::new(file.to_vec()), "fuzz") {
         Ok(reader) => reader,

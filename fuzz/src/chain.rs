@@ -1,4 +1,4 @@
-//! A fuzz target for packets through a chain of elements.
+//! A fuzz target that sends packets through a fixed chain of elements.
 
 use element::Timestamp;
 use engine::End;
@@ -6,11 +6,11 @@ use testkit::Run;
 use testkit::elements::{Input, Seen, collect, offer};
 use wire::{checksum, ipv4};
 
-/// The most packets of one input.
+/// The maximum number of packets that are cut from one input.
 const MOST_PACKETS: usize = 64;
 
-/// A router's path with a side output at each step, so that every packet is accounted for; `%` is replaced
-/// by the number of the exchange of packets. Sink 0 receives the routed packets.
+/// The path of packets through a router, with a sink at each side output, so that every packet is accounted
+/// for. `%` is replaced by the number of the exchange of packets. Sink 0 receives the routed packets.
 const CHAIN: &str = "
     TestSource(%, 0) -> all :: Counter -> c :: Classifier(12/0800, 12/0806 20/0001, 12/86dd, -);
     c[0] -> Strip(14) -> ip :: CheckIPHeader(INTERFACES 10.0.0.1/24 192.168.0.1/16)
@@ -29,13 +29,14 @@ const CHAIN: &str = "
 
 /// Sends packets through a fixed chain. Checks that no packet is lost and that routed packets are valid.
 ///
-/// The first byte determines the burst. Then each packet has its length (16 bits, little-endian) and its
-/// bytes. If the bytes of the last packet are truncated, they are filled up with zeros.
+/// The first byte of the input decides the burst: 1 to 64 packets. Each packet follows as its length (16
+/// bits, little-endian) and its bytes. If the bytes of the last packet are incomplete, zeros are added.
 pub fn packets(data: &[u8]) {
     run(data).iter().filter(|packet| packet.sink == 0).for_each(check_routed);
 }
 
-/// Returns the packets that reach the sinks.
+/// Runs the packets of an input through the chain. Returns the packets that reach sinks, and checks all
+/// counts.
 fn run(data: &[u8]) -> Vec<Seen> {
     let Some((&first, data)) = data.split_first() else { return Vec::new() };
     let burst = 1 + usize::from(first) % 64;
@@ -54,7 +55,7 @@ fn run(data: &[u8]) -> Vec<Seen> {
     seen
 }
 
-/// Cuts the input into packets.
+/// Cuts an input into packets, at most [`MOST_PACKETS`]; [`packets`] describes the format.
 pub(crate) fn inputs(mut data: &[u8]) -> Vec<Input> {
     let mut inputs = Vec::new();
     while let Some((&length, rest)) = data.split_first_chunk()
@@ -71,7 +72,8 @@ pub(crate) fn inputs(mut data: &[u8]) -> Vec<Input> {
     inputs
 }
 
-/// Checks that a routed packet has a valid header, with a time to live, and no bytes after its end.
+/// Checks that a routed packet has a valid IPv4 header with a time to live of at least one, and no bytes
+/// after its end.
 fn check_routed(packet: &Seen) {
     assert_eq!(packet.bytes[..12], [2, 2, 2, 2, 2, 2, 1, 1, 1, 1, 1, 1]);
     let ip = &packet.bytes[14..];

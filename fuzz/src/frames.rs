@@ -1,4 +1,4 @@
-//! Fuzz targets for headers and frames.
+//! Fuzz targets for the headers of packets: the views of `wire`, and the dissection of frames.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -6,8 +6,8 @@ use wire::checksum::{self, PseudoHeader};
 use wire::{FromBytes, IntoBytes, Layers, LinkType};
 use wire::{arp, ethernet, icmp, icmpv6, ipv4, ipv6, tcp, udp, vlan};
 
-/// Reads any bytes as a header of each protocol. Checks that results lie within the bytes, that setters
-/// write the values that getters read, and that checksums are valid after they are filled in.
+/// Reads any bytes as a header of each protocol. Checks that all parts lie within the bytes, that getters
+/// return the values that setters wrote, and that checksums are valid after they were computed.
 pub fn headers(data: &[u8]) {
     link_headers(data);
     ipv4_header(data);
@@ -49,7 +49,7 @@ fn ipv4_header(data: &[u8]) {
         let mut sent = before;
         checksum::fill_ipv4(sent.as_mut_bytes()).expect("20 bytes are enough");
         assert!(checksum::ipv4_plain_valid(&sent));
-        // In a header of zeros, which is not version 4, the sum would be the other zero.
+        // In a header of zeros, which is not IPv4, the update would give the other zero.
         if sent.ttl > 0 && sent.version() == 4 {
             checksum::decrement_ttl(&mut sent);
             assert!(checksum::ipv4_plain_valid(&sent));
@@ -88,7 +88,8 @@ fn ipv6_header(data: &[u8]) {
     }
 }
 
-/// Checks that extension headers follow one another without gaps, and end at the upper layer.
+/// Checks that extension headers of IPv6 follow one another without gaps, and that the upper-layer header
+/// follows the last one.
 fn extensions(next_header: u8, bytes: &[u8]) {
     ipv6::jumbo_length(next_header, bytes);
     let (mut next, mut offset) = (next_header, 0);
@@ -153,7 +154,7 @@ fn udp_and_tcp(pseudo: &PseudoHeader, data: &[u8]) {
     }
 }
 
-/// The link types with a dissector of their own, and one without.
+/// All link types that have a dissector, and one that has none.
 const LINKS: [LinkType; 7] = [
     LinkType::Null,
     LinkType::Ethernet,
@@ -164,8 +165,8 @@ const LINKS: [LinkType; 7] = [
     LinkType::Other(147),
 ];
 
-/// Finds the headers of any bytes, read as a frame of each link type. Checks that headers lie within the
-/// frame, in order, and that bytes after the packet's end make no difference.
+/// Dissects any bytes as a frame of each link type. Checks that the headers lie within the frame, in order,
+/// and that link padding makes no difference.
 pub fn layers(data: &[u8]) {
     for link in LINKS {
         let layers = Layers::locate(data, link);

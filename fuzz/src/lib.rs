@@ -34,10 +34,11 @@ pub use slicing::slicing;
 pub use text::{argument_types, arguments, configuration, filters, language, patterns};
 pub use traces::{analysis, multiplying};
 
-/// A function that takes any bytes.
+/// A fuzz target: takes any bytes, and panics if the product has a fault.
 pub type Target = fn(&[u8]);
 
-/// Every target with its name, which is also the name of its corpus and, after `fuzz_`, of its binary.
+/// All targets, each with its name. The corpus of a target has that name, too, and its binary has it after
+/// `fuzz_`.
 pub const TARGETS: &[(&str, Target)] = &[
     ("capture", capture),
     ("capture_round_trip", capture_round_trip),

@@ -1,4 +1,4 @@
-//! Initial inputs, made from the product's own builders and examples.
+//! Seeds: the inputs that fuzzing starts from, made with the product's own builders, samples and examples.
 
 use std::io::Write;
 
@@ -8,7 +8,7 @@ use testkit::{classes, corpus};
 use trace::generate::{Generated, Generator, Protocols, Specification};
 use wire::checksum;
 
-/// Returns the seeds of a target by its name; none if there is no such target.
+/// Returns the seeds of the target with this name; none if there is no such target.
 pub fn of(target: &str) -> Vec<Vec<u8>> {
     match target {
         "capture" | "capture_round_trip" => captures(),
@@ -36,18 +36,18 @@ fn from(frame: &[u8], at: usize) -> Vec<u8> {
     frame.get(at..).unwrap_or_default().to_vec()
 }
 
-/// Returns frames of every kind that are small enough for a corpus.
+/// Returns frames of all kinds, of at most 1,000 bytes so that they are small enough for a corpus.
 fn frames() -> Vec<Vec<u8>> {
     let mut frames = corpus::frames();
     frames.retain(|frame| frame.len() <= 1_000);
-    // IPv6 with a hop-by-hop header, a routing header and a fragment header before UDP.
+    // IPv6 with three extension headers before UDP: hop-by-hop options, routing header, fragment header.
     let mut ipv6 = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xdd, 0x60, 0, 0, 0, 0, 36, 0, 64];
     ipv6.extend([0x20; 32]);
     ipv6.extend([43, 0, 1, 4, 0, 0, 0, 0, 44, 0, 0, 0, 0, 0, 0, 0, 17, 0, 0, 1, 0, 0, 0, 7]);
     ipv6.extend([0x12, 0x34, 0, 53, 0, 12, 0, 0, 1, 2, 3, 4]);
     frames.push(ipv6);
     frames.extend(carrying());
-    // MPLS and PPPoE around IPv4.
+    // IPv4 in MPLS, and in a PPPoE session.
     for header in [&[0x88, 0x47, 0, 1, 0x01, 64][..], &[0x88, 0x64, 0x11, 0, 0, 1, 0, 40, 0, 0x21]] {
         let mut frame = vec![2; 12];
         frame.extend_from_slice(header);
@@ -57,7 +57,8 @@ fn frames() -> Vec<Vec<u8>> {
     frames
 }
 
-/// Returns an IPv4 packet whose checksum carries over when the time to live is decremented.
+/// Returns a frame with an IPv4 packet whose checksum begins with ff. When the time to live is decremented,
+/// the update of the checksum overflows and the carry has to be added.
 fn carrying() -> Option<Vec<u8>> {
     (0..=u8::MAX).find_map(|id| {
         let mut packet = corpus::ipv4(64, 17, &[], &[0x12, 0x34, 0, 53, 0, 8, 0, 0]);
@@ -74,7 +75,7 @@ fn captures() -> Vec<Vec<u8>> {
         let mut file = Vec::new();
         let mut writer = Writer::new(&mut file, WriterOptions { nanoseconds, snap_length: 100, link });
         for (number, frame) in frames.iter().take(6).enumerate() {
-            // Writing to a vector cannot fail.
+            // A write to a vector cannot fail.
             let _ = writer.write(1_000_000_001 * number as i64, 100, [&frame[..]]);
         }
         let _ = writer.flush();
@@ -83,15 +84,15 @@ fn captures() -> Vec<Vec<u8>> {
     };
     let plain =
         [classic(false, LinkType::Ethernet), classic(true, LinkType::RawIp), pcapng(false), pcapng(true)];
-    // A record with fewer bytes on the wire than were captured.
+    // A record that says that the packet was shorter on the wire than the bytes captured.
     let mut lying = plain[0].clone();
     lying[36..40].copy_from_slice(&1u32.to_le_bytes());
     let packed = plain.iter().flat_map(|file| [gzip(file), zstd(file)]).collect::<Vec<_>>();
     plain.into_iter().chain(packed).chain([lying, Vec::new()]).collect()
 }
 
-/// Returns traffic with flows, of both IP versions; in the second trace, packets are out of order and time
-/// goes back.
+/// Returns two captures of generated flows, IPv4 and IPv6. In the second, packets are in reverse order, and
+/// some come twice.
 fn traces() -> Vec<Vec<u8>> {
     let Ok(sizes) = "60:2,90".parse() else { return Vec::new() };
     let specification = Specification {
@@ -122,7 +123,8 @@ fn traces() -> Vec<Vec<u8>> {
     vec![file(&mut packets.iter()), file(&mut packets.iter().rev().chain(packets.iter().step_by(3)))]
 }
 
-/// Returns a pcapng file with two interfaces of different precision, and packets in each kind of block.
+/// Returns a pcapng file with two interfaces of different time resolution, packets in each kind of block,
+/// and a block of an unknown kind.
 fn pcapng(big_endian: bool) -> Vec<u8> {
     let word = |value: u32| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
     let half = |value: u16| if big_endian { value.to_be_bytes() } else { value.to_le_bytes() };
@@ -157,7 +159,7 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
     ruzstd::encoding::compress_to_vec(bytes, ruzstd::encoding::CompressionLevel::Fastest)
 }
 
-/// Texts that cover each construct of the language.
+/// Texts in the Click language that together use each construct of the language.
 const LANGUAGE: &[&str] = &[
     "a :: A(1, \"x\"); b :: B; a [1] -> [0] b -> C -> D(// c\n);",
     "elementclass E { $a, K $k, __REST__ $r | input -> F($a) -> output; input [1] -> G($k, $r) -> [1] output }\n\
@@ -212,7 +214,7 @@ fn patterns() -> Vec<Vec<u8>> {
     let lists = [
         "12/0800, 12/0806 20/0001, 12/86dd, -",
         "0/00 !1/01 2/ff%0f, 0/0? 3/1?2?, !0/01%7f, 1/0102030405",
-        // The last test but one is reached both with and without a match of the first test.
+        // The pattern `0/01` can be reached both after a match of the first test and after a mismatch.
         "0/01 4/02, 8/03, 0/01, -",
         "5/00%00, 0/ffffffff%f0f0f0f0 !4/00, -, 0/01",
     ];
@@ -235,32 +237,34 @@ fn filters() -> Vec<Vec<u8>> {
     lists.iter().flat_map(|list| frames.iter().map(|frame| [list.as_bytes(), frame].concat())).collect()
 }
 
-/// Returns inputs with single frames, and an input with all small frames.
+/// Returns inputs for [`packets`](fn@crate::packets): each frame alone, all small frames together, and two
+/// special inputs.
 fn packets() -> Vec<Vec<u8>> {
     let one = |frame: &Vec<u8>| [&(frame.len() as u16).to_le_bytes()[..], frame].concat();
     let frames = frames();
     let mut seeds: Vec<Vec<u8>> = frames.iter().map(|frame| [vec![3], one(frame)].concat()).collect();
     let short = frames.iter().filter(|frame| frame.len() < 64);
     seeds.push(std::iter::once(vec![7]).chain(short.map(one)).collect::<Vec<_>>().concat());
-    // A burst with more packets than the queue holds.
+    // A burst of more packets than the queue of the chain holds.
     seeds.push([vec![63], one(&frames[0]).repeat(12)].concat());
-    // A packet of many slots, whose length exceeds the input.
+    // A packet of many slots, whose length exceeds the rest of the input.
     seeds.push([vec![0, 0xff, 0xff], frames[0].clone()].concat());
     seeds
 }
 
-/// Returns the examples of the manual.
+/// Returns the example configurations in the manual pages of all classes.
 fn examples() -> impl Iterator<Item = &'static str> {
     let blocks = |class: &'static Class| class.manual.split("```").skip(1).step_by(2);
     classes().flat_map(blocks)
 }
 
-/// Returns the sample configuration strings of each class.
+/// Returns the sample arguments of all classes.
 fn configs() -> Vec<Vec<u8>> {
     bytes(classes().flat_map(|class| class.samples.iter().copied()))
 }
 
-/// Returns configurations with an element of each class between other elements.
+/// Returns configurations with one element between Idle and Discard, for each class and each of its
+/// samples.
 fn samples() -> Vec<Vec<u8>> {
     let sample = |class: &Class, text: &str| {
         let config = text.rsplit_once("-> ").map_or(text, |(config, _)| config);

@@ -1,5 +1,5 @@
-//! A fuzz target for packets whose payloads are parked, and for packets that reach a join without having
-//! been sliced.
+//! A fuzz target for sliced packets, whose payloads are parked until they are joined again, and for packets
+//! that reach a join without having been sliced.
 
 use engine::End;
 use testkit::Run;
@@ -7,8 +7,8 @@ use testkit::elements::{Seen, collect, offer};
 
 use crate::chain::inputs;
 
-/// A chain in which packets that were sliced and joined with each kind of table reach sinks 0 and 1;
-/// packets that reach a splicer unsliced go to sink 2.
+/// A chain with three paths. Packets that were sliced and joined reach sink 0 (table without markers) and
+/// sink 1 (small table with markers). Packets that were never sliced go to a join, and then to sink 2.
 const CHAIN: &str = "
     a :: PayloadTable(ENTRIES 100, MARKER none); b :: PayloadTable(ENTRIES 3, TTL 2);
     TestSource(%, 0) -> t :: Tee(3);
@@ -17,8 +17,8 @@ const CHAIN: &str = "
     t[2] -> [1] other :: Slicer; other -> TestSink(%, 2); Idle -> other; other [1] -> Discard;
 ";
 
-/// Slices packets and joins them; checks that they come out unchanged. The input has the format of
-/// [`packets`](crate::packets).
+/// Slices and joins the packets of an input, and checks that they come out unchanged. The input has the
+/// format of [`packets`](crate::packets).
 pub fn slicing(data: &[u8]) {
     let Some((&first, data)) = data.split_first() else { return };
     let inputs = inputs(data);
@@ -30,9 +30,11 @@ pub fn slicing(data: &[u8]) {
     assert_eq!((outcome.end, &outcome.errors), (End::Idle, &vec![]));
     assert!(outcome.report.balances(), "{:?}", outcome.report);
     let of = |sink| seen.iter().filter(move |seen: &&Seen| seen.sink == sink).map(|seen| &seen.bytes);
-    // No input can forge a token.
+    // Without markers in the packets, nothing in an input is taken for the token of another packet's
+    // payload.
     assert!(of(0).eq(&given), "without a mark");
-    // If the table has no room, a packet with a foreign mark is lost; no other packet is.
+    // If the table has no room, a packet that has the mark (DSCP 63) from outside is lost. All packets that
+    // arrive have the length of an input packet.
     assert!(of(1).all(|bytes| given.iter().any(|whole| whole.len() == bytes.len())));
 }
 

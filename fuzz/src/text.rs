@@ -16,8 +16,8 @@ use lang::args::{join, quote, split, split_spaces, unquote, unquote_bytes};
 use lang::{Diagnostic, Graph, Severity, Sources};
 use wire::MacAddr;
 
-/// Parses any text as a configuration. Checks that a text without faults flattens to a text with the same
-/// meaning.
+/// Parses any text as a configuration. Checks that spans are valid and, if there are no errors, that the
+/// flattened text parses to the same graph.
 pub fn language(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (graph, diagnostics, sources) = parse(&text);
@@ -58,7 +58,8 @@ fn parse(text: &str) -> (Graph, Vec<Diagnostic>, Sources) {
     (graph, diagnostics, sources)
 }
 
-/// Splits any text into arguments and words, and removes and adds quotes.
+/// Splits any text into arguments and words, and removes and adds quotes. Checks ranges, and that quoted
+/// text is unquoted to the same text.
 pub fn arguments(data: &[u8]) {
     assert_eq!(unquote_bytes(&quote(data)), data);
     let text = String::from_utf8_lossy(data);
@@ -80,7 +81,8 @@ pub fn arguments(data: &[u8]) {
     assert_eq!(again, quoted);
 }
 
-/// Parses any text as each type of argument. Checks that printed values read back.
+/// Parses any text as each type of argument. Checks that a parsed value, when printed, parses to the same
+/// value.
 pub fn argument_types(data: &[u8]) {
     let text = &*String::from_utf8_lossy(data);
     let mut setup = Setup::new(None);
@@ -116,7 +118,7 @@ pub fn argument_types(data: &[u8]) {
     within::<4>(text, place);
     within::<8>(text, place);
     within::<16>(text, place);
-    // These calls only have to return.
+    // For these types, parsing only has to return, with any result.
     let _ = String::parse(text, place);
     let _ = Raw::parse(text, place);
     let _ = Bytes::parse(text, place);
@@ -141,9 +143,9 @@ fn within<const SIZE: usize>(text: &str, place: &Place<'_>) {
     }
 }
 
-/// Compiles byte patterns, separated by commas, and runs them on the bytes after the first zero byte. The
-/// compiled list has to agree with its patterns compiled one by one, which leaves nothing to optimise
-/// across them.
+/// Compiles byte patterns, separated by commas, and runs them on the bytes after the first zero byte of the
+/// input. The result of the compiled list has to agree with the patterns compiled one by one, since these
+/// leave nothing to optimize across patterns.
 pub fn patterns(data: &[u8]) {
     let end = data.iter().position(|&byte| byte == 0).unwrap_or(data.len());
     let (text, frame) = (&data[..end], data.get(end + 1..).unwrap_or_default());
@@ -171,10 +173,10 @@ pub fn patterns(data: &[u8]) {
     }
 }
 
-/// Parses filter expressions, separated by commas, and evaluates them on the bytes after the first zero
-/// byte. The first of these bytes is the number of bytes of the link layer that follow; the rest is an IP
-/// packet. Expressions, their conditions and the compiled list have to agree, for the packet truncated to
-/// every length.
+/// Compiles filter expressions, separated by commas, and evaluates them on the bytes after the first zero
+/// byte of the input. The first of these bytes is the length of the link layer, which follows; the rest is
+/// an IP packet. Each expression, its declared condition and the compiled list have to agree, for the
+/// packet cut to each length.
 pub fn filters(data: &[u8]) {
     let end = data.iter().position(|&byte| byte == 0).unwrap_or(data.len());
     let text = String::from_utf8_lossy(&data[..end]);
@@ -206,10 +208,10 @@ pub fn filters(data: &[u8]) {
     }
 }
 
-/// All classes of the product, and of tests.
+/// The registry with all classes of the product and of tests.
 static REGISTRY: LazyLock<Registry> = LazyLock::new(testkit::registry);
 
-/// Makes a plan of any text and configures its elements, like `tidegate check`: no file is opened.
+/// Makes a plan of any text and configures its elements, as `tidegate check` does. No file is opened.
 pub fn configuration(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let mut sources = Sources::new();

@@ -1,4 +1,4 @@
-//! Fuzz targets for the analysis of captures, and for the multiplication of load.
+//! Fuzz targets for the analysis of captures, and for `multiply`, which merges windows of a capture.
 
 use std::io::Cursor;
 
@@ -8,11 +8,12 @@ use trace::{Analyzer, Options, Report, multiply};
 use wire::checksum::ipv4_valid;
 use wire::layers::{Layers, Network};
 
-/// The most packets that are read of one input, because a few bytes can decompress to millions of records.
+/// The maximum number of packets that are read from one input, because a few compressed bytes can contain
+/// millions of records.
 const MOST_PACKETS: usize = 2_048;
 
-/// Analyses any bytes as a capture, in two passes. Checks that numbers that are counted twice agree, and
-/// that every figure is a number.
+/// Analyses any bytes as a capture file, in two passes. Checks that numbers counted in two ways agree, and
+/// that no figure in the reports is infinite or not a number.
 pub fn analysis(data: &[u8]) {
     let options = Options { top_addresses: 2, ..Options::default() };
     let mut analyzer = Analyzer::new(options).expect("there is memory for flows");
@@ -33,8 +34,8 @@ pub fn analysis(data: &[u8]) {
     }
 }
 
-/// Merges two windows of any bytes as a capture. Checks that no packet is lost or longer, and that the
-/// number of valid IPv4 headers is the same.
+/// Reads any bytes as a capture file, and merges two windows of its time. Checks that no packet is lost,
+/// and that the total length and the number of valid IPv4 headers stay the same.
 pub fn multiplying(data: &[u8]) {
     let mut packets = Vec::new();
     each(data, |record| packets.push((record.time, record.link, record.data.to_vec())));
@@ -69,7 +70,7 @@ pub fn multiplying(data: &[u8]) {
     }
 }
 
-/// True if a packet has an IPv4 header with a valid checksum.
+/// True if a frame has an IPv4 header with a valid checksum.
 fn is_right(frame: &[u8], link: LinkType) -> bool {
     let layers = Layers::locate(frame, link);
     let header = layers.l3.filter(|_| layers.network == Network::Ipv4).and_then(|l3| {
@@ -87,7 +88,7 @@ fn each(data: &[u8], mut take: impl FnMut(&capture::Record<'_>)) {
     }
 }
 
-/// Checks the invariants of the figures of any trace.
+/// Checks that the figures of a report agree with each other.
 fn check(report: &Report) {
     let kinds = &report.kinds;
     let all = [kinds.tcp, kinds.udp, kinds.fragments, kinds.other_ip, kinds.not_ip];

@@ -1,4 +1,5 @@
-//! A small random attack on the synthesizer and the verifier; `bench/nightly` runs a large attack.
+//! A small random attack on the synthesizer and the verifier, as an ordinary test; `bench/nightly` runs a
+//! large one.
 
 use std::time::Duration;
 

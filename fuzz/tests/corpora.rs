@@ -1,11 +1,11 @@
-//! Seeds and the inputs that fuzzing has found, as ordinary tests.
+//! Runs all seeds, and all inputs that fuzzing has found, through their targets, as ordinary tests.
 
 use std::fs;
 use std::path::Path;
 
 use fuzz::{TARGETS, seeds};
 
-/// The most files of a corpus, and the most bytes of a file.
+/// The maximum number of files in the corpus of a target, and the maximum size of a file in bytes.
 const LIMITS: (usize, u64) = (50, 4096);
 
 #[test]

@@ -1,4 +1,5 @@
-//! Chains that are read from text, packets that run through them, and comparisons of chains.
+//! Chains for tests of the verifier: configurations read from text, runs of one packet through a chain, and
+//! comparisons of two chains.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -12,18 +13,20 @@ use verify::equivalence::{Companion, Options, Outcome, verify};
 use verify::example::Example;
 use verify::run::{self, Exit, PACKETS};
 
-/// Returns all classes, with the classes that replace entries and exits.
+/// Returns the classes of the product and of the tests, with the classes that replace entries and exits
+/// while one packet runs through a chain.
 pub fn registry() -> Registry {
     crate::registry().with(run::CLASSES)
 }
 
-/// A configuration, parsed.
+/// A configuration that was read from text and configured, so that the declarations of its elements are
+/// known.
 pub struct Read {
-    /// The graph, without elements that do not affect packets.
+    /// The graph, without elements that do not affect packets (elements without ports).
     pub graph: Graph,
-    /// The graph with the declarations of its elements.
+    /// The graph with the declarations of its elements. Numbers of elements are the same as in `graph`.
     pub chain: Chain,
-    /// True for each output of each element out of which packets are pushed.
+    /// For each element and each of its outputs: true if the output is push, false if it is pull.
     pub pushed: Vec<Vec<bool>>,
 }
 
@@ -32,7 +35,7 @@ pub fn read(text: &str) -> Read {
     read_with(text).unwrap_or_else(|problems| panic!("{text}: {problems}"))
 }
 
-/// Reads a configuration, if it has no errors. Elements that do not affect packets are removed.
+/// Reads a configuration; `None` if it has errors. Elements that do not affect packets are removed.
 pub fn try_read(text: &str) -> Option<Read> {
     read_with(text).ok()
 }
@@ -63,13 +66,15 @@ fn read_with(text: &str) -> Result<Read, String> {
     Ok(Read { graph, chain, pushed })
 }
 
-/// Returns the packets that arrive at each exit, in order, by name of the exit.
+/// Runs `example` through a chain, from the element with the number `entry`. Returns, for each exit, its
+/// name and the packets that arrive there, in order. A packet is a line that [`run::Came::read`] parses.
 pub fn outputs(read: &Read, entry: usize, example: &Example) -> Vec<(String, Vec<String>)> {
     let [exits, _] = run::exits([&read.chain; 2]);
     outputs_at(read, entry, example, &exits)
 }
 
-/// Returns the elements that drop packets, with the reasons.
+/// Runs `example` through a chain, from the element with the number `entry`. Returns each element that
+/// drops packets, by name, with each of its drop reasons.
 pub fn drops(read: &Read, entry: usize, example: &Example) -> Vec<(String, String)> {
     let [exits, _] = run::exits([&read.chain; 2]);
     let mut worker = run(read, entry, example, &exits);
@@ -114,9 +119,9 @@ impl engine::Sink for Quiet {
     fn flush(&mut self) {}
 }
 
-/// A companion that runs examples through both chains.
+/// The callbacks of a comparison: runs example packets through both chains, and does not report progress.
 pub struct Runner<'r> {
-    /// The two chains.
+    /// The two chains, in the order in which the verifier gets them.
     pub reads: [&'r Read; 2],
 }
 
@@ -141,18 +146,18 @@ impl Companion for Runner<'_> {
     }
 }
 
-/// Compares two chains.
+/// Compares two chains with the verifier, with default options and at most 2^22 diagram nodes.
 pub fn compare(a: &Read, b: &Read) -> Outcome {
     compare_within(1 << 22, a, b)
 }
 
-/// Compares two chains with options.
+/// Compares two chains with these options and at most 2^22 diagram nodes.
 pub fn compare_with(options: Options, a: &Read, b: &Read) -> Outcome {
     let mut runner = Runner { reads: [a, b] };
     verify([&a.chain, &b.chain], options, Some(1 << 22), &mut runner)
 }
 
-/// Compares two chains with at most `nodes` diagram nodes.
+/// Compares two chains with default options and at most `nodes` diagram nodes.
 pub fn compare_within(nodes: usize, a: &Read, b: &Read) -> Outcome {
     let mut runner = Runner { reads: [a, b] };
     verify([&a.chain, &b.chain], Default::default(), Some(nodes), &mut runner)

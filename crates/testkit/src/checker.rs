@@ -1,12 +1,12 @@
-//! A second implementation of checksums. It follows the definitions in the RFCs byte by byte, and shares no
-//! code with the product.
+//! A checker of checksums that is independent of the product. It follows the definitions in the RFCs byte
+//! by byte, and shares no code with `crates/wire`.
 
 use std::collections::{BTreeMap, HashSet};
 
-/// The state of a checksum.
+/// The result of checking one checksum.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sum {
-    /// The checksum is right.
+    /// The checksum is correct.
     Right,
     /// The checksum is wrong.
     Wrong,
@@ -15,19 +15,20 @@ pub enum Sum {
     Unknown,
 }
 
-/// The result of checking a packet.
+/// The result of checking the checksums of one packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// The IPv4 header checksum; unknown for IPv6.
+    /// The IPv4 header checksum; [`Sum::Unknown`] for IPv6, which has none.
     pub header: Sum,
     /// The checksum of TCP, UDP, ICMP or ICMPv6.
     pub transport: Sum,
-    /// The part of the packet that stays the same when addresses, ports and the time to live change;
-    /// identifies the packet.
+    /// The fields that stay the same when a configuration changes addresses, ports and time to live. They
+    /// identify the packet before and after processing.
     pub mark: Mark,
 }
 
-/// The fields that identify a packet, see [`Checked::mark`].
+/// The fields that identify a packet ([`Checked::mark`]): IP version, protocol, IPv4 identification (0 for
+/// IPv6), and the transport packet without ports, identifiers and checksum.
 pub type Mark = (u8, u8, u16, Vec<u8>);
 
 fn words(bytes: &[u8]) -> u64 {
@@ -45,7 +46,8 @@ fn number(bytes: &[u8], at: usize) -> usize {
     usize::from(bytes[at]) << 8 | usize::from(bytes[at + 1])
 }
 
-/// Returns the IP packet in a frame of this link type; `None` if there is none.
+/// Returns the IP packet in a frame. `link` is the link type of the capture, as pcap numbers it; VLAN tags
+/// are skipped. `None` if the frame has no IP packet, or for other link types.
 pub fn ip(link: u16, frame: &[u8]) -> Option<&[u8]> {
     let mut at = match link {
         1 => 12,
@@ -64,7 +66,8 @@ pub fn ip(link: u16, frame: &[u8]) -> Option<&[u8]> {
     }
 }
 
-/// Checks the transport checksum of the bytes after the IP headers, given the sum of the addresses.
+/// Checks the transport checksum over `bytes`, which follow the IP headers. `addresses` is the sum of the
+/// 16-bit words of both IP addresses, for the pseudo-header.
 fn transport(protocol: u8, addresses: u64, bytes: &[u8]) -> Sum {
     let pseudo = |length: usize| addresses + u64::from(protocol) + length as u64;
     match protocol {
@@ -83,13 +86,13 @@ fn transport(protocol: u8, addresses: u64, bytes: &[u8]) -> Sum {
     }
 }
 
-/// Returns the part of a transport packet that stays the same: everything but ports, identifiers and the
-/// checksum.
+/// Returns the parts of a transport packet that translators do not change: everything but ports,
+/// identifiers and the checksum.
 fn rest(protocol: u8, bytes: &[u8]) -> Vec<u8> {
     let keep: &[(usize, usize)] = match protocol {
         6 => &[(4, 16), (18, usize::MAX)],
         17 => &[(4, 6), (8, usize::MAX)],
-        // Errors quote packets, which change too, so only type, code and length are used.
+        // An ICMP error quotes a packet, which is translated, too. So only type, code and length are used.
         1 if bytes.len() > 1 && matches!(bytes[0], 3..=5 | 11 | 12) => {
             return vec![bytes[0], bytes[1], bytes.len() as u8];
         }
@@ -100,9 +103,9 @@ fn rest(protocol: u8, bytes: &[u8]) -> Vec<u8> {
     keep.iter().flat_map(part).copied().collect()
 }
 
-/// A fragment of a datagram.
+/// A fragment of an IPv4 datagram.
 struct Piece<'a> {
-    /// The addresses, protocol and identification of the datagram.
+    /// The bytes that fragments of one datagram have in common: addresses, protocol and identification.
     datagram: Vec<u8>,
     protocol: u8,
     id: u16,
@@ -111,8 +114,9 @@ struct Piece<'a> {
     bytes: &'a [u8],
 }
 
-/// Returns the offsets of the end of an IPv4 packet's header and of the packet's end by its length field,
-/// which may be beyond the captured bytes.
+/// Returns two offsets from the start of an IPv4 packet: the end of its header, and the end of the packet
+/// by its length field, which may be beyond the captured bytes. `None` if the header is incomplete or
+/// wrong.
 fn extent(ip: &[u8]) -> Option<(usize, usize)> {
     let header = usize::from(ip.first()? & 15) * 4;
     (ip.len() >= 20 && ip[0] >> 4 == 4 && header >= 20 && ip.len() >= header)
@@ -138,14 +142,15 @@ fn piece(ip: &[u8]) -> Option<Piece<'_>> {
     })
 }
 
-/// Checks an IP packet; `None` if the packet is too damaged to check.
+/// Checks the checksums of an IPv4 or IPv6 packet; `None` if its header is too damaged to check.
 pub fn check(ip: &[u8]) -> Option<Checked> {
     if ip.first()? >> 4 == 6 {
         return check_ip6(ip);
     }
     let (header, total) = extent(ip)?;
     let (protocol, id) = (ip[9], number(ip, 4) as u16);
-    // Options with a source route: the pseudo-header has another destination.
+    // With a source route the pseudo-header has another destination than the header, so the transport
+    // checksum cannot be checked.
     let routed = ip[20..header].iter().any(|&option| matches!(option, 131 | 137));
     let is_fragment = number(ip, 6) & 0x3fff != 0;
     let bytes = ip.get(header..total);
@@ -169,7 +174,7 @@ fn check_ip6(ip: &[u8]) -> Option<Checked> {
     while let Some(next) = whole.get(at..at + 8) {
         match protocol {
             0 | 60 => (protocol, at) = (next[0], at + 8 + usize::from(next[1]) * 8),
-            // Not at the end of its route: the pseudo-header has another destination.
+            // With segments left, the pseudo-header has another destination than the header.
             43 if next[3] > 0 => return unknown(protocol),
             43 => (protocol, at) = (next[0], at + 8 + usize::from(next[1]) * 8),
             44 if number(next, 2) & 0xfff9 != 0 => return unknown(protocol),
@@ -183,17 +188,17 @@ fn check_ip6(ip: &[u8]) -> Option<Checked> {
     Some(Checked { header: Sum::Unknown, transport: sum, mark: (6, protocol, 0, rest(protocol, bytes)) })
 }
 
-/// The faults of a capture before it was processed.
+/// The wrong checksums that a capture has before it is processed, by the mark of the packet.
 #[derive(Default)]
 pub struct Known {
     headers: HashSet<Mark>,
     transports: HashSet<Mark>,
-    /// Protocol and identification of datagrams whose fragments do not fit together.
+    /// Protocol and identification of IPv4 datagrams whose fragments overlap or are incomplete.
     unclear: HashSet<(u8, u16)>,
 }
 
 impl Known {
-    /// Collects the faults of all IP packets of a capture.
+    /// Collects the wrong checksums of all IP packets of a capture, also of datagrams in fragments.
     pub fn of<'a>(packets: impl Iterator<Item = &'a [u8]>) -> Known {
         let mut known = Known::default();
         let mut datagrams: BTreeMap<Vec<u8>, Vec<Piece<'a>>> = BTreeMap::new();
@@ -235,7 +240,8 @@ impl Known {
         }
     }
 
-    /// Returns the fault of a packet, unless the capture had the same fault before.
+    /// Returns the name of a wrong checksum of an output packet; `None` if there is none, or if a packet of
+    /// the capture with the same mark had it before.
     pub fn fault(&self, checked: &Checked) -> Option<&'static str> {
         let unclear = self.unclear.contains(&(checked.mark.1, checked.mark.2)) && checked.mark.0 == 4;
         if checked.header == Sum::Wrong && !self.headers.contains(&checked.mark) {

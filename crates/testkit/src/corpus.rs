@@ -1,4 +1,4 @@
-//! Packets of every kind: valid, unusual, damaged, short, long.
+//! Test packets of many kinds: valid, unusual, damaged, short, and longer than a slot.
 
 use std::net::Ipv6Addr;
 
@@ -15,14 +15,14 @@ fn ethernet(ether_type: u16, payload: &[u8]) -> Vec<u8> {
     frame
 }
 
-/// Makes an IPv4 packet with a right header checksum.
+/// Makes an IPv4 packet with a correct header checksum and fixed addresses.
 pub fn ipv4(ttl: u8, protocol: u8, options: &[u8], payload: &[u8]) -> Vec<u8> {
     let header_length = 20 + options.len();
     let mut packet = vec![0x40 | (header_length / 4) as u8, 0];
     packet.extend_from_slice(&((header_length + payload.len()) as u16).to_be_bytes());
     packet.extend_from_slice(&[0, 7, 0x40, 0, ttl, protocol, 0, 0, 10, 0, 0, 1, 10, 0, 1, 2]);
     packet.extend_from_slice(options);
-    // The header is complete, so this cannot fail.
+    // `fill_ipv4` fails only for incomplete headers, and this header is complete.
     let _ = checksum::fill_ipv4(&mut packet);
     packet.extend_from_slice(payload);
     packet
@@ -43,7 +43,7 @@ fn tcp(flags: u8, payload: usize) -> Vec<u8> {
     segment
 }
 
-/// Returns the frames of the corpus, as bytes only.
+/// Returns the frames of the corpus as bytes, without time stamps and annotations.
 pub fn frames() -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     for ttl in [64, 0, 1, 2, 255] {
@@ -55,7 +55,7 @@ pub fn frames() -> Vec<Vec<u8>> {
     frames.push(ethernet(0x0800, &ipv4(64, 17, &[1, 1, 1, 0, 7, 3, 0, 0], &udp(64))));
     frames.push(ethernet(0x0800, &ipv4(64, 6, &[1; 40], &tcp(0x10, 1400))));
     frames.push(ethernet(0x0800, &ipv4(64, 1, &[], &[8, 0, 0, 0, 0, 1, 0, 2])));
-    // Link padding, a wrong checksum, wrong lengths, a wrong version.
+    // Link padding, and bytes that make checksum, length, version or header length wrong.
     let mut padded = ethernet(0x0800, &ipv4(64, 17, &[], &udp(1)));
     padded.resize(60, 0xee);
     frames.push(padded);
@@ -64,7 +64,7 @@ pub fn frames() -> Vec<Vec<u8>> {
         damaged[place] ^= value;
         frames.push(damaged);
     }
-    // Multicast, broadcast and zero addresses.
+    // Multicast, broadcast and zero addresses, in source or destination.
     for (source, destination) in
         [([0; 4], [224, 0, 0, 1]), ([255; 4], [10, 0, 1, 2]), ([10, 255, 255, 255], [10, 0, 0, 1])]
     {
@@ -75,7 +75,7 @@ pub fn frames() -> Vec<Vec<u8>> {
         let _ = checksum::fill_ipv4(&mut packet[..20]);
         frames.push(ethernet(0x0800, &packet));
     }
-    // A fragment.
+    // The first fragment of a datagram.
     let mut fragment = ipv4(64, 17, &[], &udp(8));
     fragment[6] = 0x20;
     fragment[10..12].fill(0);
@@ -85,8 +85,8 @@ pub fn frames() -> Vec<Vec<u8>> {
     ipv6.extend([0x20; 32]);
     ipv6.extend(udp(4));
     frames.push(ethernet(0x86dd, &ipv6));
-    // Longer packets, with extension headers: hop-by-hop options, a route, destination options, a fragment;
-    // a chain that exceeds the limit.
+    // IPv6 packets with extension headers: none, a chain of hop-by-hop options, route and destination
+    // options, a fragment header, and an extension header longer than the packet.
     let ipv6 = |next: u8, hops: u8, payload: &[u8]| {
         let mut packet = vec![0x60, 0, 0, 0, 0, 0, next, hops];
         packet[4..6].copy_from_slice(&(payload.len() as u16).to_be_bytes());
@@ -101,7 +101,7 @@ pub fn frames() -> Vec<Vec<u8>> {
     frames.push(ipv6(0, 9, &chain));
     frames.push(ipv6(44, 9, &[&[17, 0, 0, 1, 0, 0, 0, 7][..], &udp(120)].concat()));
     frames.push(ipv6(60, 9, &[58, 9, 1, 4, 0, 0, 0, 0, 128, 0, 0, 0, 0, 1, 0, 2]));
-    // A neighbour solicitation, and an advertisement of another neighbour.
+    // A neighbour solicitation and a neighbour advertisement.
     let (own, peer) = (Ipv6Addr::from_octets([0x20; 16]), Ipv6Addr::from_octets([0xfe; 16]));
     for (kind, option) in [(135, neighbor::option::SOURCE), (136, neighbor::option::TARGET)] {
         let message = neighbor::build(kind, 0x6000_0000, [peer, own, own], (option, MacAddr([2; 6])));
@@ -118,20 +118,24 @@ pub fn frames() -> Vec<Vec<u8>> {
     // A valid frame, truncated at several lengths.
     let whole = ethernet(0x0800, &ipv4(64, 17, &[], &udp(2)));
     frames.extend([0, 1, 11, 12, 13, 14, 15, 33, 34, 41].map(|n| whole[..n].to_vec()));
-    // Packets without Ethernet.
+    // IP packets without an Ethernet header.
     frames.push(ipv4(64, 17, &[], &udp(12)));
     frames.push(ipv4(1, 6, &[], &tcp(0x10, 5)));
-    // Packets larger than a slot.
+    // Packets larger than a slot, which have several slots.
     frames.push(ethernet(0x0800, &ipv4(64, 17, &[], &udp(5_000))));
     frames.push(ethernet(0x88b5, &vec![0x5a; 70_000]));
     frames
 }
 
-/// Returns packets whose headers are short, long, truncated, or have such lengths in their fields. The
-/// packets have IPv4 headers of all lengths; transport headers of all lengths, from none to beyond the
-/// fixed part of TCP, in whole packets and fragments; length fields above and below the real length; all
-/// data offsets of TCP; and IPv6 with extension headers, truncated anywhere. Header annotations follow the
-/// length fields.
+/// Returns packets whose headers, or the length fields in them, are too short, too long, or truncated:
+///
+/// - IPv4 headers of all lengths
+/// - transport headers of all lengths, from none to beyond the fixed part of TCP, in whole packets and
+///   fragments
+/// - length fields above and below the actual length, and all data offsets of TCP
+/// - IPv6 with extension headers, truncated at several offsets
+///
+/// The header annotations are where the length fields say.
 pub fn headers() -> Vec<Input> {
     const MORE: u16 = 0x2000;
     let mut packets: Vec<(Vec<u8>, [Option<isize>; 3])> = Vec::new();
@@ -151,13 +155,13 @@ pub fn headers() -> Vec<Input> {
         }
         bytes
     };
-    // Overwrites header fields; the checksum is right as far as there is a whole header.
+    // Overwrites bytes of an IPv4 header, and corrects the header checksum if the whole header is there.
     let saying = |mut packet: Vec<u8>, place: usize, value: &[u8]| {
         packet[place..place + value.len()].copy_from_slice(value);
         let length = usize::from(packet[0] & 15) * 4;
         packet[10..12].fill(0);
         if let Some(header) = packet.get_mut(..length.max(20)) {
-            // The header is complete, so this cannot fail.
+            // `fill_ipv4` fails only for incomplete headers.
             let _ = checksum::fill_ipv4(header);
         }
         packet
@@ -168,7 +172,7 @@ pub fn headers() -> Vec<Input> {
             let whole = ipv4(64, protocol, &[], &segment(protocol, length));
             add(&whole);
             add(&saying(whole.clone(), 6, &MORE.to_be_bytes()));
-            // Shorter than the length field, and longer.
+            // The packet is shorter than its length field says, and then longer.
             add(&saying(whole.clone(), 2, &total(60)));
             let long = ipv4(64, protocol, &[], &segment(protocol, 60));
             add(&saying(long, 2, &total(length)));
@@ -206,7 +210,7 @@ pub fn headers() -> Vec<Input> {
         for length in [0, 28] {
             let mut message = vec![kind, 0, 0, 0, 0, 0, 0, 0];
             message.extend(&quoted[..length]);
-            // The message is complete, so this cannot fail.
+            // `fill_icmp` fails only for incomplete messages.
             let _ = checksum::fill_icmp(&mut message);
             add(&ipv4(64, 1, &[], &message));
         }
@@ -250,12 +254,12 @@ pub fn headers() -> Vec<Input> {
     inputs.collect()
 }
 
-/// Returns the corpus: each frame with different time stamps, annotations and header offsets. `seed` varies
-/// them, and adds random frames.
+/// Returns the packets of the corpus: each frame with a time stamp, annotations and header offsets. `seed`
+/// decides annotations, header offsets, and random frames that are added.
 pub fn inputs(seed: u64) -> Vec<Input> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut frames = frames();
-    // The number fills whole bursts, so that batches begin at the same frames in every round.
+    // Random frames fill the last burst of 32. So, in every round, batches begin with the same frames.
     for _ in 0..(frames.len() + 20).next_multiple_of(32) - frames.len() {
         let length = random.usize(0..200);
         frames.push((0..length).map(|_| random.u8(..)).collect());

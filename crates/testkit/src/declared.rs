@@ -1,4 +1,5 @@
-//! Checks the declaration of an element strictly: the element must do to a packet exactly what it declares.
+//! Compares an element with its declaration: the element has to do to each packet exactly what the
+//! verifier's model computes from the declaration.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -18,8 +19,8 @@ use crate::elements::{Input, Seen};
 use crate::samples::Sample;
 use crate::{Run, corpus};
 
-/// The maximum length of packets here. Longer packets have several slots; the model does not cover effects
-/// after the first slot.
+/// The maximum length in bytes of packets in this check. Longer packets have several slots, and the model
+/// does not cover effects after the first one.
 const ONE_SLOT: usize = 2000;
 
 fn value(d: &Diagrams, bits: &[Bit]) -> Option<u64> {
@@ -30,7 +31,8 @@ fn byte(d: &Diagrams, bits: &Byte) -> Option<u8> {
     value(d, bits).map(|value| value as u8)
 }
 
-/// Returns the difference between an output packet and the packet that follows from the declaration.
+/// Compares the output packet `seen` with `packet`, which follows from the declaration. Returns the first
+/// difference as text, or `None`. Parts that the declaration leaves open are not compared.
 fn difference(d: &Diagrams, packet: &Packet, seen: &Seen) -> Option<String> {
     let start = seen.start as i32 - HEADROOM as i32;
     if packet.start != start {
@@ -43,14 +45,14 @@ fn difference(d: &Diagrams, packet: &Packet, seen: &Seen) -> Option<String> {
     }
     for (offset, &real) in seen.bytes.iter().enumerate() {
         let declared = byte(d, &packet.byte(d, start + offset as i32));
-        // Checksums are declared as correct, not as numbers.
+        // For a checksum the model knows no bytes, only that it is correct, so it is not compared here.
         if declared.is_some_and(|declared| declared != real) {
             return Some(format!("byte {offset} is {real:#x}, not {declared:x?}"));
         }
     }
     for (base, real) in [Base::Mac, Base::Network, Base::Transport].into_iter().zip(seen.headers) {
         let declared = packet.place(base).map(|place| (place - start) as isize);
-        // If only the element knows the offset, it may be any.
+        // The model has no number for an offset that only the element knows, so any offset is accepted.
         let is_known = packet.place(base).is_none_or(|place| !in_byte_region(place));
         if is_known && declared != real {
             return Some(format!("{base:?} header at {real:?}, not {declared:?}"));
@@ -65,7 +67,8 @@ fn difference(d: &Diagrams, packet: &Packet, seen: &Seen) -> Option<String> {
     None
 }
 
-/// Returns the reason why packets of a case are dropped, if they are with this number of outputs.
+/// Returns the reason for which an element with this number of outputs drops packets of a case; an empty
+/// text if it does not drop them.
 fn reason(case: &Case, outputs: usize) -> &'static str {
     match case.to {
         Target::Drop(reason) => reason.as_str(),
@@ -75,11 +78,11 @@ fn reason(case: &Case, outputs: usize) -> &'static str {
     }
 }
 
-/// The symbolic packets of all samples.
+/// The symbolic packets of the corpus. They are made once and used for all samples.
 struct Known {
     diagrams: Diagrams,
-    /// The packets of `corpus::inputs`, by input of the element, followed by the packets of
-    /// `corpus::headers`.
+    /// The symbolic packets, by input of the element and index of the packet: first the packets of
+    /// `corpus::inputs`, then of `corpus::headers`.
     packets: RefCell<BTreeMap<(usize, usize), Rc<Packet>>>,
 }
 
@@ -102,8 +105,8 @@ thread_local! {
     static KNOWN: Known = Known { diagrams: Diagrams::new(1 << 20), packets: RefCell::default() };
 }
 
-/// Returns the packets for an input of an element; if `with_headers` is true, also packets with headers of
-/// all lengths.
+/// Returns the test packets for one input of an element. If `with_headers` is true, packets with headers of
+/// all lengths are among them.
 fn inputs(input: usize, with_headers: bool) -> Vec<Input> {
     let mut all = corpus::inputs(7 + input as u64);
     all.retain(|given| given.bytes.len() <= ONE_SLOT);
@@ -118,11 +121,11 @@ struct Tally {
     unknown: usize,
 }
 
-/// Checks that a sample does to packets what it declares, and prints for how many packets its declaration
-/// leaves the result open.
+/// Checks that a sample does to packets what it declares. Prints the number of packets for which the
+/// declaration leaves the result open.
 ///
 /// # Errors
-/// The first packet for which the element does something else.
+/// The first packet to which the element does something else, with the difference.
 pub(crate) fn does_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), String> {
     let Tally { exact, unknown } = KNOWN.with(|known| check(sample, effects, known))?;
     if unknown > 0 {
@@ -134,14 +137,17 @@ pub(crate) fn does_what_it_declares(sample: &Sample, effects: &Effects) -> Resul
     Ok(())
 }
 
-/// Runs the element on packets, and compares its output with its declaration. Packets that it replays do
-/// not count. An element that updates checksums gets some of its output again, with checksums of all ones:
-/// it finds every value as it would write it, and may leave the packet unchanged, but has to declare that.
+/// Runs the element on test packets, and compares its output with its declaration. Elements that replay
+/// packets are not compared.
+///
+/// An element that updates checksums gets some of its output again, with checksums of all ones. All values
+/// that it writes are then there already, so it may leave the packet unchanged, and must declare that.
 fn check(sample: &Sample, effects: &Effects, known: &Known) -> Result<Tally, String> {
     if sample.shape.0 == 0 || effects.hold == Hold::Replay {
         return Ok(Tally { exact: 0, unknown: 0 });
     }
-    // In pull context an element declares the same, and nothing if it is opaque.
+    // In pull context the declaration is the same, so packets with special headers are only pushed. The
+    // declaration of an opaque element says nothing about them.
     let with_headers = !sample.pull && effects.opaque.is_none() && effects.hold == Hold::None;
     let inputs: Vec<Vec<Input>> = (0..sample.shape.0).map(|input| inputs(input, with_headers)).collect();
     let make = |input: usize, number: usize, given: &Input| known.packet(input, number, given);
@@ -156,11 +162,12 @@ fn check(sample: &Sample, effects: &Effects, known: &Known) -> Result<Tally, Str
     Ok(tally)
 }
 
-/// The maximum number of output packets that are sent again.
+/// The maximum number of output packets that are sent through the element a second time.
 const AGAIN: usize = 200;
 
-/// Returns an output packet with IPv4, TCP and UDP checksums of all ones. An update turns the first two
-/// into zero, even an update without changes.
+/// Makes an input packet of an output packet, with all bits of the IPv4, TCP and UDP checksum set; `None`
+/// without a complete IPv4 header. An update turns the first two into zero, even an update that changes
+/// nothing.
 fn all_ones(seen: &Seen) -> Option<Input> {
     let Seen { mut bytes, time, annotations, headers, .. } = seen.clone();
     let [_, network, transport] = headers.map(|place| place.and_then(|place| usize::try_from(place).ok()));
@@ -177,7 +184,9 @@ fn all_ones(seen: &Seen) -> Option<Input> {
     Some(Input { bytes, time, annotations, headers })
 }
 
-/// Compares the element's output for these packets with its declaration.
+/// Compares the element's output for `inputs` (a list for each input) with its declaration. `make` returns
+/// the symbolic packet for an input and the index of the packet. Returns the numbers of packets with exact
+/// and with open results, and the output.
 fn compare(
     sample: &Sample,
     effects: &Effects,
@@ -195,7 +204,7 @@ fn compare(
         by_packet.entry(packet.id).or_default().push(packet);
     }
     let key = sample.to_string();
-    // The number of packets that are dropped according to the declaration, by reason.
+    // By reason: the number of packets that the element should drop according to its declaration.
     let mut ends: BTreeMap<String, u64> = BTreeMap::new();
     for (input, packets) in inputs.iter().enumerate() {
         for (number, given) in packets.iter().enumerate() {

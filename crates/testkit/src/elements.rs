@@ -1,4 +1,5 @@
-//! Sources that send a test's packets, and sinks that record the packets that arrive.
+//! Sources that send the packets of a test into a configuration, and sinks that record the packets that
+//! arrive. Test and elements exchange packets by a number: [`offer`], then a run, then [`collect`].
 
 use std::collections::HashMap;
 use std::num::NonZeroU64;
@@ -9,40 +10,43 @@ use element::class::{ArgInfo, Notes};
 use element::effects::{Case, Field, Filter, Target};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Signal, Timestamp};
 
-/// A packet to send.
+/// A packet that a test source sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Input {
     /// The bytes of the packet.
     pub bytes: Vec<u8>,
-    /// The time stamp.
+    /// The time stamp of the packet.
     pub time: Timestamp,
-    /// The annotations.
+    /// The annotation bytes.
     pub annotations: [u8; 48],
-    /// The offsets of MAC, network and transport header from the first byte.
+    /// The offsets of link, network and transport header, in bytes from the packet's first byte; `None` if
+    /// not marked.
     pub headers: [Option<isize>; 3],
 }
 
-/// A packet that arrived at a sink.
+/// A packet that arrived at a test sink.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seen {
-    /// The number of the sink.
+    /// The number of the sink (its argument NUMBER).
     pub sink: usize,
-    /// The number of the input packet from which this packet comes, also as a copy; zero for packets made
-    /// by the element.
+    /// The number of the input packet that this packet is or was copied from: 1 plus its index at input 0,
+    /// plus 100,000 for each further input. Zero for packets that an element has made.
     pub id: u32,
     /// The bytes of the packet.
     pub bytes: Vec<u8>,
-    /// The offset of the bytes in the slot.
+    /// The offset in the slot of the packet's first byte.
     pub start: usize,
-    /// The time stamp.
+    /// The time stamp of the packet.
     pub time: Timestamp,
-    /// The annotations.
+    /// The annotation bytes.
     pub annotations: [u8; 48],
-    /// The offsets of the headers from the first byte.
+    /// The offsets of link, network and transport header, in bytes from the packet's first byte; `None` if
+    /// not marked.
     pub headers: [Option<isize>; 3],
 }
 
-/// The packets of one test, in and out. Elements find an exchange by its number.
+/// The packets of one test: those to send, for each source, and those that have arrived. Sources and sinks
+/// find it by its number.
 #[derive(Default)]
 struct Exchange {
     inputs: Vec<Vec<Input>>,
@@ -56,23 +60,24 @@ fn exchanges() -> MutexGuard<'static, HashMap<u64, Exchange>> {
     EXCHANGES.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Offers packets to the sources of a configuration: `inputs[i]` to `TestSource(number, i)`. Returns the
-/// number of the exchange.
+/// Makes the packets of a test available to its sources: `inputs[i]` to `TestSource(number, i)`. Returns
+/// the number of the exchange, which the configuration has to contain.
 pub fn offer(inputs: Vec<Vec<Input>>) -> u64 {
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     exchanges().insert(number, Exchange { inputs, seen: Vec::new() });
     number
 }
 
-/// Returns the packets that the sinks of a configuration have recorded, and removes the exchange.
+/// Returns the packets that sinks have recorded in an exchange, in order of arrival, and removes the
+/// exchange.
 pub fn collect(number: u64) -> Vec<Seen> {
     exchanges().remove(&number).map(|exchange| exchange.seen).unwrap_or_default()
 }
 
-/// The three header annotations.
+/// The headers whose offsets packets are annotated with, in the order of [`Input::headers`].
 pub const BASES: [Base; 3] = [Base::Mac, Base::Network, Base::Transport];
 
-/// The element classes for tests.
+/// The element classes for tests: sources and sinks, push and pull, and an element on one worker.
 pub static CLASSES: &[&Class] = &[&TEST_SOURCE, &TEST_PULL_SOURCE, &TEST_SINK, &TEST_PULL_SINK, &TEST_FIRST];
 
 const ARGS: &[ArgInfo] = &[
@@ -82,7 +87,8 @@ const ARGS: &[ArgInfo] = &[
     ArgInfo::keyword("RECORD", "bool", "true"),
 ];
 
-/// The class `TestSource(EXCHANGE, NUMBER [, ROUNDS n])`, which pushes the offered packets.
+/// The class `TestSource(EXCHANGE, NUMBER [, ROUNDS n])`. It pushes the packets that the exchange has for
+/// this number, `n` times.
 pub static TEST_SOURCE: Class = Class {
     name: "TestSource",
     ports: "0/1",
@@ -93,7 +99,7 @@ pub static TEST_SOURCE: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The class `TestPullSource`: like [`TEST_SOURCE`], with a pull output.
+/// The class `TestPullSource`: like [`TEST_SOURCE`], but packets are pulled from it.
 pub static TEST_PULL_SOURCE: Class = Class {
     name: "TestPullSource",
     ports: "0/1",
@@ -104,7 +110,8 @@ pub static TEST_PULL_SOURCE: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The class `TestSink(EXCHANGE, NUMBER [, RECORD false])`, which records the packets pushed to it.
+/// The class `TestSink(EXCHANGE, NUMBER [, RECORD false])`. It records the packets pushed to it in the
+/// exchange, or only counts them as sent.
 pub static TEST_SINK: Class = Class {
     name: "TestSink",
     ports: "1/0",
@@ -114,7 +121,7 @@ pub static TEST_SINK: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The class `TestPullSink`: like [`TEST_SINK`], with a pull input.
+/// The class `TestPullSink`: like [`TEST_SINK`], but it pulls packets.
 pub static TEST_PULL_SINK: Class = Class {
     name: "TestPullSink",
     ports: "1/0",
@@ -125,8 +132,8 @@ pub static TEST_PULL_SINK: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The class `TestFirst`: the copies on all workers hand their packets over to the copy on worker 0, which
-/// passes them on.
+/// The class `TestFirst`. Each worker's copy hands its packets over to the copy on worker 0, which passes
+/// them on.
 pub static TEST_FIRST: Class =
     Class { name: "TestFirst", processing: "h", build: |_| Ok(Box::new(TestFirst)), ..Class::DEFAULT };
 
@@ -156,7 +163,8 @@ fn build_source(args: &mut element::Args<'_>) -> Result<Box<dyn Element>, elemen
     Ok(Box::new(TestSource { inputs, rounds, next: 0, first }))
 }
 
-/// Publishes an occupancy of ten packets, so that elements that watch queues find one at sources and sinks.
+/// Publishes the service that queues publish, with an occupancy of ten packets. So elements that watch
+/// queues can be tested between a source and a sink.
 fn publish_occupancy(args: &mut element::Args<'_>) {
     let occupancy = nf::storage::fifo::Occupancy::default();
     occupancy.set(10);
@@ -167,7 +175,7 @@ struct TestSource {
     inputs: Vec<Input>,
     rounds: usize,
     next: usize,
-    /// The number of the first packet.
+    /// The number of the source's first packet, as sinks record it ([`Seen::id`]).
     first: u32,
 }
 
@@ -184,7 +192,8 @@ impl TestSource {
             for (base, offset) in BASES.into_iter().zip(input.headers) {
                 packet.set_offset(base, offset);
             }
-            // Elements under test mark no flows, because no element asks for marks.
+            // The flow mark carries the packet's number to the sink. No element overwrites it, because flow
+            // marks are only set if an element asks for them.
             packet.set_flow_mark(NonZeroU64::new(1 << 32 | u64::from(self.first + place as u32)));
             if let Err(packet) = batch.push(packet) {
                 cx.drop(packet, DropReason::NoBuffer);
@@ -196,7 +205,7 @@ impl TestSource {
 
 impl Element for TestSource {
     fn effects(&self) -> Effects {
-        // The packets are arbitrary, so mechanisms must not make assumptions about them.
+        // The packets are arbitrary, so no mechanism may assume anything about them.
         Effects { opaque: Some("test packets"), ..Effects::source("test packet") }
     }
 
@@ -218,7 +227,8 @@ impl Element for TestSource {
     }
 }
 
-/// Sends a source's batch in its turn, and schedules the next turn; false if the batch is empty.
+/// Emits the batch of a source's task, and schedules the task again. If the batch is empty, returns false
+/// and does not schedule the task.
 pub fn send(cx: &mut Cx<'_>, batch: Batch) -> bool {
     let worked = !batch.is_empty();
     cx.emit(0, batch);
@@ -228,7 +238,7 @@ pub fn send(cx: &mut Cx<'_>, batch: Batch) -> bool {
     worked
 }
 
-/// Returns a source's batch to the puller, and clears the packet signal if the batch is empty.
+/// Returns a pull source's batch. If it is empty, clears the packet signal, so that the puller sleeps.
 pub fn give(cx: &mut Cx<'_>, batch: Batch) -> Batch {
     if batch.is_empty() {
         cx.set_signal(Signal::Packets, false);
@@ -252,12 +262,12 @@ struct TestSink {
     exchange: u64,
     number: usize,
     records: bool,
-    /// The number of pulls without a packet since the last packet.
+    /// The number of pulls since the last one that gave a packet.
     fruitless: u32,
 }
 
-/// The number of pulls without a packet after which a sink stops pulling; otherwise a test would not end if
-/// an element never signals that it is empty.
+/// The number of consecutive pulls without a packet after which a sink stops pulling. Without it, a test
+/// would not end if an element never signals that it is empty.
 const PATIENCE: u32 = 1000;
 
 impl TestSink {

@@ -1,11 +1,11 @@
-//! Captures, rule sets and routes from other sources: tests use them if they are present, and otherwise
-//! print that they skip.
+//! Captures, rule sets and route tables from other sources, which are not in the repository. Tests use them
+//! if they are present; otherwise they print that they are skipped.
 
 use std::path::{Path, PathBuf};
 
-/// Returns the path of a folder (`traces`, `rules/snf`) or file of this data: below `TIDEGATE_DATA` if set,
-/// otherwise in `shared/data` outside the repository. If it does not exist, prints that the test is
-/// skipped.
+/// Returns the path of a folder (`traces`, `rules/snf`) or file of this data. It is searched below
+/// `TIDEGATE_DATA` if that variable is set, otherwise in `shared/data` next to the repository. `None` if it
+/// does not exist; this is printed.
 pub fn path(name: &str) -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
     let path = std::env::var_os("TIDEGATE_DATA").map_or(beside, PathBuf::from).join(name);
@@ -16,7 +16,7 @@ pub fn path(name: &str) -> Option<PathBuf> {
     Some(path)
 }
 
-/// Returns all files below a folder, sorted.
+/// Returns all files below a folder, in all subfolders, sorted by path.
 pub fn files(folder: &Path) -> Vec<PathBuf> {
     let mut files = Vec::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {

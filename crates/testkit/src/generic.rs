@@ -1,9 +1,9 @@
-//! Generic tests that check a class against its declaration, for the classes of the product and of other
+//! Generic tests that compare classes of elements with their declarations, for the product and for other
 //! crates.
 //!
 //! Each class is configured by its `samples`, in push and in pull context, and gets packets of all kinds
-//! ([`corpus`]). It is run again with other batches, with several workers, and with packets that differ in
-//! the fields that it declares not to read.
+//! ([`corpus`]). It runs with batches of several sizes, with several workers, and with packets that differ
+//! in the fields that it declares not to read. Each test is a [`Check`].
 //!
 //! ```
 //! # static CLASSES: &[&element::Class] = &[];
@@ -26,16 +26,16 @@ use crate::elements::{Input, Seen};
 use crate::samples::{Sample, all};
 use crate::{Run, corpus};
 
-/// A check that every class must pass.
+/// A check that every class must pass with all its samples.
 #[derive(Clone, Copy)]
 pub struct Check {
-    /// The statement that has to be true.
+    /// The statement that the check verifies, for messages.
     pub name: &'static str,
-    /// Checks a sample against its declaration. An error says what differs.
+    /// Runs a sample and compares it with its declared effects. `Err` says what differs.
     pub run: fn(&Sample, &Effects) -> Result<(), String>,
 }
 
-/// The list of all checks.
+/// All checks, in the order in which [`check`](fn@check) runs them.
 pub const CHECKS: &[Check] = &[
     Check { name: "every packet is accounted for", run: accounts_for_every_packet },
     Check { name: "the same input gives the same output", run: repeats_itself },
@@ -51,10 +51,10 @@ pub const CHECKS: &[Check] = &[
     Check { name: "what happens to a packet is what is declared", run: does_what_it_declares },
 ];
 
-/// Checks the classes of another crate against their declarations. Each class needs a sample.
+/// Runs all checks on the classes of another crate. A class without a sample fails.
 ///
 /// # Errors
-/// All failures, a line for each check and sample.
+/// All failures, one line for each check and sample.
 pub fn check(classes: &'static [&'static Class]) -> Result<(), String> {
     let without = classes.iter().filter(|class| class.samples.is_empty());
     let mut failures: Vec<String> = without.map(|class| format!("{} has no sample", class.name)).collect();
@@ -62,10 +62,11 @@ pub fn check(classes: &'static [&'static Class]) -> Result<(), String> {
     if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
 }
 
-/// Runs a check over all samples of some classes, which may need the classes of another crate (`own`).
+/// Runs one check over all samples of `classes`. `own` has the classes of another crate that the samples
+/// may need.
 ///
 /// # Errors
-/// All samples that fail.
+/// All samples that fail, with the reasons.
 pub fn run(check: &Check, classes: &[&'static Class], own: &'static [&'static Class]) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     prepare(folder.path()).map_err(|error| error.to_string())?;
@@ -98,7 +99,7 @@ fn inputs_for(sample: &Sample, seed: u64) -> Vec<Vec<Input>> {
     (0..sample.shape.0).map(|i| corpus::inputs(seed + i as u64)).collect()
 }
 
-/// Returns the inputs of [`inputs_for`], and packets with headers of all lengths.
+/// Returns the packets of [`inputs_for`] and, for each input, packets with headers of all lengths.
 fn inputs_and_headers_for(sample: &Sample, seed: u64) -> Vec<Vec<Input>> {
     let mut inputs = inputs_for(sample, seed);
     inputs.iter_mut().for_each(|inputs| inputs.extend(corpus::headers()));
@@ -127,8 +128,8 @@ fn repeats_itself(sample: &Sample, _: &Effects) -> Result<(), String> {
     if once()? == once()? { Ok(()) } else { Err("two runs differ".into()) }
 }
 
-/// A spreading that sends packets to the workers in turn, regardless of flows. Elements have to ensure
-/// themselves that packets get to the right worker.
+/// A spreading that sends packets to the workers in turn, regardless of flows. Elements with state then
+/// have to make sure themselves that packets get to the right worker.
 struct Turns {
     workers: usize,
     next: usize,
@@ -153,13 +154,15 @@ impl Spreading for InTurn {
     }
 }
 
-/// Checks that several workers send the same packets as one worker, unless state or chance decides; and
-/// that every packet is accounted for.
+/// Checks that three workers together send the same packets as one worker, and that every packet is
+/// accounted for. The packets are not compared if the element is opaque, holds packets, or depends on state
+/// or chance.
 fn several_do_what_one_does(sample: &Sample, effects: &Effects) -> Result<(), String> {
     workers_do_what_one_does(sample, effects, Run::trace().on(3))
 }
 
-/// Checks that several workers do the same as one worker if packets of a flow arrive at any worker.
+/// Makes the same comparison as [`several_do_what_one_does`], but packets of one flow arrive at all workers
+/// in turn.
 fn several_with_each_flow_do_what_one_does(sample: &Sample, effects: &Effects) -> Result<(), String> {
     workers_do_what_one_does(sample, effects, Run::trace().on(3).spread(|| Arc::new(InTurn)))
 }
@@ -190,7 +193,7 @@ fn keeps_order(sample: &Sample, effects: &Effects) -> Result<(), String> {
         return Ok(());
     }
     let inputs = inputs_for(sample, 1);
-    // If the order is kept only within flows, the order of each flow is checked separately.
+    // For elements that keep the order only within flows, packets of different flows are not compared.
     let flow = |packet: &Seen| match effects.order {
         Order::KeepsPerFlow => {
             let input = &inputs[0][(packet.id - 1) as usize];
@@ -209,7 +212,7 @@ fn keeps_order(sample: &Sample, effects: &Effects) -> Result<(), String> {
             continue;
         }
         let before = last.insert((packet.sink, flow), packet.id).unwrap_or(0);
-        // Elements that repeat their packets start again from the first.
+        // An element that repeats its packets starts again with the first or second packet.
         let restarts = before > packet.id && packet.id <= 2;
         rounds += usize::from(restarts);
         if before > packet.id && !restarts || rounds > 8 {
@@ -219,12 +222,13 @@ fn keeps_order(sample: &Sample, effects: &Effects) -> Result<(), String> {
     Ok(())
 }
 
-/// The position of a packet in its slot.
+/// The position of a packet and its headers in its slot, by which fields become positions of bytes.
 struct View {
     start: usize,
     length: usize,
     headers: [Option<isize>; 3],
-    /// The offset of the end of the IPv4 header by its length field, for elements that keep to the header.
+    /// The offset from the packet's first byte to the end of the IPv4 header by its length field. `None` if
+    /// the element does not keep to the header.
     header_ends: Option<isize>,
 }
 
@@ -242,7 +246,7 @@ impl View {
         View::new(&input.bytes, HEADROOM, input.headers, keeps_to_header)
     }
 
-    /// Returns the positions in the slot that a field covers.
+    /// Returns the byte positions in the slot that a field covers; empty for metadata.
     fn positions(&self, field: &Field) -> Range<usize> {
         let from_start = |from: isize, to: isize| {
             let place = |offset: isize| (offset + self.start as isize).max(0) as usize;
@@ -283,7 +287,8 @@ fn annotation_covered(fields: &[Field], place: usize) -> bool {
     })
 }
 
-/// Returns an undeclared difference between a packet that came out and its input.
+/// Returns what differs between an output packet and its input without being declared as written; `None` if
+/// nothing does.
 fn undeclared_change(input: &Input, seen: &Seen, effects: &Effects) -> Option<String> {
     let writes = &effects.writes();
     let keeps = effects.keeps_to_header;
@@ -324,7 +329,7 @@ fn undeclared_change(input: &Input, seen: &Seen, effects: &Effects) -> Option<St
 }
 
 fn writes_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), String> {
-    // An opaque element that declares no write has declared nothing about writes.
+    // The declaration of an opaque element without any write says nothing about writes.
     if effects.opaque.is_some() && effects.writes().is_empty() {
         return Ok(());
     }
@@ -340,7 +345,8 @@ fn writes_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), Str
     Ok(())
 }
 
-/// Changes parts of a packet that the element declares not to read.
+/// Changes random parts of a packet that the element declares not to read: bytes, an annotation, the time
+/// stamp.
 fn disturb(input: &mut Input, effects: &Effects, random: &mut fastrand::Rng) {
     let reads = &effects.reads();
     let views = [View::of_input(input, effects.keeps_to_header)];
@@ -363,11 +369,10 @@ fn disturb(input: &mut Input, effects: &Effects, random: &mut fastrand::Rng) {
 }
 
 fn reads_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), String> {
-    // Copies of a packet at several outputs are matched by their order.
+    // An opaque element may read anything, and an element without inputs gets no packets.
     if effects.opaque.is_some() || sample.shape.0 == 0 {
         return Ok(());
     }
-    // Some elements with several inputs merge them by time; a single input is enough here.
     let inputs = inputs_for(sample, 1);
     let (_, plain) = sample.run(Run::default(), inputs.clone())?;
     let mut random = fastrand::Rng::with_seed(7);
@@ -387,7 +392,8 @@ fn reads_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), Stri
                 return Err(format!("packet {place}, disturbed: {what} changed"));
             }
         }
-        // The written bytes must not depend on the disturbance either.
+        // Bytes that the element has written must not depend on the changed parts either. A byte may differ
+        // only if it was passed on unchanged.
         for (a, b) in seen.iter().zip(&plain).filter(|(a, _)| a.id > 0) {
             let place = (a.id - 1) as usize % 100_000;
             let input = &inputs[(a.id - 1) as usize / 100_000][place];
@@ -405,7 +411,8 @@ fn reads_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), Stri
     Ok(())
 }
 
-/// True if only the element can decide for which packets a filter holds.
+/// True if the declaration does not say for which packets the filter holds, because that depends on state
+/// or on the element alone.
 fn is_own(filter: &Filter) -> bool {
     match filter {
         Filter::Opaque { .. } | Filter::State { .. } => true,

@@ -1,26 +1,26 @@
-//! Elements with wrong declarations, which show that the generic tests find such errors.
+//! Elements with wrong declarations. Tests use them to show that the generic tests find each kind of error.
 
 use element::class::HandlerInfo;
 use element::effects::Counts;
 use element::{Batch, Class, Cx, DropReason, Effects, Element};
 
-/// The classes, one for each kind of wrong declaration.
+/// The classes of this file, one for each kind of wrong declaration.
 pub static CLASSES: &[&Class] =
     &[&UNDECLARED_WRITER, &UNDECLARED_READER, &UNDECLARED_SORTER, &UNDECLARED_COUNTER, &DEAF_COUNTER];
 
-/// Changes a byte without declaring it.
+/// A class that changes the byte at offset 20, but does not declare a write.
 pub static UNDECLARED_WRITER: Class =
     Class { name: "UndeclaredWriter", build: |_| Ok(Box::new(Liar::Writer)), ..Class::DEFAULT };
 
-/// Drops packets by a byte without declaring the read.
+/// A class that drops packets depending on a byte, but does not declare that it reads the byte.
 pub static UNDECLARED_READER: Class =
     Class { name: "UndeclaredReader", build: |_| Ok(Box::new(Liar::Reader)), ..Class::DEFAULT };
 
-/// Reverses batches without declaring it.
+/// A class that reverses the packets of each batch, but declares that it keeps their order.
 pub static UNDECLARED_SORTER: Class =
     Class { name: "UndeclaredSorter", build: |_| Ok(Box::new(Liar::Sorter)), ..Class::DEFAULT };
 
-/// Counts packets without declaring it.
+/// A class that counts packets, but does not declare that it counts.
 pub static UNDECLARED_COUNTER: Class = Class {
     name: "UndeclaredCounter",
     handlers: &[HandlerInfo::count("count")],
@@ -28,7 +28,8 @@ pub static UNDECLARED_COUNTER: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Counts packets and declares that it can be notified of packets, but ignores the notifications.
+/// A class that counts packets and declares that it can be notified of packets that bypass it, but ignores
+/// the notifications.
 pub static DEAF_COUNTER: Class = Class {
     name: "DeafCounter",
     handlers: &[HandlerInfo::count("count")],

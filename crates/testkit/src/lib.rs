@@ -3,9 +3,9 @@
 //! [`Run`] runs the text of a configuration. [`elements`] are sources and sinks that send packets and
 //! record the packets that arrive. [`corpus`] has packets of every kind, [`found`](mod@found) captures and
 //! rules from other sources. [`example`] is the element that a document explains. [`timed`] sends packets
-//! at given times; [`plain`] makes IP packets between given ends. [`stand_in`] is an element that does the
-//! work of others. [`chains`] are read from text, run and compared. [`samples`] configures each class for the
-//! generic tests.
+//! at given times; [`plain`] makes IP packets between given endpoints. [`stand_in`] is an element that does
+//! the work of others. [`chains`] reads configurations from text, runs single packets through them and
+//! compares them with the verifier. [`samples`] configures each class for the generic tests.
 
 pub mod chains;
 pub mod checker;
@@ -28,7 +28,7 @@ use element::steering::Spreading;
 use element::{Class, Registry, Stream, Timestamp};
 use engine::{ClockKind, Configured, End, Options, Plan, Report, Sink, Worker, Workers};
 
-/// Returns all classes of the product.
+/// Returns all element classes of the product, from all crates that have elements.
 pub fn classes() -> impl Iterator<Item = &'static Class> {
     nf::CLASSES
         .iter()
@@ -41,29 +41,31 @@ pub fn classes() -> impl Iterator<Item = &'static Class> {
         .copied()
 }
 
-/// Returns the registry of the product's classes and the classes for tests.
+/// Returns the registry with the product's classes and the classes for tests ([`elements::CLASSES`]).
 pub fn registry() -> Registry {
     let all: Vec<_> = classes().collect();
     let own = [&example::CLASS, &stand_in::CLASS];
     Registry::new().with(&all).with(elements::CLASSES).with(liars::CLASSES).with(&own)
 }
 
-/// The settings of a run.
+/// The settings with which a test runs a configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
-    /// The source of time.
+    /// The clock from which elements read the time.
     pub clock: ClockKind,
-    /// Packets per batch; `None` for Click's defaults with a burst of one.
+    /// The number of packets per batch of all sources; `None` for the defaults of Click, where most
+    /// elements have a burst of one.
     pub burst: Option<usize>,
-    /// The number of workers; more than one only under the real and the trace clock.
+    /// The number of workers. More than one is possible only with the real and the trace clock.
     pub workers: usize,
-    /// The spreading of packets of one flow over the workers; `None` keeps each flow on one worker.
+    /// Makes the spreading that distributes packets over the workers, possibly packets of one flow; `None`
+    /// keeps each flow on one worker.
     pub spreading: Option<fn() -> Arc<dyn Spreading>>,
-    /// Classes in addition to the product's and the tests' classes.
+    /// Element classes that are available in addition to [`registry`]'s.
     pub classes: &'static [&'static Class],
 }
 
-/// Returns a run with simulated time that moves by a microsecond with each task, and a burst of 32.
+/// Returns one worker with a burst of 32, in simulated time that advances by a microsecond with each task.
 impl Default for Run {
     fn default() -> Self {
         let start = Timestamp::from_secs(1_000_000_000);
@@ -72,24 +74,24 @@ impl Default for Run {
     }
 }
 
-/// The results of a run.
+/// The results of a run of a configuration.
 #[derive(Debug)]
 pub struct Outcome {
-    /// The reason for the end.
+    /// The reason why the run ended.
     pub end: End,
-    /// The counts of packets.
+    /// The packets in, out, held and dropped, in total and for each element.
     pub report: Report,
-    /// The text of the output stream.
+    /// The text that elements wrote to the output stream.
     pub output: String,
-    /// The text of the message stream.
+    /// The text that elements wrote to the message stream.
     pub messages: String,
-    /// Errors when closing.
+    /// The errors that elements reported when they were closed.
     pub errors: Vec<String>,
-    /// The values of the requested handlers.
+    /// The values of the requested handlers at the end of the run, in the order of the request.
     pub values: Vec<Result<String, String>>,
 }
 
-/// A sink that collects the text of a run.
+/// A sink of text that collects what elements write during a run: output, and messages.
 #[derive(Clone, Default)]
 struct Collector {
     texts: Arc<Mutex<(String, String)>>,
@@ -106,10 +108,10 @@ impl Sink for Collector {
     fn flush(&mut self) {}
 }
 
-/// Makes an initialised worker, for tests that drive it themselves.
+/// Makes an initialized worker, for tests that take its steps themselves. Its output is discarded.
 ///
 /// # Errors
-/// The first fault, rendered.
+/// The errors of the configuration, or the first error of an initialization, as text.
 pub fn worker(text: &str, run: Run) -> Result<Worker, String> {
     prepare(text, run, |plan, mut copies, options| {
         let only = copies.pop().ok_or("no copy")?;
@@ -122,10 +124,10 @@ pub fn worker(text: &str, run: Run) -> Result<Worker, String> {
     })
 }
 
-/// Makes all workers of a run, initialised.
+/// Makes all workers of a run, initialized. `sink` gets the text that elements write.
 ///
 /// # Errors
-/// The first fault, rendered.
+/// The errors of the configuration, or the first error of an initialization, as text.
 pub fn workers(text: &str, run: Run, sink: Box<dyn Sink>) -> Result<Workers, String> {
     prepare(text, run, |plan, copies, options| {
         let mut workers = Workers::new(&plan, copies, sink, options)?;
@@ -136,7 +138,7 @@ pub fn workers(text: &str, run: Run, sink: Box<dyn Sink>) -> Result<Workers, Str
     })
 }
 
-/// Returns the faults of a configuration, rendered with Click's words where Click has the same error; empty
+/// Returns the errors of a configuration as text, with Click's words where Click has the same error; empty
 /// if there are none.
 pub fn in_clicks_words(text: &str) -> String {
     let mut sources = lang::Sources::new();
@@ -181,38 +183,39 @@ fn prepare<T>(
 }
 
 impl Run {
-    /// Returns a run under the trace clock.
+    /// Returns a run with default settings under the trace clock: the time comes from the packets of
+    /// captures.
     pub fn trace() -> Run {
         Run { clock: ClockKind::Trace, ..Run::default() }
     }
 
-    /// Returns this run with another number of workers.
+    /// Returns this run with `workers` workers.
     #[must_use]
     pub fn on(self, workers: usize) -> Run {
         Run { workers, ..self }
     }
 
-    /// Returns this run with packets of one flow spread over the workers.
+    /// Returns this run with another spreading of packets over the workers.
     #[must_use]
     pub fn spread(self, spreading: fn() -> Arc<dyn Spreading>) -> Run {
         Run { spreading: Some(spreading), ..self }
     }
 
-    /// Returns this run with further classes.
+    /// Returns this run with additional element classes; replaces the classes of an earlier call.
     #[must_use]
     pub fn with(self, classes: &'static [&'static Class]) -> Run {
         Run { classes, ..self }
     }
 
-    /// Returns a run on the real clock.
+    /// Returns a run with default settings on the real clock.
     pub fn real() -> Run {
         Run { clock: ClockKind::Real, ..Run::default() }
     }
 
-    /// Runs a configuration to its end. Handlers are read before it is closed.
+    /// Runs a configuration to its end. Reads `handlers` after the run, before the elements are closed.
     ///
     /// # Errors
-    /// The faults of the configuration, rendered.
+    /// The errors of the configuration, or the first error of an initialization, as text.
     pub fn text(self, text: &str, handlers: &[&str]) -> Result<Outcome, String> {
         let collector = Collector::default();
         let mut workers = workers(text, self, Box::new(collector.clone()))?;
@@ -227,7 +230,8 @@ impl Run {
     }
 }
 
-/// Reads `element.handler`, `worker N element.handler` of one worker's copy, or a `handler` of the graph.
+/// Reads a handler by its name: `element.handler`, `worker N element.handler` for the copy of one worker,
+/// or a `handler` of the whole graph.
 fn read(workers: &mut Workers, name: &str) -> Result<String, String> {
     if let Some(of_one) = name.strip_prefix("worker ") {
         return workers.read(None, "worker", of_one);

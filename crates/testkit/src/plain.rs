@@ -1,4 +1,4 @@
-//! IP packets without link headers, between ends that tests choose, and captures of them.
+//! IP packets without link headers, between endpoints that a test chooses, and captures of such packets.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -6,25 +6,25 @@ use std::path::Path;
 use wire::LinkType;
 use wire::build::Builder;
 
-/// The time origin of packets, in milliseconds since the epoch.
+/// The time of packets with time 0 in [`write_capture`], in milliseconds since the epoch.
 pub const START: i64 = 1_000_000;
 
-/// Makes an end from an address and a port.
+/// Makes an endpoint from an IPv4 address and a port.
 pub fn end(address: [u8; 4], port: u16) -> SocketAddr {
     SocketAddr::from((address, port))
 }
 
-/// Makes a datagram with four bytes of payload.
+/// Makes a UDP datagram with four bytes of payload, with IP header.
 pub fn udp(from: SocketAddr, to: SocketAddr) -> Vec<u8> {
     Builder::udp(from, to).build(b"data").unwrap()
 }
 
-/// Makes a TCP segment.
+/// Makes a TCP segment with IP header. `flags` is the byte of TCP flags.
 pub fn tcp(from: SocketAddr, to: SocketAddr, flags: u8, payload: &[u8]) -> Vec<u8> {
     Builder::tcp(from, to, flags).build(payload).unwrap()
 }
 
-/// Writes packets as a capture; their times are in milliseconds after [`START`].
+/// Writes packets to a capture file. Their times are milliseconds after [`START`].
 pub fn write_capture(file: &Path, packets: &[(i64, Vec<u8>)]) {
     let options = capture::WriterOptions { link: LinkType::RawIp, ..Default::default() };
     let mut writer = capture::Writer::new(std::fs::File::create(file).unwrap(), options);

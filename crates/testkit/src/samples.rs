@@ -1,4 +1,4 @@
-//! The configurations of each class for the generic tests.
+//! The samples of each class for the generic tests: configurations with which the class is run.
 
 use std::ops::Deref;
 use std::path::Path;
@@ -9,8 +9,8 @@ use element::effects::Effects;
 use crate::elements::{Input, Seen, collect, offer};
 use crate::{Outcome, Run};
 
-/// Patterns of Classifier for random chains: most are for Ethernet frames, some for packets that begin with
-/// IP.
+/// Patterns of Classifier for random chains. Most are for Ethernet frames, some for packets that begin with
+/// an IP header.
 pub const PATTERNS: [&str; 17] = [
     "12/0800",
     "12/0806",
@@ -31,16 +31,16 @@ pub const PATTERNS: [&str; 17] = [
     "!9/11",
 ];
 
-/// A sample with the classes that it needs.
+/// A configuration of one class, with the other classes that it needs.
 #[derive(Clone, Debug)]
 pub struct Sample {
     sample: element::Sample,
-    /// Classes in addition to the product's and the tests' classes.
+    /// Element classes that are available in addition to the product's and the tests' classes.
     classes: &'static [&'static Class],
 }
 
-/// Returns all samples of all classes, in push and, where the class allows it, in pull context.
-/// Placeholders for files are replaced by paths in `folder`.
+/// Returns all samples of `classes`, in push and, where the class allows it, in pull context. The
+/// placeholders `$CAPTURE` and `$OUTPUT` in arguments are replaced by paths in `folder`.
 pub fn all(classes: &[&'static Class], folder: &Path) -> Vec<Sample> {
     let placed = |mut sample: element::Sample| {
         for (what, file) in [("$CAPTURE", "capture.pcap"), ("$OUTPUT", "output.pcap")] {
@@ -60,19 +60,20 @@ impl Deref for Sample {
 }
 
 impl Sample {
-    /// Makes a sample of a class of the product or of the tests.
+    /// Makes a sample that needs only classes of the product or of the tests.
     pub fn new(sample: element::Sample) -> Sample {
         Sample { sample, classes: &[] }
     }
 
-    /// Returns the sample with further classes, for a class of another crate.
+    /// Returns this sample with additional element classes, for samples of a class of another crate.
     #[must_use]
     pub fn with(self, classes: &'static [&'static Class]) -> Sample {
         Sample { classes, ..self }
     }
 
-    /// Returns a configuration with the element, which processes the packets of exchange `number` `rounds`
-    /// times.
+    /// Returns the text of a configuration with the element, named `e`, between test sources and sinks.
+    /// Each source sends its packets of the exchange with this number `rounds` times; sinks record the
+    /// packets if `record` is true.
     pub fn text(&self, number: u64, rounds: usize, record: bool) -> String {
         let mut text = format!("e :: {}({});\n", self.class.name, self.config);
         for i in 0..self.shape.0 {
@@ -86,10 +87,11 @@ impl Sample {
         text
     }
 
-    /// Runs the element on packets, one list for each input.
+    /// Runs the element on packets, one list for each of its inputs. Returns the results of the run and the
+    /// packets that came out.
     ///
     /// # Errors
-    /// The faults of the sample, rendered.
+    /// The errors of the sample as text.
     pub fn run(&self, run: Run, inputs: Vec<Vec<Input>>) -> Result<(Outcome, Vec<Seen>), String> {
         let number = offer(inputs);
         let outcome = run.with(self.classes).text(&self.text(number, 1, true), &[]);
@@ -97,10 +99,10 @@ impl Sample {
         outcome.map(|outcome| (outcome, seen))
     }
 
-    /// Returns the declared effects of the element.
+    /// Returns the declared effects of the element in this configuration.
     ///
     /// # Errors
-    /// The faults of the sample, rendered.
+    /// The errors of the sample as text.
     pub fn effects(&self) -> Result<Effects, String> {
         let worker = crate::worker(&self.text(0, 1, false), Run::default().with(self.classes))?;
         let id = worker.plan().graph.find("e").ok_or("no element")?;

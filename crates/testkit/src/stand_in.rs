@@ -1,15 +1,16 @@
-//! A small element that does the work of other elements, for tests of the engine's support for such
-//! elements.
+//! A small element that does the work of two other elements, for tests of the engine's support for elements
+//! that replace others.
 
 use element::args::ElementRef;
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Case, Filter, Target, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, ElementId, Packet, Tally};
 
-/// The class `TestStandIn(COUNTER, FILTER)`. It does the work of a Counter followed by
-/// `IPFilter(allow udp, deny all)`. Packets that it cannot handle leave by output 1, which goes to the
-/// Counter. The handlers `taken` and `left` count both kinds of packets; `outdated` lists the elements that
-/// it does not replace any more.
+/// The class `TestStandIn(COUNTER, FILTER)`. It does the work of a Counter followed by `IPFilter(allow udp,
+/// deny all)`, and notifies both of the packets that bypass them. Packets that it cannot handle leave by
+/// output 1, which has to lead to the Counter. The handler `taken` counts the packets that it has handled,
+/// `left` the others. `outdated` lists the elements that it does not replace any more, because they were
+/// reconfigured.
 pub static CLASS: Class = Class {
     name: "TestStandIn",
     ports: "1/2",
@@ -31,7 +32,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The indices of the filter's cases.
+/// The indices of the cases in the declaration of IPFilter: UDP is allowed, everything else denied.
 const UDP: usize = 0;
 const OTHER: usize = 1;
 
@@ -45,7 +46,8 @@ struct StandIn {
 }
 
 impl StandIn {
-    /// Returns the filter's case, for headers without options and an even time to live; otherwise `None`.
+    /// Returns the index of the filter's case that applies to a packet. `None` if the stand-in does not
+    /// handle the packet: the IPv4 header has options or the time to live is odd.
     fn case(packet: &Packet) -> Option<usize> {
         match packet.header(Base::Network)? {
             [0x45, _, _, _, _, _, _, _, ttl, protocol, rest @ ..] if rest.len() >= 10 && ttl % 2 == 0 => {

@@ -1,4 +1,5 @@
-//! Runs over packets that arrive at given times; the times at which they leave are recorded.
+//! Runs of one element over packets that arrive at given times. The times at which packets leave are
+//! recorded.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -10,27 +11,28 @@ use wire::build::Builder;
 use crate::elements::{Seen, collect, offer};
 use crate::{Outcome, Run};
 
-/// The time origin of such packets, in nanoseconds since the epoch.
+/// The time of packets with time 0, in nanoseconds since the epoch.
 pub const START: i64 = 1_000_000_000_000_000_000;
 
-/// Builds a packet in an Ethernet frame.
+/// Builds a packet in an Ethernet frame with fixed addresses.
 pub fn frame(builder: Builder, payload: &[u8]) -> Vec<u8> {
     builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(payload).unwrap()
 }
 
-/// Makes packet `number` of a flow: UDP with the flow's number as source port.
+/// Makes a UDP packet in a frame. `flow` is the source port; the payload has flow and `number` as one byte
+/// each.
 pub fn udp(flow: u16, number: u8) -> Vec<u8> {
     let end = |port| SocketAddr::from(([10, 0, 0, 1], port));
     frame(Builder::udp(end(flow), end(9)), &[flow as u8, number])
 }
 
-/// Starts a TCP segment of a flow between two IPv4 addresses.
+/// Returns the builder of a TCP segment between two fixed IPv4 addresses, with `flow` as source port.
 pub fn tcp(flow: u16, flags: u8, sequence: u32, acknowledgment: u32) -> Builder {
     let (a, b) = (SocketAddr::from(([10, 0, 0, 1], flow)), SocketAddr::from(([10, 0, 0, 2], 80)));
     Builder::tcp(a, b, flags).sequence(sequence, acknowledgment)
 }
 
-/// Writes packets as a capture; their times are in nanoseconds after [`START`].
+/// Writes packets to a capture file. Their times are nanoseconds after [`START`].
 pub fn write_capture(file: &Path, packets: &[(i64, Vec<u8>)]) {
     let options = capture::WriterOptions { nanoseconds: true, ..Default::default() };
     let mut writer = capture::Writer::new(std::fs::File::create(file).unwrap(), options);
@@ -40,8 +42,9 @@ pub fn write_capture(file: &Path, packets: &[(i64, Vec<u8>)]) {
     writer.flush().unwrap();
 }
 
-/// Sends packets at their times through `element`, which is named `e`. The recorded time stamps are the
-/// nanoseconds after [`START`] at which the packets left.
+/// Sends packets through `element`, which is named `e`, at their times in nanoseconds after [`START`].
+/// Returns the results, and the packets that left with the times at which they did. `handlers` are read at
+/// the end.
 pub fn through(
     element: &str,
     packets: &[(i64, Vec<u8>)],
@@ -50,7 +53,7 @@ pub fn through(
     through_while(element, packets, "", handlers)
 }
 
-/// Like [`through`], while a Script runs.
+/// Does the same as [`through`], while a Script with the arguments `script` runs.
 pub fn through_while(
     element: &str,
     packets: &[(i64, Vec<u8>)],

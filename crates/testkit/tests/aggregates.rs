@@ -1,11 +1,12 @@
-//! Tests of flows, aggregates and their counts, with text as input and output.
+//! Tests of elements that number flows (aggregates) and count by these numbers. Packets come from lines of
+//! text, and results are read as text.
 
 use std::path::Path;
 
 use testkit::{Outcome, Run};
 
-/// Writes a trace with these lines: time, addresses and ports, protocol, TCP flags, fragment,
-/// identification. Returns its path.
+/// Writes an IP summary dump with these lines: time in seconds, addresses and ports, protocol, TCP flags,
+/// fragment offset, identification. Returns its path.
 fn trace(folder: &Path, lines: &str) -> String {
     let path = folder.join("trace");
     let head = "!data timestamp ip_src sport ip_dst dport ip_proto tcp_flags ip_fragoff ip_id\n";
@@ -13,7 +14,8 @@ fn trace(folder: &Path, lines: &str) -> String {
     path.display().to_string()
 }
 
-/// Returns time, aggregate and paint of each packet that comes out.
+/// Sends the packets of these lines through AggregateIPFlows with the arguments `config`. Returns time,
+/// aggregate and paint of each packet that comes out.
 fn numbers(lines: &str, config: &str) -> String {
     let folder = tempfile::tempdir().unwrap();
     let (input, output) = (trace(folder.path(), lines), folder.path().join("out").display().to_string());
@@ -68,7 +70,7 @@ fn flows_end() {
         "1 1.0.0.1 1 2.0.0.2 2 U - - 1\n61 1.0.0.1 1 2.0.0.2 2 U - - 1\n122 1.0.0.1 1 2.0.0.2 2 U - - 1\n";
     assert_eq!(numbers(udp, ""), "1.000000 1 0\n61.000000 1 0\n122.000000 2 0\n");
     assert_eq!(numbers(udp, "UDP_TIMEOUT 30, REAP 1"), "1.000000 1 0\n61.000000 2 0\n122.000000 3 0\n");
-    // Closed in both directions, and opened again.
+    // A TCP connection that is closed in both directions, and then opened again.
     let tcp = "1 1.0.0.1 1 2.0.0.2 2 T S - 1
         2 1.0.0.1 1 2.0.0.2 2 T FA - 1
         3 2.0.0.2 2 1.0.0.1 1 T FA - 1
@@ -91,8 +93,8 @@ fn fragments_get_the_number_of_their_first() {
         40 1.0.0.1 1 2.0.0.2 2 U - - 8
         99 3.0.0.1 1 2.0.0.2 2 U - - 8
 ";
-    // The fragment at 4 has no first fragment; packets after it between the same hosts wait until it is
-    // dropped.
+    // No first fragment belongs to the fragment at 4 s. Later packets between the same hosts wait until
+    // that fragment is dropped.
     let expected = "1.000000 1 0\n2.000000 1 0\n3.000000 1 0\n40.000000 1 0\n99.000000 2 0\n";
     assert_eq!(numbers(lines, ""), expected);
     let without = "1.000000 1 0\n3.000000 1 0\n40.000000 1 0\n99.000000 2 0\n";
@@ -145,7 +147,7 @@ fn counting() {
         ["5", "false", "9 c.freeze true"]
     );
     assert_eq!(values("AGGREGATE_CALL 0 i.active false", &["c.aggregate_call", "i.active"]), ["", "false"]);
-    // A counter that is frozen before its first aggregate counts nothing.
+    // With AGGREGATE_FREEZE 0 the counter is frozen before its first aggregate, and counts nothing.
     assert_eq!(values("AGGREGATE_FREEZE 0", &["c.count", "c.freeze"]), ["0", "true"]);
     let outcome =
         run(&format!("{source} -> Discard; Script(TYPE DRIVER, pause, write c.write_text_file -)"), &[]);
@@ -220,8 +222,8 @@ fn datagram(host: u8, more: bool) -> Vec<u8> {
     [&[2; 12], &[8, 0][..], &packet].concat()
 }
 
-/// Fragments expire even if no more packets come between their hosts, not only in a search for flows that
-/// have ended.
+/// Fragments without a first fragment wait 30 seconds. They leave then, even if only packets between other
+/// hosts come.
 #[test]
 fn fragments_leave_when_their_time_has_passed() {
     let second = 1_000_000_000;

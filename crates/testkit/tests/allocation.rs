@@ -1,11 +1,12 @@
-//! Tests that no element allocates after warm-up, for packets of any kind.
+//! Tests that no element allocates memory after warm-up, whatever packets come.
 
 use testkit::elements::{Input, offer};
 use testkit::samples::all;
 use testkit::{Run, corpus, worker};
 
-/// The number of rounds through the corpus before counting, in which batches, queues and tables reach their
-/// size. Hash tables grow once more if removals have left no slot that is marked free.
+/// The number of times that the corpus passes before allocations are counted. Batches, queues and tables
+/// reach their final size meanwhile. A hash table grows a last time when removals have left it no slot that
+/// is marked free.
 const WARM_UP: usize = 12;
 const COUNTED: usize = 6;
 
@@ -30,7 +31,7 @@ fn no_element_allocates_per_batch() {
         let mut worker = worker(&text, Run::default()).unwrap_or_else(|e| panic!("{sample}: {e}"));
         let made = |worker: &engine::Worker| worker.core().counters.iter().map(|c| c.made).sum::<u64>();
         while made(&worker) < (packets * WARM_UP) as u64 && worker.step(1) {}
-        // Messages are for users and may allocate; only packet processing is counted.
+        // Counts the allocations in all remaining steps of the worker.
         let info = allocation_counter::measure(|| while worker.step(1) {});
         if info.count_total > 0 && !is_exempt(&sample.config, sample.class.name) {
             failures.push(format!("{sample}: {} allocations", info.count_total));
@@ -58,8 +59,8 @@ fn new_flows_do_not_allocate() {
     }
 }
 
-/// True for elements that work with text per packet: the tests' collector of messages grows with each line,
-/// and scripts are interpreted. Checksum elements report each bad packet, as in Click.
+/// True for elements that make text from packets, which may allocate: the tests' collector of messages
+/// grows with each line, scripts are interpreted, and checksum elements report bad packets, as in Click.
 fn is_exempt(config: &str, class: &str) -> bool {
     let by_class = ["Script", "CheckCRC32", "SetTCPChecksum"].contains(&class) || class.ends_with("Print");
     by_class || config.contains("VERBOSE true")

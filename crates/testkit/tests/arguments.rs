@@ -1,4 +1,5 @@
-//! Tests that an error names the right argument, for every registered element.
+//! Tests that an error about one item in a list of arguments names the item that is wrong, for all classes
+//! with such lists.
 
 use element::class::ArgKind;
 use element::{Args, Class, Sample, Setup};
@@ -6,7 +7,8 @@ use element::{Args, Class, Sample, Setup};
 /// A text that no class accepts as a pattern, a route, an address or the name of an element.
 const WRONG: &str = "?wrong? ^1/^2 ^3";
 
-/// Returns the index of the argument in question for each error.
+/// Makes an element with the arguments `given`. Returns, for each error (or warning, if there is no error),
+/// the index of the argument that it is about.
 fn errors(class: &'static Class, shape: (usize, usize), given: &[String]) -> Vec<Option<usize>> {
     let mut setup = Setup::default();
     setup.elements.push(("e".to_string(), class));
@@ -17,11 +19,11 @@ fn errors(class: &'static Class, shape: (usize, usize), given: &[String]) -> Vec
     told.into_iter().map(|complaint| complaint.argument).collect()
 }
 
-/// Classes whose arguments are not a list of items of one kind: `Error` accepts any text, and the lines of
-/// a program are parsed as one text.
+/// Classes that take any number of arguments, but cannot be tested here: `Error` accepts any text, and the
+/// lines of a program are parsed as one text.
 const OTHERS: [&str; 2] = ["Error", "Synthesized"];
 
-/// An error names the wrong argument among any number of right arguments.
+/// A wrong item is inserted before the last argument, or replaces it. An error has to name its index.
 #[test]
 fn the_wrong_argument_is_told() {
     let is_list =

@@ -1,5 +1,5 @@
-//! Tests of ARP between elements, in simulated time: the answers, the packets that wait, and their
-//! destinations.
+//! Tests of the elements for ARP, in simulated time: which packets wait for an answer, where they are sent,
+//! and which answers are believed.
 
 use element::Timestamp;
 use engine::{ClockKind, Worker};
@@ -13,7 +13,8 @@ fn run() -> Run {
     Run { clock: ClockKind::Simulated { start, tick: Timestamp(1_000_000) }, burst: None, ..Run::default() }
 }
 
-/// A configuration with sources `ip` and `arp`, which get packets one at a time, and a querier `q`.
+/// A running configuration with a querier `q` and two sources: `ip` for packets and `arp` for replies. A
+/// test sends packets into it one at a time.
 struct Bench {
     worker: Worker,
     exchange: u64,
@@ -70,7 +71,7 @@ impl Bench {
             .sum()
     }
 
-    /// Returns an element's drops by reason.
+    /// Returns the drops of an element, by reason.
     fn drops(&mut self, element: &str) -> Vec<(&'static str, u64)> {
         let report = self.worker.report();
         let element = report.elements.iter().find(|e| e.name == element).unwrap();
@@ -85,12 +86,12 @@ impl Bench {
     }
 }
 
-/// Makes a packet with a destination at IPv4's offset, and a number.
+/// Makes an IPv4 packet with a destination address and a number, by which it is recognised at a sink.
 fn packet(to: [u8; 4], number: u32) -> Vec<u8> {
     [&[0x45; 16][..], &to, &number.to_be_bytes()].concat()
 }
 
-/// Makes a reply from `10.0.0.last`, whose Ethernet address ends in `mac`.
+/// Makes an ARP reply of host `10.0.0.last`, whose Ethernet address ends in `mac`.
 fn reply(last: u8, mac: u8) -> Vec<u8> {
     let mut frame = vec![2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, mac, 8, 6, 0, 1, 8, 0, 6, 4, 0, 2];
     frame.extend([2, 0, 0, 0, 0, mac, 10, 0, 0, last, 2, 0, 0, 0, 0, 1, 10, 0, 0, 1]);
@@ -103,7 +104,7 @@ fn numbers(seen: &[Seen]) -> Vec<(u8, u8)> {
     data.map(|seen| (*seen.bytes.last().unwrap(), seen.bytes[5])).collect()
 }
 
-/// Makes a reply from any address, with any Ethernet address.
+/// Makes an ARP reply about any IPv4 address, with any Ethernet address.
 fn reply_of(ip: [u8; 4], mac: [u8; 6]) -> Vec<u8> {
     let mut frame = reply(2, 0x22);
     frame[6..12].copy_from_slice(&mac);
@@ -116,7 +117,8 @@ fn reply_of(ip: [u8; 4], mac: [u8; 6]) -> Vec<u8> {
 fn replies_about_what_no_host_has_are_not_believed() {
     let mut bench = Bench::new("ARPQuerier(10.0.0.1/24, 2:0:0:0:0:1, UNSOLICITED true)", "");
     let other = [2, 0, 0, 0, 0, 6];
-    // Zero, this network, this host, loopback, the local and the limited broadcast address, multicast.
+    // Addresses that no neighbour can have: zero, this network, this host, loopback, the local and the
+    // limited broadcast address, multicast.
     let addresses = [
         [0, 0, 0, 0],
         [0, 1, 2, 3],
@@ -128,7 +130,7 @@ fn replies_about_what_no_host_has_are_not_believed() {
         [239, 1, 2, 3],
     ];
     addresses.iter().for_each(|&ip| bench.send("arp", &reply_of(ip, other)));
-    // Zero, this host's address, broadcast and multicast.
+    // Ethernet addresses that no neighbour can have: zero, this host's own, broadcast and multicast.
     let macs = [[0; 6], [2, 0, 0, 0, 0, 1], [0xff; 6], [1, 0, 0x5e, 0, 0, 1]];
     macs.iter().for_each(|&mac| bench.send("arp", &reply_of([10, 0, 0, 2], mac)));
     assert_eq!(bench.read("q.table"), "");
@@ -145,7 +147,8 @@ fn a_neighbour_that_answers_is_not_replaced() {
     for number in 2..20 {
         bench.send("arp", &reply(2, 6));
         bench.send("ip", &packet([10, 0, 0, 2], number));
-        // A known host is asked again, and answers.
+        // The querier asks the known host again, by unicast, before it believes another one; and that host
+        // answers.
         assert_eq!(bench.read("q.queries"), number.to_string());
         bench.send("arp", &reply(2, 6));
         bench.send("arp", &reply(2, 0x22));
@@ -156,7 +159,8 @@ fn a_neighbour_that_answers_is_not_replaced() {
     assert_eq!((queries[0], &queries[1..]), (0xff, &[0x22; 18][..]));
 }
 
-/// The address moves to another host, as when a backup router takes over.
+/// A neighbour's address moves to another host, as when a backup router takes over. The first host no
+/// longer answers queries, so the querier then believes the other host.
 #[test]
 fn a_neighbour_that_is_silent_is_replaced() {
     let mut bench = Bench::new("ARPQuerier(10.0.0.1, 2:0:0:0:0:1)", "");
@@ -179,7 +183,7 @@ fn replies_that_nobody_has_asked_for_replace_neighbours_where_they_are_to() {
         let querier = format!("ARPQuerier(10.0.0.1, 2:0:0:0:0:1, POLL_TIMEOUT 0{option})");
         let mut bench = Bench::new(&querier, "");
         bench.send("arp", &reply(3, 0x33));
-        // Until there is a query, the last reply counts.
+        // Before the first query for an address, the last reply counts.
         bench.send("arp", &reply(3, 0x34));
         assert!(bench.read("q.table").starts_with("10.0.0.3 1 02-00-00-00-00-34"));
         bench.send("ip", &packet([10, 0, 0, 2], 1));
@@ -210,7 +214,7 @@ fn addresses_are_asked_for_again_and_expire() {
     assert_eq!(numbers(&seen), [(1, 0x22), (2, 0x22), (3, 0x22)]);
     let queries: Vec<[u8; 6]> =
         seen.iter().filter(|s| s.sink == 1).map(|s| s.bytes[..6].try_into().unwrap()).collect();
-    // The query just before the entry expires goes to the known host.
+    // Broadcast, then unicast to the known host just before its entry expires, then broadcast again.
     assert_eq!(queries, [[0xff; 6], [2, 0, 0, 0, 0, 0x22], [0xff; 6]]);
 }
 
@@ -258,7 +262,7 @@ fn queriers_share_a_table() {
     bench.send("ip", &packet([10, 0, 0, 2], 2));
     bench.send("other", &packet([10, 0, 0, 3], 3));
     assert_eq!([bench.read("t.length"), bench.read("t.count")], ["3", "2"]);
-    // A packet leaves by the querier at which it arrived, although the other querier received the reply.
+    // A packet leaves by the querier at which it arrived, even if the other querier receives the reply.
     bench.send("arp", &reply(2, 0x22));
     assert_eq!([bench.read("t.length"), bench.read("r.length")], ["1", "1"]);
     bench.write("t.insert", "10.0.0.3 2:0:0:0:0:33").unwrap();
@@ -266,7 +270,8 @@ fn queriers_share_a_table() {
     bench.send("ip", &packet([10, 0, 0, 4], 4));
     bench.write("t.clear", "").unwrap();
     assert_eq!((bench.read("t.length").as_str(), bench.held()), ("0", 0));
-    // All three packets belong to the other querier, so there is no room.
+    // All three packets are held by the other querier. No room is made at its cost, so this packet is
+    // dropped.
     (5..8).for_each(|number| bench.send("other", &packet([10, 0, 0, 5], number)));
     bench.send("ip", &packet([10, 0, 0, 5], 8));
     assert_eq!((bench.read("t.length").as_str(), bench.held()), ("3", 3));
@@ -278,7 +283,8 @@ fn queriers_share_a_table() {
     assert!(seen.iter().filter(|s| s.sink == 2).all(|s| s.bytes[6..12] == [2, 0, 0, 0, 0, 9]));
 }
 
-/// Sources `ip` for the querier `q` and `other` for the querier `r`, with a table `t`.
+/// Returns a configuration in which two queriers share a table `t`. The source `ip` leads to the querier
+/// `q`, the source `other` to the querier `r`.
 fn sharing(table: &str) -> Bench {
     let more = format!(
         "t :: {table}; t2 :: ARPTable;
@@ -297,8 +303,8 @@ fn what_an_idle_querier_holds_expires() {
     assert_eq!([bench.read("r.length"), bench.read("t.drops")], ["1", "1"], "there is no room");
     bench.pass_time(4_000);
     bench.send("ip", &packet([10, 0, 0, 3], 3));
-    // When the packet expires, there is room at once. It is also dropped, although its querier received no
-    // packet.
+    // An expired packet makes room at once. It is dropped by its own querier, although that querier has
+    // received no packet since.
     assert_eq!((bench.read("t.length").as_str(), bench.held()), ("1", 1));
     assert_eq!(bench.drops("r"), [("out of time", 1)]);
     assert_eq!(bench.read("t.drops"), "2");
@@ -313,7 +319,8 @@ fn what_gives_way_to_another_entry_is_told() {
     bench.send("ip", &packet([10, 0, 0, 3], 2));
     assert_eq!(bench.drops("r"), [("queue full", 1)]);
     assert_eq!((bench.read("t.length").as_str(), bench.held()), ("1", 1));
-    // The new entry for the same address is not the evicted entry.
+    // The querier whose entry was evicted makes a new entry for the same address, which evicts in turn. It
+    // must not be taken for the evicted entry.
     bench.send("other", &packet([10, 0, 0, 2], 3));
     assert_eq!(bench.drops("q"), [("queue full", 1)]);
     bench.send("arp", &reply(2, 0x22));
@@ -336,8 +343,8 @@ fn the_table_itself_shows_what_is_so() {
     assert_eq!(run().text(text, &[]).unwrap().output, "3\n0\n3\n0\n");
 }
 
-/// The timer fires as in Click: first after the timeout from the start of the run, and then each timeout
-/// plus a second.
+/// Entries are checked for expiry at the times of Click's timer: first after the timeout from the start of
+/// the run, and then each timeout plus a second. So an entry may stay longer than the timeout.
 #[test]
 fn entries_are_looked_at_when_clicks_timer_would() {
     for (table, name) in [("", "q"), (", TABLE t", "t")] {
@@ -361,7 +368,7 @@ fn another_table_knows_nothing_of_what_waits() {
     bench.write("q.config", "10.0.0.1, 2:0:0:0:0:1, TABLE t2").unwrap();
     assert_eq!((bench.held(), bench.drops("q")), (1, vec![("reset", 1)]));
     assert_eq!(["t.length", "t2.length", "t2.drops"].map(|name| bench.read(name)), ["1", "0", "1"]);
-    // The same table continues to be used.
+    // With the same table in its new arguments, a querier keeps its packets.
     bench.write("r.config", "10.1.0.1, 2:0:0:0:0:9, TABLE t, POLL_TIMEOUT 7").unwrap();
     assert_eq!((bench.held(), bench.read("t.length").as_str()), (1, "1"));
     bench.write("t.insert", "10.0.0.2 2:0:0:0:0:22").unwrap();
@@ -380,7 +387,8 @@ fn what_another_host_has_dropped_still_counts() {
     bench.finish();
 }
 
-/// The order is kept for fewer and for more hosts than a table holds.
+/// Replies arrive in reverse order at another querier with the same table. Waiting packets leave in the
+/// order of the replies, for fewer and for more hosts than changes of a table are remembered (64).
 #[test]
 fn what_waits_leaves_in_the_order_of_the_replies_to_another() {
     let input = |bytes| Input { bytes, time: Timestamp(1), annotations: [0; 48], headers: [None; 3] };
@@ -408,7 +416,7 @@ fn what_waits_goes_on_with_other_arguments() {
     assert_eq!((bench.held(), bench.read("q.queries").as_str()), (1, "1"));
     bench.send("arp", &reply(2, 0x22));
     bench.send("ip", &packet([10, 0, 0, 3], 2));
-    // Another host has no entries yet.
+    // A querier with another address of its own starts with an empty table, and drops what it held.
     bench.write("q.config", "10.0.0.7, 2:0:0:0:0:7").unwrap();
     assert_eq!((bench.held(), bench.read("q.table").as_str()), (0, ""));
     assert_eq!(numbers(&bench.finish()), [(1, 0x22)]);
@@ -490,7 +498,8 @@ fn fakers_speak_without_being_asked() {
     assert_eq!(seen[0].bytes, expected.concat());
 }
 
-/// Makes valid frames with any byte changed, frames truncated anywhere, and random bytes.
+/// Makes frames as an attacker may send them: replies and requests with any byte changed and of any length,
+/// and random bytes.
 fn damaged() -> impl Strategy<Value = Vec<u8>> {
     let frame = (1u8..5, 0u8..3, any::<bool>()).prop_map(|(last, mac, is_request)| {
         let mut frame = reply(last, mac);
@@ -514,14 +523,14 @@ enum Event {
     Time(i64),
 }
 
-/// An event at two queriers with a shared table.
+/// An event in the test of two queriers that share a table.
 #[derive(Clone, Debug)]
 enum Shared {
-    /// True if the packet is for the other querier; the last byte of its destination.
+    /// A packet arrives: true if at the other querier; the last byte of its destination address.
     Packet(bool, u8),
     Reply(u8),
     Write(&'static str, u8),
-    /// Configures the other querier (true) or the table again with its arguments.
+    /// New arguments are written: for the other querier (true), or for the table.
     Again(bool),
     Time(i64),
 }
@@ -529,8 +538,9 @@ enum Shared {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// No packet is lost, the order is kept, no packet is sent to an address that no reply has named, and
-    /// no more packets wait than allowed, for any events.
+    /// Random events at one querier: packets, replies, damaged frames, time. No packet is lost, packets for
+    /// one destination keep their order, none is sent to an Ethernet address that no reply has named, and
+    /// no more packets wait than CAPACITY.
     #[test]
     fn nothing_is_lost(
         capacity in 1usize..6,
@@ -585,8 +595,8 @@ proptest! {
         }
     }
 
-    /// A shared table counts the packets that both queriers hold, and packets leave each querier in order,
-    /// for any events.
+    /// Random events at two queriers that share a table: the table counts exactly the packets that both
+    /// hold, no more than its capacity, and packets for one destination leave each querier in order.
     #[test]
     fn a_shared_table_counts_what_waits(
         limits in (1usize..6, 0usize..4, 0usize..3, 1usize..8, prop::sample::select(vec!["0", "1", "3"])),
@@ -621,7 +631,8 @@ proptest! {
                 Shared::Again(false) => bench.write("t.config", "CAPACITY 3, TIMEOUT 2").unwrap(),
                 Shared::Time(milliseconds) => bench.pass_time(milliseconds),
             }
-            // A failing assertion must not leave packets held; otherwise only these would be reported.
+            // The run is finished before a failing assertion. Otherwise only the packets that are still
+            // held would be reported.
             let (counted, held, balances) =
                 (bench.read("t.length"), bench.held(), bench.worker.report().balances());
             if counted != held.to_string() || held > capacity.max(3) || !balances {
@@ -640,7 +651,8 @@ proptest! {
         }
     }
 
-    /// Answers are what the standard says, and only requests are answered.
+    /// ARPResponder answers exactly the requests for its addresses, as RFC 826 says, and passes all other
+    /// frames unchanged.
     #[test]
     fn only_requests_are_answered(frames in prop::collection::vec(damaged(), 1..40)) {
         let input = |bytes: &Vec<u8>| Input {

@@ -1,8 +1,9 @@
-//! Tests that tables have bounds by default, and keep to configured bounds.
+//! Tests that all tables that packets can fill are bounded by default, and keep to a bound that is
+//! configured.
 
 use testkit::{Outcome, Run, classes};
 
-/// The argument that bounds the tables of each class whose tables grow with the packets' contents.
+/// For each class whose tables grow with the contents of packets: the argument that bounds them.
 const BOUNDS: [(&str, &str); 27] = [
     ("IPRewriter", "MAPPING_CAPACITY"),
     ("IPRewriter", "CAPACITY"),
@@ -47,7 +48,7 @@ fn every_table_has_a_bound_without_being_told() {
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
-/// A source of 200 flows with one packet each.
+/// A source of 200 packets of random flows, up to 200 different flows.
 const FLOWS: &str =
     "FastUDPFlows(0, 200, 60, 2:0:0:0:0:1, 10.0.0.1, 2:0:0:0:0:2, 10.9.9.9, 200, 1) -> MarkIPHeader(14)";
 
@@ -59,7 +60,7 @@ fn run(chain: &str, handlers: &[&str]) -> (Outcome, Vec<String>) {
 
 #[test]
 fn tables_keep_to_their_bounds() {
-    // Some flows of the source may be equal.
+    // The number of different flows of the source; a few may be equal by chance.
     let all: usize =
         run("AggregateIPFlows -> a :: AggregateCounter -> Discard", &["a.nagg"]).1[0].parse().unwrap();
     assert!(all > 100, "{all}");

@@ -1,6 +1,6 @@
-//! Tests of the main jobs on real captures: no panic, every packet accounted for, the same bytes on every
-//! run. The captures are in `shared/data` outside the repository (or in `TIDEGATE_DATA`); without them the
-//! tests are skipped.
+//! Tests of the main jobs on real captures: nothing panics, every packet is accounted for, and every run
+//! writes the same bytes. The captures are in `shared/data` outside the repository (or in `TIDEGATE_DATA`);
+//! without them the tests are skipped.
 
 use std::path::Path;
 use std::process::Command;
@@ -8,7 +8,7 @@ use std::process::Command;
 use testkit::found::{self, files};
 use testkit::{Outcome, Run};
 
-/// The jobs; `IN` and `OUT` are placeholders for files.
+/// The jobs: a name and a configuration, in which `IN` and `OUT` are replaced by the names of files.
 const JOBS: &[(&str, &str)] = &[
     (
         "count by protocol",
@@ -40,8 +40,8 @@ const JOBS: &[(&str, &str)] = &[
     ("pull from the capture", "FromDump(IN, STOP true) -> Counter -> ToDump(OUT, SNAPLEN 0)"),
 ];
 
-/// Runs a job as a separate configuration: inside another element, unconnected Tee outputs and wrong lists
-/// would not be reported.
+/// Runs a job on a capture as a configuration of its own. Inside of another element, unconnected Tee
+/// outputs and wrong lists would not be reported.
 fn run(job: &str, capture: &Path, out: &Path, run: Run) -> Outcome {
     let text =
         job.replace("IN", &format!("\"{}\"", capture.display())).replace("OUT", &out.display().to_string());
@@ -62,7 +62,8 @@ fn every_job_on_every_capture() {
                 if burst.is_none() && capture.metadata().unwrap().len() > 3_000_000 {
                     continue;
                 }
-                // A file that cannot be opened at all is an error of the configuration, not a run.
+                // A file that is no capture at all is an error of the configuration, so the job does not
+                // run.
                 if !readable(&capture) {
                     continue;
                 }
@@ -86,7 +87,8 @@ fn readable(capture: &Path) -> bool {
     capture::Reader::open(capture).is_ok()
 }
 
-/// No packet is lost or changed on the way from a capture to a capture.
+/// Copies each capture from FromDump to ToDump: the copy has the same packets with the same bytes, lengths
+/// and times.
 #[test]
 fn a_copy_has_the_same_packets() {
     let Some(data) = found::path("traces") else { return };
@@ -99,7 +101,8 @@ fn a_copy_has_the_same_packets() {
         let mut link = None;
         loop {
             let a = before.next();
-            // Packets with another link type than the first packet are left out.
+            // A copy has one link type, so packets with another link type than the first packet are left
+            // out.
             if let Ok(Some(record)) = &a
                 && *link.get_or_insert(record.link) != record.link
             {
@@ -115,11 +118,11 @@ fn a_copy_has_the_same_packets() {
                         path.display(),
                         a.number
                     );
-                    // The format has no times before 1970 or after 2106.
+                    // The copy's file format has no times before 1970 or after 2106.
                     let fits = (0..u32::MAX as i64 * 1_000_000_000).contains(&a.time);
                     assert!(!fits || a.time == b.time, "{} packet {}", path.display(), a.number);
                 }
-                // A fault in the capture ends it; the packets before the fault were copied.
+                // An error in the capture ends it; the packets before the error were copied.
                 (Ok(None) | Err(_), None) => break,
                 (a, b) => panic!("{}: {a:?} became {b:?}", path.display()),
             }
@@ -127,7 +130,8 @@ fn a_copy_has_the_same_packets() {
     }
 }
 
-/// tshark finds no faults in the output that were not in the input.
+/// Copies some captures: tshark finds as many malformed packets in the copy as in the capture, and no
+/// truncated file.
 #[test]
 fn tshark_reads_what_is_written() {
     let Some(data) = found::path("traces") else { return };
@@ -155,7 +159,7 @@ fn tshark_reads_what_is_written() {
     }
 }
 
-/// SNF's configurations parse, and every missing class is named, all at once.
+/// Parses the configurations of SNF. All element classes that are missing are reported at once.
 #[test]
 fn missing_elements_are_all_listed_at_once() {
     let Some(data) = found::path("rules/snf") else { return };

@@ -1,9 +1,14 @@
-//! Tests of chains as text: configuration, input packets, and the expected output.
+//! Tests of chains, each described in a text file: the configuration, input packets, and the expected
+//! output.
 //!
-//! A file has sections that start with `--`: `config` (where `SOURCE` pushes the packets and `SINK0`,
-//! `SINK1` ... record), `packets` (one per line in hexadecimal, spaces ignored, `*N` repeats a byte), and
-//! the expected results: `out` (sink and bytes per packet), `messages`, and `counters` (in, out, held and
-//! drops per element). `BLESS=1 cargo test` writes the expected sections again.
+//! A file has sections that start with `--`:
+//! - `config`: the configuration, where `SOURCE` pushes the packets and `SINK0`, `SINK1` ... record packets
+//! - `packets`: one packet per line in hexadecimal; spaces are ignored, and `*N` repeats a byte N times
+//! - `out`: the expected packets, as sink and bytes
+//! - `messages`: the expected text of messages and output
+//! - `counters`: the expected packets in, out, held and dropped, for each element
+//!
+//! `BLESS=1 cargo test` writes the expected sections with the actual results.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -19,7 +24,7 @@ fn cases() -> Vec<PathBuf> {
     files
 }
 
-/// Returns the sections of a file, in order.
+/// Returns the sections of a file in order, each with its name.
 fn sections(text: &str) -> Vec<(&str, String)> {
     let mut sections: Vec<(&str, String)> = Vec::new();
     for line in text.lines() {
@@ -33,7 +38,7 @@ fn sections(text: &str) -> Vec<(&str, String)> {
     sections
 }
 
-/// Parses text such as `0800 00*20` to bytes.
+/// Parses hexadecimal text such as `0800 00*20`, where `*20` repeats the byte twenty times.
 fn bytes(line: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for word in line.split_whitespace() {
@@ -45,7 +50,7 @@ fn bytes(line: &str) -> Vec<u8> {
     bytes
 }
 
-/// Formats bytes as hexadecimal in groups of four.
+/// Formats bytes as hexadecimal, in groups of four bytes.
 fn hex(bytes: &[u8]) -> String {
     let groups = bytes.chunks(4).map(|g| g.iter().map(|b| format!("{b:02x}")).collect::<String>());
     groups.collect::<Vec<_>>().join(" ")
@@ -63,7 +68,7 @@ fn actual(config: &str, packets: &str) -> [(&'static str, String); 3] {
     for sink in 0..8 {
         text = text.replace(&format!("SINK{sink}"), &format!("TestSink({number}, {sink})"));
     }
-    // With a burst of one, as in Click, the order of all events is Click's.
+    // A burst of one is the default in Click, so that all events have the same order as in Click.
     let outcome = Run { burst: None, ..Run::default() }.text(&text, &[]).unwrap_or_else(|e| panic!("{e}"));
     assert!(outcome.report.balances());
     let out = collect(number).iter().map(|seen| format!("{}: {}\n", seen.sink, hex(&seen.bytes))).collect();

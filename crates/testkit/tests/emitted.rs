@@ -1,14 +1,15 @@
-//! Tests every example configuration on every capture of the found data: output packets have right
-//! checksums, and every packet is accounted for.
+//! Runs every example configuration on every capture of the found data. The packets that they write must
+//! have correct checksums, and every packet must be accounted for.
 //!
-//! A written packet must have a right IPv4 header checksum and a right TCP, UDP, ICMP or ICMPv6 checksum,
-//! according to the testkit's own checker. A wrong checksum is excused if a packet of the capture already
-//! has the same wrong checksum and otherwise differs only in fields that translators, balancers and routers
-//! change (addresses, ports, identifiers, time to live), because the configuration is not supposed to
-//! correct it. For a datagram that arrived in fragments, the datagram is compared; if the fragments overlap
-//! or are incomplete, its transport checksum is not checked. ICMP errors are compared by type, code and
-//! length. The following are not checked either: packets whose end was not captured, UDP without a
-//! checksum, output fragments, packets with source routes.
+//! The IPv4 header checksum and the checksum of TCP, UDP, ICMP or ICMPv6 are checked by the testkit's own
+//! checker. A wrong checksum is excused if a packet of the capture already has it, because the
+//! configuration is not supposed to correct it. That packet may differ in the fields that translators,
+//! balancers and routers change: addresses, ports, identifiers, time to live. If a datagram arrived in
+//! fragments, the whole datagram is compared. If its fragments overlap or are incomplete, its transport
+//! checksum is not checked. ICMP errors are compared by type, code and length.
+//!
+//! Not checked are packets whose end was not captured, UDP without a checksum, output fragments, and
+//! packets with source routes.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -20,29 +21,29 @@ use testkit::Run;
 use testkit::checker::{self, Known, Sum};
 use testkit::found::{self, files};
 
-/// The results of a configuration.
+/// The results of one example configuration on all captures.
 #[derive(Clone, Debug, Default)]
 struct Tally {
     runs: usize,
     written: usize,
     right: usize,
-    /// The number of packets whose checksum was already wrong in the input.
+    /// The number of written packets with a wrong checksum that the capture already had.
     excused: usize,
     faults: Vec<String>,
 }
 
-/// Returns the IP packets of a capture.
+/// Returns the IP packets of a capture; none if the file is no capture.
 fn packets(path: &Path) -> Vec<Vec<u8>> {
     let Ok(mut reader) = capture::Reader::open(path) else { return Vec::new() };
     let mut packets = Vec::new();
-    // A fault in the capture ends it.
+    // An error in the capture ends it.
     while let Ok(Some(packet)) = reader.next() {
         packets.extend(checker::ip(packet.link.number(), packet.data).map(<[u8]>::to_vec));
     }
     packets
 }
 
-/// Returns the example configurations that read a capture, by name.
+/// Returns the example configurations that read a capture, each as name and text.
 fn examples() -> Vec<(String, String)> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs");
     let mut examples = Vec::new();
@@ -55,11 +56,11 @@ fn examples() -> Vec<(String, String)> {
     examples
 }
 
-/// A capture, and the hosts that examples refer to.
+/// A capture, with what a run on it has to know.
 struct Traffic {
     path: PathBuf,
     known: Known,
-    /// The source and the destination address of the most packets.
+    /// The most frequent source and destination address. Examples for certain hosts are adapted to these.
     busiest: [Ipv4Addr; 2],
 }
 
@@ -83,8 +84,8 @@ impl Traffic {
     }
 }
 
-/// Adapts the text of an example: reads this capture, writes to a folder, and repeats less often than for a
-/// benchmark.
+/// Adapts the text of an example: it reads this capture, writes its files to `folder`, and repeats the
+/// capture twice instead of as often as for a benchmark.
 fn placed(text: &str, traffic: &Traffic, folder: &Path) -> String {
     let [source, destination] = traffic.busiest;
     let text = text.replace("$INNER 10.1.0.1/32", &format!("$INNER {source}/32"));
@@ -104,7 +105,7 @@ fn placed(text: &str, traffic: &Traffic, folder: &Path) -> String {
                 name if ["-out.pcap", "-out.txt"].iter().any(|end| name.ends_with(end)) => {
                     path(folder.join(name))
                 }
-                // The example's own rules refer to the example's hosts.
+                // The rules of the example are about other hosts, so simple rules replace them.
                 "configs/data/firewall.rules" => path(folder.join("rules")),
                 name if name.starts_with("configs/") => path(root.join(name)),
                 name => name.to_string(),
@@ -131,8 +132,8 @@ fn run(name: &str, text: &str, traffic: &Traffic, tally: &Mutex<Tally>) {
             if outcome.report.elements.iter().any(|element| element.held > 0) {
                 fault("something is held at the end".into());
             }
-            // A fault in the capture ends the run and is reported, and so is the omission of packets of
-            // other link types.
+            // An error in the capture ends the run and is reported, and so is the omission of packets of
+            // another link type. Both are expected here.
             let is_end = |error: &String| {
                 error.ends_with("only the packets before the fault were read")
                     || error.ends_with("with another link header than the file's were left out")
@@ -168,7 +169,7 @@ fn quickstart() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/data/quickstart.pcap")
 }
 
-/// A configuration that breaks the packets that it writes is found.
+/// A configuration that makes checksums wrong on purpose is found by this test.
 #[test]
 fn wrong_checksums_are_noticed() {
     let text = "FromDump(configs/data/quickstart.pcap) -> Classifier(12/0800) -> CHANGE -> ToDump(a-out.pcap, SNAPLEN 0);";
@@ -199,7 +200,7 @@ fn checksums_are_right_and_packets_accounted_for() {
     let mut captures = vec![quickstart()];
     captures.extend(found::path("traces").map(|folder| files(&folder)).unwrap_or_default());
     captures.retain(|path| capture::Reader::open(path).is_ok());
-    // The largest captures come first, so that neither thread waits for the other at the end.
+    // The largest captures come first, so that both threads end at about the same time.
     captures.sort_by_key(|path| std::cmp::Reverse(path.metadata().map_or(0, |data| data.len())));
     let tallies: Vec<Mutex<Tally>> = examples.iter().map(|_| Mutex::default()).collect();
     let next = AtomicUsize::new(0);

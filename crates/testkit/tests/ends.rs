@@ -1,4 +1,4 @@
-//! Tests of the end of runs, and of the order of tasks.
+//! Tests of the end of runs: packets that are still held leave then; and of the order in which tasks run.
 
 use element::Timestamp;
 use engine::End;
@@ -27,7 +27,7 @@ fn tasks_run_as_often_as_their_tickets_say() {
     let b: i32 = values[3].parse().unwrap();
     assert!((598..=602).contains(&b), "{b}");
 
-    // The tickets change during the run: from then on three to one.
+    // After 100 packets the tickets change to three to one.
     let text = "a :: InfiniteSource(BURST 1) -> ca :: Counter(COUNT_CALL 100 x.run) -> Discard;
         b :: InfiniteSource(BURST 1) -> cb :: Counter -> Discard;
         x :: Script(TYPE PASSIVE, write a.tickets 3072, write ca.reset, write cb.reset,
@@ -51,8 +51,9 @@ fn only_elements_with_a_task_speak_of_one() {
     assert_eq!(values[4..], [None, None]);
 }
 
-/// Returns the number of packets that leave elements at the end, of packets still held, and of packets
-/// dropped in a cycle.
+/// Runs a configuration in which each `HOLD` is an element that holds packets until the end. Returns the
+/// number of packets that arrive at the sink at the end, of those that are still held, and of those dropped
+/// because they went in a loop.
 fn left_at_the_end(run: Run, holders: &str) -> (usize, u64, u64) {
     let input = |number| Input {
         bytes: vec![number; 60],
@@ -82,12 +83,13 @@ fn what_is_sent_at_the_end_arrives() {
             "first :: HOLD; second :: HOLD; SOURCE -> first -> second -> SINK",
             "second :: HOLD; first :: HOLD; SOURCE -> first -> second -> SINK",
             "c :: HOLD; a :: HOLD; b :: HOLD; SOURCE -> a -> b -> c -> SINK",
-            // Once around the cycle before they leave: no order of elements is right.
+            // Packets go round the cycle once before they leave, so no order of ending the elements is
+            // right for all.
             "b :: HOLD; a :: HOLD; SOURCE -> a -> b -> s :: CheckPaint(1); s [1] -> Paint(1) -> a; s [0] -> SINK",
         ] {
             assert_eq!(left_at_the_end(run, holders), (3, 0, 0), "{holders}");
         }
-        // In this graph packets never leave.
+        // In this graph packets can never leave the cycle, so they are dropped.
         assert_eq!(left_at_the_end(run, "a :: HOLD; SOURCE -> a -> a; Idle -> SINK"), (0, 0, 3));
     }
 }

@@ -1,9 +1,9 @@
-//! Tests with memory that runs out while packets come: no element ends the process. State that cannot be
+//! Tests that no element ends the process when memory runs out while packets come. State that cannot be
 //! stored is refused, and every packet is counted.
 //!
-//! Each element that keeps state gets floods of packets while the address space of the process has only
-//! little room. The element runs in a separate process, because the test has to detect a process that
-//! aborts.
+//! Each element that keeps state gets floods of packets while the process can only allocate little more
+//! memory. The element runs in a separate process ([`child`]), because a process that aborts has to be
+//! detected ([`parent`]).
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
@@ -18,24 +18,25 @@ use testkit::samples::{Sample, all};
 use testkit::{Run, classes, workers};
 use trace::flood::Flood;
 
-/// The number of packets for each input, from all floods in turn.
+/// The number of packets for each input: 1,500 of each of twelve kinds of flood, in turn.
 const PACKETS: u64 = 12 * 1500;
-/// The number of free bytes when the first packet comes.
+/// The numbers of bytes that can still be allocated when the first packet comes; each sample runs with all
+/// of them.
 const ROOM: [usize; 4] = [64 << 10, 256 << 10, 1 << 20, 4 << 20];
-/// The largest number of allocations that use up the memory before.
+/// The maximum number of allocations by which the test uses up the other memory.
 const PIECES: usize = 1 << 20;
-/// The environment variable with the first sample that a process runs, and the distance between its
-/// samples.
+/// The environment variable with the index of the first sample that a child process runs. It then runs
+/// every second one.
 const FROM: &str = "TIDEGATE_EXHAUSTION_FROM";
 const PROCESSES: usize = 2;
 
-/// True for arguments that limit the state of an element.
+/// True if the argument with this name limits the state of an element.
 fn is_bound(name: &str) -> bool {
     let words = ["CAPACITY", "HIMEM", "MEMORY", "ENTRIES", "FLOWS", "MAX_OPEN", "MAX_HELD", "BUFFER"];
     words.iter().any(|word| name.contains(word))
 }
 
-/// Returns the reason for which an element is not tested; `None` if it is tested.
+/// Returns the reason why a sample is not tested; `None` if it is tested.
 fn left_out(sample: &Sample) -> Option<&'static str> {
     if sample.shape.0 == 0 {
         return Some("no packets come to it");
@@ -47,7 +48,8 @@ fn left_out(sample: &Sample) -> Option<&'static str> {
     (!keeps).then_some("keeps nothing, by its declaration")
 }
 
-/// Returns all samples. Samples with a bound are also returned without it, to test the default.
+/// Returns all samples of all classes. Each sample with a bound is also returned without it, to test the
+/// default bound.
 fn samples() -> Vec<Sample> {
     let folder = std::env::temp_dir();
     let classes: Vec<&'static Class> = classes().collect();
@@ -68,7 +70,7 @@ fn samples() -> Vec<Sample> {
     samples
 }
 
-/// Returns the packets of one input: whole frames, and frames without the Ethernet header.
+/// Returns the packets for one input: three quarters with an Ethernet header, a quarter without.
 fn flood(input: usize) -> Vec<Input> {
     let packet = |n: u64| {
         let kinds = Flood::ALL.len() as u64;
@@ -94,11 +96,12 @@ fn flood(input: usize) -> Vec<Input> {
     (0..PACKETS).map(packet).collect()
 }
 
-/// Allocates all memory that the process can have, except `room` bytes.
+/// Allocates all memory that the process can get, except `room` bytes. Returns the allocations, which the
+/// caller drops.
 fn take_all_but(room: usize) -> Vec<Vec<u8>> {
     let mut taken = Vec::with_capacity(PIECES);
     let left: Vec<u8> = Vec::with_capacity(room);
-    // The process gets no more address space than it has now.
+    // From here on, the process gets no more address space than it has.
     setrlimit(Resource::RLIMIT_AS, 0, RLIM_INFINITY).unwrap();
     for size in [1 << 20, 1 << 16, 1 << 12, 1 << 8, 1 << 5] {
         while taken.len() < PIECES {
@@ -121,7 +124,8 @@ impl engine::Sink for Silence {
     fn flush(&mut self) {}
 }
 
-/// Runs a sample with `room` bytes of free memory, and returns its fault.
+/// Runs a sample on `inputs` with `room` bytes of free memory. `Err` says that a packet is not accounted
+/// for, or that the element reports an error.
 fn run(sample: &Sample, room: usize, inputs: &[Vec<Input>]) -> Result<(), String> {
     let number = offer(inputs.to_vec());
     let mut workers = workers(&sample.text(number, 1, false), Run::default(), Box::new(Silence))?;
@@ -138,7 +142,8 @@ fn run(sample: &Sample, room: usize, inputs: &[Vec<Input>]) -> Result<(), String
     errors.map_or(Ok(()), |errors| Err(errors.join("; ")))
 }
 
-/// The test that runs in the separate process: some of the samples, each named before it runs.
+/// Does nothing unless it runs in a child process of [`parent`]. There it runs some of the samples, and
+/// prints the index of each before it runs.
 #[test]
 fn child() {
     let Some(from) = std::env::var(FROM).ok().and_then(|from| from.parse::<usize>().ok()) else { return };
@@ -158,14 +163,14 @@ fn child() {
     println!("\n@{}", usize::MAX);
 }
 
-/// Runs the samples from `first` on. After a sample that ends the process, a new process runs the remaining
-/// samples.
+/// Runs every second sample from `first` on in a child process. If a sample ends the process, the failure
+/// is recorded, and another process runs the remaining samples.
 fn parent(first: usize, samples: &[Sample], failures: &Mutex<Vec<String>>) {
     let mut from = first;
     while from < samples.len() {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "child", "--nocapture", "--test-threads", "1"]);
-        // With per-thread arenas, reserved address space would remain available.
+        // With memory arenas per thread, the address space that these have reserved would remain available.
         command
             .env(FROM, from.to_string())
             .env("MALLOC_ARENA_MAX", "1")

@@ -1,11 +1,11 @@
-//! Tests that packets of the fast sources are valid, checked by other elements and by checksums.
+//! Tests of the fast sources: other elements and the checksums show that their packets are valid.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use testkit::{Run, in_clicks_words};
 use wire::checksum;
 
-/// Returns the frames that a source sends.
+/// Runs a source and returns the frames that it sends.
 fn frames(source: &str) -> Vec<Vec<u8>> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("out.pcap");
@@ -23,8 +23,8 @@ fn frames(source: &str) -> Vec<Vec<u8>> {
     frames
 }
 
-/// True if the one's complement sum of RFC 1071, with the pseudo-header, is all ones, as it is for a right
-/// checksum.
+/// True if the IPv4 header checksum and the transport checksum of a frame are correct: the one's complement
+/// sum of RFC 1071, with the pseudo-header, is all ones.
 fn sum_is_right(frame: &[u8]) -> bool {
     let (ip, segment) = (&frame[14..34], &frame[34..]);
     let mut bytes = ip[12..20].to_vec();
@@ -66,7 +66,7 @@ fn tcp_flows_begin_and_end() {
         assert!(sum_is_right(frame));
         flows.entry(frame[34..38].to_vec()).or_default().push(frame[47]);
     }
-    // 100 packets, and a FIN for each flow that was not complete.
+    // A FIN is added for each of the up to three flows that are open after 100 packets.
     assert!((100..=103).contains(&all.len()), "{}", all.len());
     for flags in flows.values() {
         assert!(flags[0] == 2 && flags[flags.len() - 1] == 1, "{flags:?}");

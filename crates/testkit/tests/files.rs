@@ -1,8 +1,8 @@
-//! Tests of files that elements write during a run.
+//! Tests of files that elements write while packets come.
 
 use testkit::Run;
 
-/// Elements that write to the file `%` for each packet; packets come a second apart.
+/// Elements that write to the file `%` for each packet.
 const WRITERS: [&str; 7] = [
     "ToDump(%)",
     "ToDump(%.gz)",
@@ -13,7 +13,8 @@ const WRITERS: [&str; 7] = [
     "AggregateIPFlows(TRACEINFO %, UDP_TIMEOUT 0, REAP 0) -> Discard",
 ];
 
-/// Returns the size of the file a second after the last of `packets` packets, during the run.
+/// Sends `packets` packets, one per second, to a writer. Returns the size of its file in bytes a second
+/// after the last packet, while the run goes on.
 fn size(writer: &str, packets: usize) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("file").display().to_string();
@@ -38,7 +39,7 @@ fn what_is_written_on_a_live_run_is_in_the_file_within_a_second() {
     }
 }
 
-/// A disk that is full from the first byte on.
+/// All writes go to `/dev/full`, a disk without any room. The run, or its start, has to report the error.
 #[test]
 fn a_full_disk_is_an_error_of_the_run() {
     for writer in WRITERS {
@@ -58,7 +59,7 @@ fn a_full_disk_is_an_error_of_the_run() {
                     let errors = outcome.errors.join(" ");
                     assert!(errors.contains("No space left"), "{writer}, {packets}: {errors}");
                 }
-                // Elements that write at the start report the error there.
+                // An element that writes a file header reports the error when it starts.
                 Err(error) => assert!(error.contains("No space left"), "{writer}, {packets}: {error}"),
             }
         }

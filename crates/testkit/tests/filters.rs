@@ -1,5 +1,5 @@
-//! Tests of IPFilter and IPClassifier in running configurations: behaviour against declaration, errors
-//! about bad arguments, rules from files, and large rule sets.
+//! Tests of IPFilter and IPClassifier in running configurations: behaviour compared with declaration,
+//! errors about arguments, rules from files, and large rule sets.
 
 use std::time::Instant;
 
@@ -8,7 +8,8 @@ use element::{Base, Timestamp};
 use testkit::elements::{Input, Seen, collect, offer};
 use testkit::{Run, corpus, in_clicks_words};
 
-/// True if a declared filter accepts a packet: a straightforward reading of the declaration.
+/// True if a declared filter accepts a packet. This is a straightforward evaluation of the declaration,
+/// independent of the product.
 fn takes(filter: &Filter, input: &Input) -> bool {
     match filter {
         Filter::Any => true,
@@ -72,14 +73,14 @@ fn what_is_declared_is_what_happens() {
     assert!(reached.iter().all(|&n| n > 20), "{reached:?}");
 }
 
-/// Returns a configuration with an element that has this number of outputs.
+/// Returns the text of a configuration with an element that has this number of connected outputs.
 fn with_outputs(element: &str, outputs: usize) -> String {
     let mut text = format!("Idle -> e :: {element};");
     (0..outputs).for_each(|output| text += &format!("e[{output}] -> Discard;"));
     text
 }
 
-/// Returns the error about an element; empty if there is none.
+/// Returns the error about an element with this number of outputs; empty if there is none.
 fn complaint(element: &str, outputs: usize) -> String {
     Run::default().text(&with_outputs(element, outputs), &[]).err().unwrap_or_default()
 }
@@ -131,7 +132,7 @@ fn bad_arguments_are_named() {
         let found = in_clicks_words(&with_outputs(element, outputs));
         assert!(found.contains(expected), "{element}: {found}");
     }
-    // Click stops if the number of patterns is wrong.
+    // Click stops if the number of patterns differs from the number of outputs.
     let found = in_clicks_words(&with_outputs("IPClassifier(tcp, port)", 1));
     assert_eq!(found.matches("pattern").count(), 0, "{found}");
     assert_eq!(complaint("IPFilter(allow)", 1), "");
@@ -139,7 +140,7 @@ fn bad_arguments_are_named() {
     assert_eq!(complaint("IPClassifier(\"tcp or udp\", \"-\")", 2), "");
 }
 
-/// Makes an IPv4 packet with header annotations.
+/// Makes an IPv4 packet without link header, with its header offsets.
 fn input(source: [u8; 4], destination: [u8; 4], protocol: u8, ports: [u16; 2]) -> Input {
     let mut payload = ports.map(u16::to_be_bytes).concat();
     payload.resize(20, 0);
@@ -149,7 +150,8 @@ fn input(source: [u8; 4], destination: [u8; 4], protocol: u8, ports: [u16; 2]) -
     Input { bytes, time: Timestamp(1), annotations: [0; 48], headers: [None, Some(0), Some(20)] }
 }
 
-/// Returns the sinks at which packets come out, and the values of handlers.
+/// Runs packets through a configuration. Returns, for each packet that comes out, the number of the sink,
+/// and the values of the handlers.
 fn sinks(configuration: &str, inputs: Vec<Input>, handlers: &[&str]) -> (Vec<usize>, Vec<String>) {
     let number = offer(vec![inputs]);
     let mut text = configuration.replace("SOURCE", &format!("TestSource({number}, 0)"));
@@ -189,13 +191,13 @@ fn names_files_and_counts() {
     assert_eq!(values, ["-1"; 4]);
 }
 
-/// Lines of ClassBench, with and without their own action, and the number of packets that each rule
-/// decided.
+/// Rules from a file in the format of ClassBench, with and without an action of their own. The handler
+/// `rule_counts` says how many packets each rule has decided.
 #[test]
 fn rules_of_classbench_and_how_often_they_decide() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rules");
-    // Enough rules that another look-up algorithm is used than for a few.
+    // With this many rules, another look-up algorithm is used than with a few.
     let mut rules: String = (10..60)
         .map(|net| {
             format!("@10.{net}.0.0/16\t192.0.2.0/24\t0 : 65535\t80 : 443\t0x06/0xFF\t0x0000/0x0200\t\n")
@@ -264,8 +266,8 @@ fn large_rule_sets() {
     assert_eq!(sinks(&text, inputs, &[]).0, expected);
     println!("{} rules of reframer: {:?}", listed.len(), start.elapsed());
 
-    // The rules of SNF's firewall. For each rule, a packet is made that must match the rule or an earlier
-    // one.
+    // Rules of SNF's firewall. For every thirteenth rule, a packet is made that matches the rule, so that
+    // it or an earlier rule decides.
     let configuration = std::fs::read_to_string(folder.join("snf/real-acl/real_acl_8550.nf1.click")).unwrap();
     let lines = configuration.lines().map(|line| line.trim().trim_end_matches(','));
     let rules: Vec<&str> =
@@ -273,7 +275,7 @@ fn large_rule_sets() {
     assert!(rules.len() > 8_000);
     let facts: Vec<Fact> = rules.iter().map(|rule| Fact::read(rule)).collect();
     let inputs: Vec<Input> = facts.iter().step_by(13).map(Fact::packet).collect();
-    // Some rules test ports of protocols that have none.
+    // Some rules test ports of protocols that have none, and match no packet.
     let first = |input: &Input| facts.iter().find(|fact| fact.covers(input));
     let allowed = inputs.iter().map(|input| first(input).is_some_and(|fact| fact.allows));
     let expected = allowed.filter(|&allows| allows).count();
@@ -284,7 +286,8 @@ fn large_rule_sets() {
     println!("{} rules of SNF: {:?}", rules.len(), start.elapsed());
 }
 
-/// A rule of SNF's firewall, parsed independently of the product.
+/// A rule of SNF's firewall, parsed independently of the product: network and mask of source and
+/// destination, protocol, port ranges.
 #[derive(Default)]
 struct Fact {
     allows: bool,

@@ -1,5 +1,5 @@
-//! Tests of the packets kept under floods: the figures in the documents' tables. `-- --nocapture` prints
-//! them.
+//! Tests of floods: the number of wanted packets that pass while a flood comes. The figures are in the
+//! tables of `docs/nat.md` and `docs/router.md`; with `-- --nocapture` the tests print them.
 
 use testkit::Run;
 use testkit::plain::{end, tcp, udp, write_capture};
@@ -7,7 +7,7 @@ use wire::build::Builder;
 use wire::checksum;
 use wire::tcp::flags::{ACK, SYN};
 
-/// Packets with their times in milliseconds.
+/// Packets, each with its time in milliseconds.
 type Packets = Vec<(i64, Vec<u8>)>;
 
 const REMOTE: [u8; 4] = [203, 0, 113, 5];
@@ -19,7 +19,8 @@ fn host(network: u8, number: u32) -> [u8; 4] {
     [network, b, c, d]
 }
 
-/// Returns the count of the counter `kept` when packets arrive at `in`.
+/// Sends packets into the configuration `config`, whose source is named `in`. Returns the number of packets
+/// that reach its counter `kept`.
 fn kept(config: &str, packets: &Packets) -> u64 {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in.pcap");
@@ -30,7 +31,8 @@ fn kept(config: &str, packets: &Packets) -> u64 {
     outcome.values[0].clone().unwrap().parse().unwrap()
 }
 
-/// Prints rows of a table, and checks that the document contains them.
+/// Formats rows of a table: the flood, the numbers of packets that passed and that were sent, and what they
+/// are. Checks that the document contains the table, and prints it.
 fn check(document: &str, rows: &[(&str, u64, u64, &str)]) {
     let mut table = "| flood | what is kept |\n| --- | --- |\n".to_string();
     for (flood, kept, of, what) in rows {
@@ -40,7 +42,7 @@ fn check(document: &str, rows: &[(&str, u64, u64, &str)]) {
     assert!(document.contains(&table), "the document says something else than\n{table}");
 }
 
-/// Returns a translator; the packets to `port` of the remote host are kept.
+/// Returns a translator that counts, as kept, the packets that it sends to `port` of the remote host.
 fn translator(arguments: &str, port: u16) -> String {
     format!(
         "in -> c :: IPClassifier(dst host 192.0.2.1, -);
@@ -54,12 +56,13 @@ fn translator(arguments: &str, port: u16) -> String {
 fn translators() {
     let inside = [10, 0, 0, 1];
     let server = end(REMOTE, 80);
-    // One datagram opens a port; strangers send to it, and then the host opens connections.
+    // A host opens a port by one datagram, 12,000 strangers send to it, and then the host opens
+    // connections.
     let mut strangers = vec![(0, udp(end(inside, 5000), end(REMOTE, 53)))];
     strangers.extend((0..12_000).map(|n| (1, udp(end(host(3, n), 9), end(OUTER, 5000)))));
     strangers.extend((0..500).map(|n| (2, tcp(end(inside, 6000 + n), server, SYN, b""))));
     let open = "INDEPENDENT_MAPPING true, INDEPENDENT_FILTERING true, SUBSCRIBER_CAPACITY 10000";
-    // Existing connections have a packet each second.
+    // 100 connections exist and have a packet each second, while hosts open 10,000 others per second.
     let mut opened: Packets = (0..100).map(|n| (0, tcp(end(inside, 6000 + n), server, SYN, b""))).collect();
     for second in 1..10i64 {
         let flood = (0..10_000)
@@ -71,7 +74,7 @@ fn translators() {
     let mut greedy: Packets =
         (0..50_000u16).map(|n| (0, udp(end([10, 0, 0, 2], 1024 + n), end(REMOTE, 53)))).collect();
     greedy.extend((0..500).map(|n| (1, tcp(end(inside, 6000 + n), server, SYN, b""))));
-    // All ports towards a server had flows that have expired.
+    // All ports towards a server have mappings that have expired when a host opens flows to that server.
     let mut over: Packets =
         (0..64_512u32).map(|n| (0, udp(end(host(10, 256 + n), 7), end(REMOTE, 53)))).collect();
     over.extend((0..500).map(|n| (300_000 + i64::from(n), udp(end(inside, 6000 + n), end(REMOTE, 53)))));
@@ -107,7 +110,7 @@ fn translators() {
     );
 }
 
-/// Makes a fragment of 24 bytes: the first or the last of the two of a datagram.
+/// Makes one of the two fragments of a datagram: the first, or the last.
 fn fragment(from: [u8; 4], identification: u16, is_first: bool) -> Vec<u8> {
     let mut packet = Builder::udp(end(from, 7), end(REMOTE, 53)).build(&[1; 16]).unwrap();
     packet[4..6].copy_from_slice(&identification.to_be_bytes());
@@ -118,8 +121,8 @@ fn fragment(from: [u8; 4], identification: u16, is_first: bool) -> Vec<u8> {
 
 #[test]
 fn routers() {
-    // Datagrams of a source arrive in two fragments; between these, other sources send only first
-    // fragments.
+    // Datagrams of one source arrive in two fragments each. Between the two, 1,000 other sources send first
+    // fragments that are never completed.
     let mut halves = Vec::new();
     for n in 0..100u16 {
         halves.push((0, fragment([10, 0, 0, 1], n, true)));
@@ -129,7 +132,7 @@ fn routers() {
     }
     let reassembler = "in -> CheckIPHeader -> IPReassembler -> k :: IPClassifier(src host 10.0.0.1, -);
         k[0] -> kept :: Counter -> Discard; k[1] -> Discard;";
-    // One neighbour is known, and others do not answer.
+    // One neighbour is known. Packets also come for 50,000 neighbours that do not answer.
     let mut unanswered = Vec::new();
     for n in 0..1000u32 {
         let to = |address| Builder::udp(end([3, 0, 0, 1], 7), end(address, 53)).build(b"data").unwrap();

@@ -1,4 +1,5 @@
-//! Tests that elements get the same results from flow marks as from their own look-ups.
+//! Tests of flow marks. Downstream of an element that marks packets with their flow, other elements use the
+//! mark instead of a look-up of their own. Their results have to be the same.
 
 use std::net::SocketAddr;
 
@@ -9,8 +10,8 @@ use testkit::elements::{Input, collect, offer};
 use wire::MacAddr;
 use wire::build::Builder;
 
-/// Makes a packet of one of a few flows: mostly plain, sometimes a fragment, with options, or with wrong
-/// lengths.
+/// Makes a packet of one of a few flows. `kind` decides if it is plain (mostly), a fragment, or a packet
+/// with options or wrong lengths.
 fn packet((flow, kind, seconds): (u8, u8, u8), time: &mut i64) -> Input {
     *time += i64::from(seconds);
     let end = |number: u8| -> SocketAddr { ([10, 0, 0, number % 4], 1000 + u16::from(number / 4)).into() };
@@ -26,11 +27,12 @@ fn packet((flow, kind, seconds): (u8, u8, u8), time: &mut i64) -> Input {
     };
     let mut bytes = builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&[kind; 40]).unwrap();
     match kind {
-        // The first of several fragments.
+        // The first fragment of a datagram.
         30..40 => bytes[20] |= 0x20,
         40..50 => bytes[17] = 20 + kind % 16,
         50..55 => bytes[23] = 1,
-        // Ends before TCP's checksum, or a little after it: truncated, or only by its length field.
+        // A segment that ends before TCP's checksum, or a little after it. It is truncated, or only its
+        // length field says so.
         55..80 => {
             let behind = 8 + kind % 12;
             bytes[17] = 20 + behind;
@@ -43,7 +45,8 @@ fn packet((flow, kind, seconds): (u8, u8, u8), time: &mut i64) -> Input {
     Input { bytes, time: Timestamp::from_secs(*time), annotations: [0; 48], headers: [None; 3] }
 }
 
-/// Returns the output packets and handler values of the elements, with `between` inserted between them.
+/// Runs packets through a translator, a filter and two flow counters, with `between` inserted after the
+/// translator. Returns the packets that come out, and the values of all handlers.
 fn run(packets: &[(u8, u8, u8)], between: &str) -> (Vec<Vec<u8>>, Vec<String>) {
     let mut time = 1;
     let exchange = offer(vec![packets.iter().map(|&of| packet(of, &mut time)).collect()]);
@@ -77,13 +80,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(60))]
     #[test]
     fn marks_change_nothing_but_the_cost(packets in prop::collection::vec((0..24u8, any::<u8>(), 0..2u8), 1..200)) {
-        // An element that sets header annotations invalidates marks.
+        // MarkIPHeader sets header annotations, which invalidates marks, so the elements after it look
+        // flows up themselves.
         prop_assert_eq!(run(&packets, ""), run(&packets, "-> MarkIPHeader(14)"));
     }
 }
 
-/// A segment that ends before its checksum keeps its ports after a translator, so it does not belong to the
-/// flow.
+/// A TCP segment ends before its checksum, so the translator cannot rewrite its ports. It must not be
+/// marked with the flow, and the filter must see the original ports.
 #[test]
 fn a_short_segment_says_nothing_of_its_flow() {
     let segment = |at: i64, length: Option<usize>| {
@@ -98,7 +102,7 @@ fn a_short_segment_says_nothing_of_its_flow() {
     };
     let rules: String = (1..20).map(|n| format!("deny udp dst port {n}, ")).collect();
     for length in 8..18 {
-        // The first segment opens the mapping, the second is found by it.
+        // Each segment comes twice: the first opens the mapping, the second finds it.
         let short = (1..3).map(|at| segment(at, Some(length)));
         let exchange = offer(vec![short.chain((3..5).map(|at| segment(at, None))).collect()]);
         let text = format!(
@@ -106,7 +110,8 @@ fn a_short_segment_says_nothing_of_its_flow() {
             -> f :: IPFilter(deny tcp dst port 22, {rules} allow tcp dst port 8080, deny all)
             -> c :: FlowCounter -> TestSink({exchange}, 0)"
         );
-        // One packet at a time: packets in the same batch as the first are not marked.
+        // With a burst of one, every second packet of a flow is marked. Packets in one batch with the first
+        // packet of their flow would not be.
         let outcome = Run { burst: Some(1), ..Run::trace() }.text(&text, &["f.rule_counts"]).unwrap();
         let counts = outcome.values[0].as_deref().unwrap();
         assert!(counts.lines().any(|line| line.trim() == "0 2"), "{length}: {counts}");
@@ -114,7 +119,7 @@ fn a_short_segment_says_nothing_of_its_flow() {
     }
 }
 
-/// A batch of maximum size whose packets all belong to unknown flows.
+/// 256 packets in one batch, all of different new flows: each gets its own result from the filter.
 #[test]
 fn a_full_batch_of_unknown_flows_is_looked_up() {
     let packets = (0..=255u8).map(|number| {

@@ -1,4 +1,4 @@
-//! Tests of FlowCounter and IPRateMonitor against a straightforward count.
+//! Tests of FlowCounter and IPRateMonitor, compared with a straightforward count.
 
 use std::net::SocketAddr;
 
@@ -7,7 +7,8 @@ use testkit::plain::write_capture;
 use testkit::{Outcome, Run};
 use wire::build::Builder;
 
-/// Runs packets, with their times in milliseconds, through a configuration that starts with `in`.
+/// Runs packets, each with its time in milliseconds, through a configuration whose source is named `in`.
+/// Returns the outcome with the values of the handlers.
 fn run(config: &str, packets: &[(i64, Vec<u8>)], handlers: &[&str]) -> Outcome {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in.pcap");
@@ -85,7 +86,7 @@ fn files_have_every_flow() {
         let text = std::fs::read_to_string(&path).unwrap();
         let is_json = name != "flows.csv";
         assert_eq!(text.starts_with("[\n{") && text.ends_with("}\n]\n"), is_json, "{text}");
-        // The first flow was idle for longer than the time-out, and therefore counts as two.
+        // The first flow was idle for longer than TIMEOUT, and so has two rows.
         let rows = text.lines().filter(|line| line.contains("10.0.0.") || line.contains("2001:")).count();
         assert_eq!(rows, 4, "{text}");
     }
@@ -110,12 +111,13 @@ fn flows_without_room_are_counted_and_room_comes_back() {
     packets.push((3_000, udp("10.0.0.1:9", "10.0.0.2:2", 2)));
     let handlers = ["f.count", "f.open", "f.overflows", "f.overflow_bytes", "f.expired", "f.packets"];
     let outcome = run("in -> f :: FlowCounter(CAPACITY 4, TIMEOUT 1s) -> Discard;", &packets, &handlers);
-    // The last but one packet makes room for itself; the last finds that its flow has been idle for too
-    // long.
+    // The packet at 2 s makes room, as idle flows have expired. The packet at 3 s finds that its own flow
+    // has expired.
     assert_eq!(values(&outcome), ["6", "1", "2", "60", "5", "7"]);
 }
 
-/// A flow in the straightforward count.
+/// A flow in the straightforward count, with packets and bytes in each direction and the times of its first
+/// and last packet.
 #[derive(Clone, Debug)]
 struct Counted {
     from: SocketAddr,
@@ -175,7 +177,7 @@ proptest! {
 
 #[test]
 fn rates_of_networks() {
-    // 100 packets per second from one host for five seconds, and one packet to another host.
+    // One host sends 100 packets per second for five seconds, then one more packet.
     let mut packets: Vec<_> = (0..500).map(|n| (n * 10, udp("18.26.4.9:1", "9.1.2.3:2", 72))).collect();
     packets.push((5_000, udp("18.26.4.9:1", "9.1.2.3:2", 72)));
     let handlers = ["m.look", "m.thresh", "m.mem", "m.memmax"];

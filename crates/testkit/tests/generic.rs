@@ -1,9 +1,9 @@
-//! Generic tests over every registered element.
+//! Runs the generic tests on every class of the product, and on classes with wrong declarations.
 
 use element::Class;
 use testkit::generic::{self, CHECKS};
 
-/// Runs the check with this name on every class.
+/// Runs the check with this name on all classes of the product, and panics with its failures.
 fn check(name: &str) {
     let example: [&'static Class; 1] = [&testkit::example::CLASS];
     let classes: Vec<_> = testkit::classes().chain(example).collect();
@@ -64,7 +64,8 @@ fn each_check_has_its_test() {
     }
 }
 
-/// Calls the checks as another crate would.
+/// Runs all checks on classes with wrong declarations, as another crate would. The errors have to name
+/// the classes.
 #[test]
 fn classes_that_lie_are_told_with_their_name() {
     let failures = generic::check(testkit::liars::CLASSES).unwrap_err();

@@ -1,11 +1,10 @@
-//! Tests of elements that check, edit and build headers: messages, counts, errors and handlers in Click's
-//! words.
+//! Tests of elements that check, edit and build headers: the bytes that they write, and messages, counts,
+//! errors and handlers in Click's words.
 
 use testkit::elements::{Input, collect, offer};
 use testkit::{Run, in_clicks_words};
 
-/// An IPv4 header followed by a TCP segment of 20 bytes; the header's checksum is right, the segment's is
-/// not.
+/// An IPv4 packet with TCP, in hexadecimal. The header's checksum is correct, the segment's is not.
 const TCP: &str =
     "\\<45000028 00010000 400666cd 0a000001 0a000002 00500050 00000000 00000000 50020000 00000000>";
 
@@ -19,7 +18,8 @@ fn ok(text: &str) -> Result<String, String> {
     Ok(text.to_string())
 }
 
-/// Makes UDP over IPv6 after an extension header, with the checksum according to RFC 8200, section 8.1.
+/// Makes an IPv6 packet with an extension header before UDP. The checksum is over the final destination
+/// `last`, as in RFC 8200, section 8.1.
 fn routed(header: &[u8], destination: &str, last: &str) -> Vec<u8> {
     let [from, to] = ["2001:db8::1", destination].map(|text| text.parse::<std::net::Ipv6Addr>().unwrap());
     let last: std::net::Ipv6Addr = last.parse().unwrap();
@@ -33,7 +33,7 @@ fn routed(header: &[u8], destination: &str, last: &str) -> Vec<u8> {
     packet
 }
 
-/// Makes a routing header of type `kind` with these addresses and `left` segments left.
+/// Makes a routing header of type `kind` with these addresses, and `left` segments left.
 fn route(kind: u8, left: u8, addresses: &[&str]) -> Vec<u8> {
     let mut header = vec![17, 2 * addresses.len() as u8, kind, left, 0, 0, 0, 0];
     for text in addresses {
@@ -48,18 +48,20 @@ fn rfc8200_8_1_checksums_are_about_the_final_destination() {
     const STOP: &str = "2001:db8::2";
     let elsewhere = "2001:db8::55";
     let mut compressed = vec![17, 1, 3, 2, 0xef, 0, 0, 0];
-    // Two addresses: the first without its 14 first bytes, the last without 15, and five bytes of padding.
+    // The compressed addresses of RFC 6554: the first without its first 14 bytes, the last without 15, then
+    // five bytes of padding.
     compressed[5] = 5 << 4;
     compressed.extend([0, 0x55, 0x99, 0, 0, 0, 0, 0]);
     let ends = [
         (route(0, 2, &[elsewhere, END]), END),
         (route(2, 1, &[END]), END),
-        // The first address of a segment list is the last stop (RFC 8754).
+        // The first address in the segment list of a segment routing header is the final destination (RFC
+        // 8754).
         (route(4, 2, &[END, elsewhere, STOP]), END),
         (compressed, END),
         (route(4, 0, &[STOP, elsewhere]), STOP),
         (route(2, 0, &[elsewhere]), STOP),
-        // With no segments left, the type does not matter.
+        // With no segments left, the packet has arrived, whatever the type of the routing header.
         (route(77, 0, &[elsewhere]), STOP),
     ];
     for (header, last) in ends {
@@ -79,7 +81,8 @@ fn rfc8200_8_1_checksums_are_about_the_final_destination() {
             assert_eq!(seen[0].bytes, right, "{header:?}");
         }
     }
-    // The destination of a route of another type is unknown.
+    // With segments left in a routing header of unknown type, the final destination is unknown, and the
+    // packet is dropped.
     let number = offer(vec![vec![input(&routed(&route(77, 1, &[END]), STOP, END))]]);
     let text = format!(
         "TestSource({number}, 0) -> CheckIP6Header(PROCESS_EH true) -> SetTransportChecksumIP6 -> TestSink({number}, 0)"
@@ -91,7 +94,7 @@ fn rfc8200_8_1_checksums_are_about_the_final_destination() {
 #[test]
 fn rfc6275_6_3_checksums_are_about_the_home_address() {
     let home = "2001:db8::77".parse::<std::net::Ipv6Addr>().unwrap();
-    // Padding precedes the option, so that the address is aligned.
+    // Padding before the Home Address option aligns its address.
     let mut options = vec![17, 2, 1, 2, 0, 0, 0xc9, 16];
     options.extend(home.octets());
     let mut packet = routed(&options, "2001:db8::2", "2001:db8::2");
@@ -111,8 +114,8 @@ fn rfc6275_6_3_checksums_are_about_the_home_address() {
     assert_eq!(collect(number).into_iter().map(|seen| seen.bytes).collect::<Vec<_>>(), [packet]);
 }
 
-/// The checksum of a mirrored packet is right if it was right in the packet, for any addresses in the
-/// checksum.
+/// IP6Mirror swaps the addresses. The checksum has to be correct afterwards if it was before, whatever
+/// addresses it covers.
 #[test]
 fn a_mirrored_packet_has_the_checksum_of_its_final_destination() {
     const FROM: &str = "2001:db8::1";
@@ -121,18 +124,18 @@ fn a_mirrored_packet_has_the_checksum_of_its_final_destination() {
     const HOME: &str = "2001:db8::77";
     let address = |text: &str| text.parse::<std::net::Ipv6Addr>().unwrap();
     let home = [&[17, 2, 1, 2, 0, 0, 0xc9, 16][..], &address(HOME).octets()].concat();
-    // A destination options header without options, followed by the other header.
+    // Puts a destination options header, with padding only, before the other header.
     let behind = |mut header: Vec<u8>, kind: u8| {
         header.splice(0..0, [kind, 0, 1, 4, 0, 0, 0, 0]);
         header
     };
-    // A whole datagram whose first fragment header has "more fragments" set.
+    // Adds a fragment header after the routing header: the first fragment of a datagram.
     let fragment = |mut header: Vec<u8>| {
         header[0] = 44;
         [header, vec![17, 0, 0, 1, 0, 0, 0, 9]].concat()
     };
-    // The first header's kind and the offset at which the last header names the protocol; the addresses in
-    // the checksum before and after.
+    // Each case has: the type of the first extension header, and the offset of the field that names the
+    // protocol; the extension headers; source and destination in the pseudo-header before and after.
     for ((kind, last), header, before, after) in [
         ((43, 0), route(0, 2, &["2001:db8::55", END]), (FROM, END), (STOP, END)),
         ((43, 0), route(4, 1, &[END, STOP]), (FROM, END), (STOP, END)),
@@ -140,7 +143,7 @@ fn a_mirrored_packet_has_the_checksum_of_its_final_destination() {
         ((60, 0), home, (HOME, STOP), (HOME, FROM)),
         ((60, 8), behind(route(0, 1, &[END]), 43), (FROM, END), (STOP, END)),
         ((43, 24), fragment(route(0, 1, &[END])), (FROM, END), (STOP, END)),
-        // The destination of this routing header is unknown.
+        // The final destination is unknown, so the addresses in the checksum stay as they were.
         ((43, 0), route(9, 1, &[END]), (FROM, END), (FROM, END)),
     ] {
         for protocol in [6, 17, 58] {
@@ -347,12 +350,13 @@ fn ipv6_headers_are_made_and_changed_byte_by_byte() {
     let (bytes, read) = made("e :: IP6Encap(4, 2001:db8::1, DST_ANNO)");
     assert_eq!(bytes, expected([0x60, 0, 0, 0, 0, 4, 4, 250], 1, 7));
     assert_eq!(read[1], ok("DST_ANNO"));
-    // Other bits of the same bytes stay the same.
+    // The other bits of the bytes that these elements write stay the same.
     let all = "SetIP6ECN(ect1) -> SetIP6ECN(ce) -> SetIP6FlowLabel(0xfffff) -> SetIP6FlowLabel(0x12345)
         -> SetIP6Hlim(64) -> StoreIP6Address(2001:db8::9, src) -> StoreIP6Address(dst)";
     let (bytes, _) = made(&format!("{encap} -> {all}"));
     assert_eq!(bytes, expected([0x6b, 0xb1, 0x23, 0x45, 0, 4, 17, 64], 9, 2));
-    // Offsets count from the header, at any position; the encapsulation has set the annotation.
+    // The offsets of StoreIP6Address count from the IP header, wherever the packet starts. IP6Encap has set
+    // the annotation with the address.
     let (bytes, _) =
         made(&format!("{encap} -> Unstrip(2) -> StoreIP6Address(24) -> StoreIP6Address(::, 8) -> Strip(2)"));
     assert_eq!((&bytes[8..24], &bytes[24..40]), (&[0; 16][..], &address(2)[..]));

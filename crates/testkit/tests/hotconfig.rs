@@ -1,4 +1,5 @@
-//! Tests of replacing a running graph by another, in simulated time.
+//! Tests of replacing the graph of a running worker by another, in simulated time: elements of equal name
+//! take over state and packets.
 
 use std::fmt;
 use std::sync::{Arc, Mutex};
@@ -32,7 +33,8 @@ impl Sink for Lines {
     fn flush(&mut self) {}
 }
 
-/// Runs `first` to its end; `SECOND` in it is replaced by the quoted text of `second`.
+/// Runs the configuration `first` until a script stops it. `SECOND` in its text is replaced by the quoted
+/// text of `second`. Returns the values of handlers, and the text that was written.
 fn run(first: &str, second: &str, handlers: &[&str]) -> (Vec<String>, String) {
     let (plan, configured) = build(&first.replace("SECOND", &lang::args::quote(second))).unwrap();
     let start = Timestamp::from_secs(1_000_000_000);
@@ -40,7 +42,7 @@ fn run(first: &str, second: &str, handlers: &[&str]) -> (Vec<String>, String) {
         clock: ClockKind::Simulated { start, tick: Timestamp(1_000) },
         burst: 1,
         memory: 64 << 20,
-        // A script passes values on with their quotes.
+        // The script passes the text on with its quotes.
         rebuild: Some(Box::new(|text, origin| {
             assert_eq!(origin, Origin::Configuration);
             let text = lang::args::unquote(text);
@@ -68,7 +70,8 @@ fn run(first: &str, second: &str, handlers: &[&str]) -> (Vec<String>, String) {
 
 #[test]
 fn state_and_packets_go_to_the_heirs() {
-    // The queue is full of packets that the second graph sends to a counter that has seen none yet.
+    // The queue of the second graph is smaller, so 30 of 40 packets pass it. The counter downstream of it
+    // is new.
     let (values, text) = run(
         "s :: InfiniteSource(LIMIT 40) -> c :: Counter -> q :: Queue(100) -> Idle;
          Script(wait 1s, write hotconfig SECOND)",
@@ -82,7 +85,8 @@ fn state_and_packets_go_to_the_heirs() {
 
 #[test]
 fn heirs_know_what_another_element_has_done() {
-    // No packet comes to the counter itself, and no handler was read before its state is taken.
+    // All packets of the counter have bypassed it. They have to be in its state, although no handler has
+    // been read before.
     let (values, _) = run(
         "InfiniteSource(LIMIT 40) -> UDPIPEncap(1.1.1.1, 1, 2.2.2.2, 2) -> s :: TestStandIn(c, f) -> Discard;
          s [1] -> Discard; Idle -> c :: Counter -> f :: IPFilter(allow udp, deny all) -> Discard;
@@ -126,7 +130,7 @@ fn what_waits_for_a_shared_table_goes_on_waiting() {
     let (table, querier) = ("t :: ARPTable;", "q :: ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TABLE t)");
     let rest = "-> c :: Counter -> Discard; Idle -> [1] q [1] -> Discard;";
     let script = "Script(wait 1s, print t.length, write t.insert 10.0.0.2 2:0:0:0:0:2, wait 1ms, print t.length, stop)";
-    // The element that comes first in the graph gets its state first.
+    // The table may get its state before or after the querier, in the order of the graph.
     for order in [format!("{table} Idle -> {querier} {rest}"), format!("Idle -> {querier} {rest} {table}")] {
         let first = format!(
             "{table} InfiniteSource(LIMIT 3) -> StoreIPAddress(10.0.0.2, 30) -> Strip(14) -> GetIPAddress(16)
@@ -135,7 +139,7 @@ fn what_waits_for_a_shared_table_goes_on_waiting() {
         let (values, text) = run(&first, &format!("{order} {script}"), &["c.count", "q.length", "t.drops"]);
         assert_eq!((text.as_str(), values.join(" ")), ("3\n0\n", "3 0 0".into()), "{order}");
     }
-    // If the new graph has another table, the waiting packets are dropped.
+    // The querier has another table in the second graph, so its waiting packets are dropped.
     let second = "Idle -> q :: ARPQuerier(10.0.0.1, 2:0:0:0:0:1, TABLE other) -> c :: Counter -> Discard;
         Idle -> [1] q [1] -> Discard; other :: ARPTable; Script(wait 1s, print other.drops, stop)";
     let first = format!(
@@ -161,7 +165,8 @@ fn a_switch_forgets_hosts_of_lans_that_it_has_no_more() {
         let second = graph(2, 0, "020000000001020000000002", "Script(wait 1s, print s.table, stop)");
         let (values, text) = run(&first, &second, &["c1.count"]);
         assert_eq!(text, "02-00-00-00-00-01 2\n02-00-00-00-00-02 0\n", "{class}");
-        // One packet from the first graph, and one that is flooded.
+        // One packet is from the first graph; the other is flooded, because the entry of a host at a
+        // removed port is gone.
         assert_eq!(values, ["2"], "{class}");
     }
 }
@@ -205,7 +210,8 @@ fn mappings_of_a_translator_live_on() {
     );
 }
 
-/// Patterns are added and removed, but patterns that an operator has removed stay removed.
+/// A pattern that an operator has removed stays removed in the second graph. A pattern that only the second
+/// graph has is active.
 #[test]
 fn patterns_of_a_mapper_that_were_taken_out_stay_so() {
     let mapper = "m :: MaglevIPMapper(- - 10.221.0.1 80 0 0, - - 10.221.0.2 80 0 0";
@@ -220,7 +226,8 @@ fn patterns_of_a_mapper_that_were_taken_out_stay_so() {
     assert_eq!((states, &values[1][..]), (vec!["active", "inactive", "active"], "2"));
 }
 
-/// The next flow gets the pattern after that of the last flow.
+/// After the first pattern of the first graph, the next flow gets the pattern that follows it in the second
+/// graph.
 #[test]
 fn turns_of_a_mapper_go_on() {
     let addresses = "0:0:0:0:0:0, 10.0.0.1, 1000, 1:1:1:1:1:1, 10.9.9.9, 53";

@@ -1,4 +1,4 @@
-//! Tests that the manual is complete and its examples work.
+//! Tests that the manual of each class is complete, and that its examples run.
 
 use std::collections::BTreeSet;
 

@@ -131,12 +131,13 @@ fn handlers_of_sources() {
     assert_eq!(values(text, &["s.burst", "s.burstsize"]), ["7", "7"]);
 }
 
-/// A source of packets of 100 bytes, one per millisecond from the first on.
+/// A source of 100 packets of 100 bytes, one per millisecond.
 const STEADY: &str = "RatedSource(DATA X, LENGTH 100, RATE 1000, LIMIT 100)";
 
 #[test]
 fn colours_choose_outputs() {
-    // 20 of 100 packets conform in 100 ms, 5 are in the first burst, 10 in the excess burst.
+    // In the 100 ms of the run, 20 packets conform to the rate, 5 more to the first burst, and 10 to the
+    // excess burst.
     let counts =
         ["m.green", "m.yellow", "m.red", "g.count", "y.count", "r.count", "m.green_bytes", "m.tokens"];
     let text = format!(
@@ -155,7 +156,7 @@ fn colours_choose_outputs() {
     let seen: Vec<i64> =
         outcome.values.iter().map(|value| value.as_ref().unwrap().parse().unwrap()).collect();
     assert!((24..=25).contains(&seen[0]) && (48..=50).contains(&(seen[0] + seen[1])), "{seen:?}");
-    // Red packets have no output here.
+    // The output for red packets is not connected, so they are dropped.
     assert_eq!(outcome.report.totals.drops.get("over rate"), Some(&seen[2].unsigned_abs()));
 }
 
@@ -204,10 +205,10 @@ fn parameters_of_meters() {
     assert!(in_clicks_words("Idle -> SrTCM(1x, 1, 1) -> Discard").contains("CIR: parse error"));
 }
 
-/// RFC 2697 and 2698 count the bytes of the IP packet, without the link padding of short frames.
+/// RFC 2697 and RFC 2698 count the bytes of IP packets, so the link padding of short frames does not count.
 #[test]
 fn colours_count_ip_packets_without_padding() {
-    // A datagram without data: 28 bytes in a frame of 60.
+    // A UDP datagram without data: 28 bytes of IP in a frame of 60 bytes.
     let datagram = "4500001c00000000401100000a0000010a0000020001000200080000";
     let frame = format!("{}0800{datagram}{}", "02".repeat(12), "00".repeat(18));
     for meter in ["SrTCM(1Bps, 28, 100)", "TrTCM(1Bps, 28, 1Bps, 100)"] {

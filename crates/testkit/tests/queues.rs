@@ -13,8 +13,8 @@ fn stamped(byte: u8, time: Timestamp) -> Input {
     Input { bytes: vec![byte], time, annotations: [0; 48], headers: [None; 3] }
 }
 
-/// Runs a text in which `$A;`, `$B;` and `$C;` are replaced by sources of the inputs, and `$OUT0`, `$OUT1`
-/// by sinks.
+/// Runs a configuration in which `$A;`, `$B;` and `$C;` are replaced by sources of the inputs, and `$OUT0`,
+/// `$OUT1` by sinks.
 fn run(run: Run, text: &str, inputs: Vec<Vec<Input>>, handlers: &[&str]) -> (Outcome, Vec<Seen>) {
     let number = offer(inputs);
     let mut text = text.to_string();
@@ -34,12 +34,13 @@ fn one_by_one() -> Run {
     Run { burst: None, ..Run::default() }
 }
 
-/// Returns the packets of a sink.
+/// Returns the numbers of the packets that arrived at a sink, in order.
 fn bytes(seen: &[Seen], sink: usize) -> Vec<u8> {
     seen.iter().filter(|s| s.sink == sink).map(|s| s.bytes[0]).collect()
 }
 
-/// Returns the packets that leave a scheduler whose queues were filled before the first pull.
+/// Returns the numbers of the packets in the order in which a scheduler lets them pass. Its three queues
+/// are filled before the first pull.
 fn scheduled(scheduler: &str) -> Vec<u8> {
     let text = format!(
         "s :: {scheduler}; $A; -> q :: Queue -> s; $B; -> Queue -> [1] s; $C; -> Queue -> [2] s;
@@ -55,10 +56,10 @@ fn schedulers_choose_in_their_order() {
     assert_eq!(scheduled("RoundRobinSched"), [10, 20, 30, 11, 31, 12, 32, 33]);
     assert_eq!(scheduled("RoundRobinMultiSched(2)"), [10, 11, 20, 30, 31, 12, 32, 33]);
     assert_eq!(scheduled("PrioSched"), [10, 11, 12, 20, 30, 31, 32, 33]);
-    // Passes 1/2, 1, 1: the first input has two turns for each turn of the others.
+    // The strides are 1/2, 1 and 1, so the first input has two turns for each turn of the others.
     assert_eq!(scheduled("StrideSched(2, 1, 1)"), [10, 11, 20, 30, 12, 31, 32, 33]);
-    // Each packet is one byte long, so that a quantum of two is two packets per turn. The first round's
-    // credit goes to the second input.
+    // Each packet is one byte long, so a quantum of two is two packets per turn. The second input is the
+    // first to get credit.
     assert_eq!(scheduled("DRRSched(2)"), [20, 30, 31, 10, 11, 32, 33, 12]);
     assert_eq!(scheduled("TimeSortedSched"), [10, 11, 12, 20, 30, 31, 32, 33]);
     assert_eq!(scheduled("StaticPullSwitch(2)"), [30, 31, 32, 33]);
@@ -114,12 +115,13 @@ fn queues_drop_and_order_as_they_say() {
 
 #[test]
 fn packets_of_input_1_of_a_mixed_queue_jump_it() {
-    // A and C on input 0, B on input 1, as in the manual's figure.
+    // Packets come at input 0 and input 1 in turn, and wait until all have come.
     let text = "c :: StaticSwitch(0) -> q :: MixedQueue(3); $A; -> s :: Switch(0); s[0] -> c; s[1] -> [1] q;
                 q -> u :: Unqueue(ACTIVE false) -> $OUT0; q[1] -> $OUT1;
                 Script(wait 1s, write u.active true, wait 1s, stop)";
     let text = text.replace("s :: Switch(0)", "s :: RoundRobinSwitch");
-    // 1 is first in the queue, 2 jumps it, 3 follows, 4 jumps it and pushes 3 out, 5 finds it full.
+    // 1 is first in the queue, 2 goes ahead of it, 3 follows, 4 goes ahead and displaces 3, and 5 finds the
+    // queue full.
     let (_, seen) = run(one_by_one(), &text, vec![numbered(&[1, 2, 3, 4, 5])], &[]);
     assert_eq!((bytes(&seen, 0), bytes(&seen, 1)), (vec![4, 2, 1], vec![3, 5]));
 }
@@ -140,7 +142,8 @@ fn pullers_sleep_through_schedulers_and_are_woken() {
         );
         let mut worker = worker(&text, one_by_one()).unwrap_or_else(|e| panic!("{e}"));
         let [unqueue, discard] = ["u", "d"].map(|name| worker.plan().graph.find(name));
-        // Nothing comes for a second of simulated time, during which no element may keep the driver busy.
+        // No packet comes for a second of simulated time. No element may keep the driver busy in that
+        // second.
         let mut steps = 0;
         while worker.step(1) {
             steps += 1;
@@ -181,8 +184,8 @@ fn switches_choose_and_hubs_copy() {
     assert_eq!([0, 1, 2].map(|sink| bytes(&seen, sink)), [vec![2], vec![1], vec![1, 2]]);
 }
 
-/// Returns the times in microseconds at which packets leave that are all present at time zero, under the
-/// trace clock.
+/// Returns the times at which packets leave an element, in microseconds. All packets are in a queue
+/// upstream at time zero. `push` is true if the element has a push output.
 fn departures(element: &str, push: bool, packets: Vec<Input>) -> Vec<i64> {
     let behind = if push { "" } else { "-> Unqueue" };
     let text = format!("$A; -> Queue -> {element} {behind} -> SetTimestamp -> $OUT0");
@@ -197,7 +200,8 @@ fn long(n: usize, length: usize) -> Vec<Input> {
 
 #[test]
 fn rates_are_exact() {
-    // 20 ms at 10 packets per second give the minimum of one token, which is available at the start.
+    // 20 ms at 10 packets per second are less than one packet, so the bucket holds the minimum of one
+    // token, which is available at the start.
     assert_eq!(departures("RatedUnqueue(10)", true, long(4, 1)), [0, 100_000, 200_000, 300_000]);
     assert_eq!(departures("RatedUnqueue(3, BURST_SIZE 2)", true, long(4, 1)), [0, 0, 333_333, 666_666]);
     assert_eq!(
@@ -205,27 +209,29 @@ fn rates_are_exact() {
         [0, 0, 0, 10_000, 20_000]
     );
     assert_eq!(departures("RatedUnqueue(0)", true, long(3, 1)), [0, 0, 0]);
-    // 1000 bytes per second and a burst of 100: a packet leaves while the burst is not used up.
+    // At 1,000 bytes per second with a burst of 100 bytes, a packet leaves as long as the burst is not used
+    // up.
     let bandwidth = "BandwidthRatedUnqueue(1000Bps, BURST_BYTES 100)";
     assert_eq!(departures(bandwidth, true, long(4, 60)), [0, 0, 20_000, 80_000]);
     let link = "BandwidthRatedUnqueue(1000Bps, BURST_BYTES 0, LINK_RATE true)";
     assert_eq!(departures(link, true, long(3, 76)), [0, 100_000, 200_000]);
     assert_eq!(departures("Shaper(4)", false, long(5, 1)), [0, 250_000, 500_000, 750_000, 1_000_000]);
     assert_eq!(departures("BandwidthShaper(1000Bps)", false, long(3, 250)), [0, 250_000, 500_000]);
-    // The allowed number of packets per millisecond; at the first turn, only one packet is present.
+    // Two packets may leave per millisecond, but only one is there at the first turn.
     assert_eq!(departures("TimedUnqueue(1ms, 2)", true, long(5, 1)), [0, 1_000, 1_000, 2_000, 2_000]);
     assert_eq!(departures("Burster(1ms)", true, long(10, 1))[8..], [1_000, 2_000]);
 }
 
 #[test]
 fn links_delay_by_latency_length_and_what_is_ahead() {
-    // 100 bytes take 100 ms at 1000 bytes per second; the latency is added once.
+    // At 1,000 bytes per second, 100 bytes take 100 ms. The latency of 10 ms is added to each packet, but
+    // not to the waiting time of the next.
     assert_eq!(departures("LinkUnqueue(10ms, 1000Bps)", true, long(3, 100)), [110_000, 210_000, 310_000]);
     assert_eq!(departures("LinkUnqueue(10ms, 0)", true, long(2, 100)), [10_000, 10_000]);
     let stamped = [1_000, 2_500].map(|millis| stamped(7, Timestamp(millis * 1_000_000)));
     assert_eq!(departures("DelayUnqueue(250ms)", true, stamped.to_vec()), [1_250_000, 2_750_000]);
     assert_eq!(departures("DelayShaper(250ms)", false, stamped.to_vec()), [1_250_000, 2_750_000]);
-    // Packets without a time stamp are delayed from the time of the pull.
+    // A packet without a time stamp is delayed from the time at which it is pulled.
     assert_eq!(departures("DelayUnqueue(250ms)", true, long(1, 1)), [250_000]);
 }
 
@@ -237,10 +243,10 @@ fn splitters_and_meters_look_at_the_rate() {
                 m[1] -> m1 :: Counter -> Discard; m[2] -> m2 :: Counter -> Discard";
     let (outcome, _) =
         run(Run::trace(), text, vec![], &["a.count", "b.count", "m.rate", "m.meters", "s.rate"]);
-    // One of five packets passes: one each 50 ms.
+    // One of five packets passes: one every 50 ms.
     assert_eq!(outcome.values[..2], [Ok("20".into()), Ok("80".into())]);
     let rate: f64 = outcome.values[2].as_ref().unwrap().parse().unwrap();
-    // The average of one packet each 10 ms varies around 100 per second.
+    // The meter averages packets that come every 10 ms, so the rate varies around 100 per second.
     assert!((60.0..170.0).contains(&rate), "{rate}");
     assert_eq!(outcome.values[4], Ok("20".into()));
 }
@@ -264,7 +270,7 @@ fn red_finds_its_queues_on_both_sides() {
 
 #[test]
 fn codel_drops_when_waits_stay_long() {
-    // 100 packets per second arrive and 50 leave: the wait grows until packets are dropped.
+    // 100 packets per second arrive and 50 leave, so the waiting time grows until CoDel drops packets.
     let text = "TimedSource(10ms, LIMIT 1000) -> SetTimestamp(FIRST true) -> q :: Queue -> c :: CoDel($how)
                 -> Shaper(50) -> Unqueue -> Discard";
     let drops = |how: &str| {
@@ -286,7 +292,7 @@ fn samples_sinks_and_handlers() {
     let (outcome, _) = run(Run::trace(), text, vec![], &["s.drops", "c.count", "s.drop_prob"]);
     assert_eq!(outcome.output + &outcome.messages, "5\n0.9\n2.000000s\n");
     let drops: u64 = outcome.values[0].as_ref().unwrap().parse().unwrap();
-    // Five standard deviations around a quarter.
+    // A quarter of 10,000 packets is expected; five standard deviations are 217.
     assert!((2283..2717).contains(&drops), "{drops}");
     assert_eq!(outcome.values[2], Ok("0.1".into()));
 }
@@ -344,7 +350,7 @@ fn copies_of_pulled_packets_go_out_before_the_packets() {
 
 #[test]
 fn queues_say_that_they_are_empty_at_once_or_after_a_while() {
-    // The signal after the only packet has been pulled.
+    // Returns the state of the queue's signal after the only packet has been pulled.
     let signal = |class: &str| {
         let text = format!(
             "$A; -> q :: {class} -> n :: NotifierDebug -> u :: Unqueue(ACTIVE false, LIMIT 1) -> Discard;
@@ -363,6 +369,7 @@ fn what_a_shaper_holds_back_can_be_had_from_its_second_output() {
                 Script(wait 0.3s, write u.active true, wait 1s, stop)";
     let run_as = Run { burst: None, ..Run::trace() };
     let (_, seen) = run(run_as, text, vec![numbered(&[1, 2, 3, 4, 5])], &[]);
-    // One at 0, one at 0.25; all others as soon as they are pulled.
+    // The first packet passes at 0 s, the second at 0.25 s. All others leave by output 1 as soon as they
+    // are pulled.
     assert_eq!((bytes(&seen, 0), bytes(&seen, 1)), (vec![1, 2], vec![3, 4, 5]));
 }

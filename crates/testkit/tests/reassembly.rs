@@ -1,5 +1,5 @@
-//! Tests of reassembly with many fragments that are never completed: the datagrams that are kept, the use
-//! of memory, and fragments that overlap.
+//! Tests of IPReassembler with fragments of datagrams that are never completed: which datagrams are kept,
+//! how much memory is used, and what happens to overlapping fragments.
 
 use std::net::Ipv4Addr;
 
@@ -9,10 +9,10 @@ use testkit::timed::through;
 
 const SECOND: i64 = 1_000_000_000;
 const MILLISECOND: i64 = 1_000_000;
-/// The destination of all honest datagrams.
+/// The destination address of all datagrams that honest hosts send.
 const SERVER: [u8; 4] = [192, 0, 2, 1];
 
-/// A fragment of UDP between two addresses in an Ethernet frame, with the offset of its payload in bytes.
+/// A fragment of a UDP datagram, with the offset of its payload in bytes.
 #[derive(Clone, Copy)]
 struct Fragment<'a> {
     source: [u8; 4],
@@ -24,7 +24,8 @@ struct Fragment<'a> {
 }
 
 impl Fragment<'_> {
-    /// Returns the frame, with these bytes between the addresses and the network header.
+    /// Returns the frame with the fragment. `types` has the bytes between the Ethernet addresses and the IP
+    /// header: the EtherType, with VLAN tags.
     fn behind(self, types: &[u8]) -> Vec<u8> {
         let length = (20 + self.payload.len() as u16).to_be_bytes();
         let flags = ((self.from / 8) | (u16::from(self.more) << 13)).to_be_bytes();
@@ -41,14 +42,15 @@ impl Fragment<'_> {
     }
 }
 
-/// Makes the two fragments of an honest datagram.
+/// Makes the two fragments of a datagram of an honest host.
 fn halves(source: [u8; 4], id: u16) -> [Vec<u8>; 2] {
     let first = Fragment { source, destination: SERVER, id, from: 0, more: true, payload: &[id as u8; 800] };
     let second = Fragment { from: 800, more: false, payload: &[id as u8; 200], ..first };
     [first.frame(), second.frame()]
 }
 
-/// Makes honest datagrams of `hosts` hosts, one each `interval`, whose two fragments are `gap` apart.
+/// Makes `datagrams` datagrams of `hosts` hosts in turn, each in two fragments. One starts each `interval`,
+/// and its second fragment comes `gap` later. All times are in nanoseconds.
 fn honest(hosts: u16, interval: i64, gap: i64, datagrams: u16) -> Vec<(i64, Vec<u8>)> {
     let of = |number: u16| {
         let [first, second] = halves(host(number % hosts), number);
@@ -63,7 +65,7 @@ fn host(number: u16) -> [u8; 4] {
 }
 
 /// Makes fragments of datagrams that are never completed, one each `interval` from `start` to `end`, from
-/// one address or from 65,536. Half of them have an offset near the maximum.
+/// `addresses` addresses at random. Half of them have an offset near the maximum.
 fn flood(addresses: u32, interval: i64, start: i64, end: i64) -> impl Iterator<Item = (i64, Vec<u8>)> {
     let mut random = fastrand::Rng::with_seed(7);
     let times = (0..).map(move |n| start + n * interval).take_while(move |&at| at < end);
@@ -77,8 +79,8 @@ fn flood(addresses: u32, interval: i64, start: i64, end: i64) -> impl Iterator<I
     })
 }
 
-/// Runs packets in order of time. Returns the number of whole datagrams from the honest hosts' network, and
-/// the outcome.
+/// Runs packets, in order of time, through a reassembler `r`. Returns the number of complete datagrams of
+/// honest hosts, and the outcome.
 fn run(reassembler: &str, mut packets: Vec<(i64, Vec<u8>)>) -> (usize, Outcome) {
     packets.sort_by_key(|(at, _)| *at);
     let element = format!(
@@ -88,19 +90,19 @@ fn run(reassembler: &str, mut packets: Vec<(i64, Vec<u8>)>) -> (usize, Outcome) 
     (seen.iter().filter(|(_, bytes)| bytes.len() == 1034).count(), outcome)
 }
 
-/// Returns the reassembler's drops for a reason.
+/// Returns the number of packets that the reassembler has dropped for a reason.
 fn dropped(outcome: &Outcome, reason: DropReason) -> u64 {
     let element = outcome.report.elements.iter().find(|element| element.name == "r").unwrap();
     element.drops.get(reason.as_str()).copied().unwrap_or(0)
 }
 
-/// Returns the number of packets that the reassembler held at the end.
+/// Returns the number of fragments that the reassembler held when the run ended.
 fn held(outcome: &Outcome) -> u64 {
     dropped(outcome, DropReason::Stop)
 }
 
-/// The flood has 1, 10 and 100 times the honest rate of 1,000 packets per second, from one and from 65,536
-/// other addresses.
+/// A flood comes with 1, 10 and 100 times the rate of honest packets (1,000 per second), from one and from
+/// 65,536 other addresses. At least 95 % of the honest datagrams are completed.
 #[test]
 fn honest_datagrams_survive_floods_from_other_addresses() {
     let mut lost = Vec::new();
@@ -118,8 +120,8 @@ fn honest_datagrams_survive_floods_from_other_addresses() {
     assert!(lost.is_empty(), "{}", lost.join("\n"));
 }
 
-/// Incomplete datagrams of hosts that have completed others are kept for longer than the flood takes to
-/// fill the memory.
+/// A flood fills the memory faster than the second fragments of honest datagrams come. Fragments of hosts
+/// that have completed datagrams before are kept nevertheless.
 #[test]
 fn known_hosts_have_time_in_a_flood() {
     let mut packets = honest(20, 10 * MILLISECOND, 200 * MILLISECOND, 400);
@@ -129,8 +131,7 @@ fn known_hosts_have_time_in_a_flood() {
     assert!(dropped(&outcome, DropReason::MemoryLimit) > 100_000);
 }
 
-/// A host that has completed one datagram, or as many as it has begun others, does not displace other
-/// hosts.
+/// A flood of one host completes every second datagram. It must not displace the fragments of other hosts.
 #[test]
 fn completing_datagrams_does_not_make_a_flood_honest() {
     let mut packets = honest(20, 10 * MILLISECOND, 100 * MILLISECOND, 100);
@@ -145,8 +146,8 @@ fn completing_datagrams_does_not_make_a_flood_honest() {
     assert!(whole >= 95, "{whole} of 100");
 }
 
-/// Neither the offset nor the number of fragments makes the memory in use exceed HIMEM: each packet takes a
-/// slot of 2,368 bytes.
+/// However large the offsets and however many the fragments, no more than HIMEM bytes are held; each
+/// fragment takes a slot of 2,368 bytes.
 #[test]
 fn memory_is_bounded_whatever_comes() {
     for (memory, option) in [(8 << 20, ""), (100_000, "HIMEM 100000")] {
@@ -164,13 +165,14 @@ fn the_reason_is_memory_where_it_was_memory() {
     let (_, outcome) = run("IPReassembler", packets);
     assert_eq!(dropped(&outcome, DropReason::OutOfTime), 0);
     assert_eq!(dropped(&outcome, DropReason::MemoryLimit) + held(&outcome), 5000);
-    // The reason is time if the time was exceeded.
+    // The reason is time if the fragment has waited for too long.
     let packets = [0, 29, 31].map(|at| (at * SECOND, first(at as u16).frame()));
     let (_, outcome) = run("IPReassembler", packets.into());
     assert_eq!((dropped(&outcome, DropReason::OutOfTime), held(&outcome)), (1, 2));
 }
 
-/// Packets are at most 30 seconds after their first fragment, for any number of further fragments.
+/// Fragments are held for 30 seconds after the first fragment of their datagram has come, however many
+/// others follow.
 #[test]
 fn more_fragments_do_not_buy_time() {
     let fragment = |n: u16| Fragment {
@@ -186,7 +188,8 @@ fn more_fragments_do_not_buy_time() {
     assert_eq!((dropped(&outcome, DropReason::OutOfTime), held(&outcome)), (3, 1));
 }
 
-/// Fragments expire even if no more fragments come.
+/// A whole datagram of another host shows that time has passed. A fragment expires then, although no other
+/// fragment comes.
 #[test]
 fn any_packet_shows_that_time_has_passed() {
     let [first, _] = halves(host(1), 1);
@@ -199,7 +202,8 @@ fn any_packet_shows_that_time_has_passed() {
     assert_eq!((seen.len(), dropped(&outcome, DropReason::OutOfTime)), (1, 1));
 }
 
-/// Returns the packets that come out for fragments with these offsets and bytes, in this order.
+/// Sends fragments with these offsets and bytes, in this order; the third value says that more fragments
+/// follow. Returns the payloads of the datagrams that come out, and the outcome.
 fn joined(reassembler: &str, parts: &[(u16, &[u8], bool)]) -> (Vec<Vec<u8>>, Outcome) {
     let frame = |&(from, payload, more): &(u16, &'static [u8], bool)| {
         Fragment { source: host(1), destination: SERVER, id: 7, from, more, payload }.frame()
@@ -216,10 +220,10 @@ fn packets_with_overlapping_fragments_are_dropped() {
     let cases: [&[(u16, &[u8], bool)]; 5] = [
         &[(0, &[1; 16], true), (8, &[2; 16], false)],
         &[(8, &[2; 16], false), (0, &[1; 16], true)],
-        // A later fragment inside an earlier one, and around it.
+        // A later fragment lies inside an earlier one, and then around it.
         &[(0, &[1; 24], true), (8, &[2; 8], true), (24, &[3; 8], false)],
         &[(8, &[1; 8], true), (0, &[2; 24], true), (24, &[3; 8], false)],
-        // The same offset with other bytes.
+        // Two fragments have the same offset, but different bytes.
         &[(0, &[1; 8], true), (0, &[2; 8], true), (8, &[3; 8], false)],
     ];
     for parts in cases {
@@ -265,7 +269,8 @@ fn later_fragments_count_if_overlaps_are_allowed() {
     assert_eq!(seen, [[[1; 8].as_slice(), &[2; 8], &[3; 16], &[4; 16]].concat()]);
 }
 
-/// The length is the sum of the first fragment's header and all bytes: at most 65,535.
+/// The header of the first fragment and all bytes together are more than 65,535 bytes, so all fragments are
+/// dropped.
 #[test]
 fn packets_that_would_be_too_long_are_dropped() {
     let mut header = [0x46, 0, 0, 32, 0, 9, 0x20, 0, 64, 17, 0, 0, 10, 0, 0, 1, 192, 0, 2, 1, 1, 1, 1, 1];
@@ -283,8 +288,8 @@ fn packets_that_would_be_too_long_are_dropped() {
     assert_eq!(dropped(&outcome, DropReason::BadIpHeader), 65);
 }
 
-/// An attacker that forges first fragments of another host spoils as many identifications as there can be
-/// open sets, and no more.
+/// An attacker forges the first fragment of 2,000 identifications of an honest host. It spoils only as many
+/// datagrams as fragments of one host may be open at a time.
 #[test]
 fn few_identifications_are_spoilt_by_forged_fragments() {
     let forged = |id| Fragment {
@@ -315,7 +320,7 @@ fn fragments_of_a_packet_are_bounded() {
     assert_eq!(joined("IPReassembler(MAX_FRAGMENTS 200)", &parts).0.len(), 1);
 }
 
-/// Fragments that are dropped leave by output 1 unchanged, if it exists.
+/// Fragments that are dropped leave unchanged by output 1, if that is connected.
 #[test]
 fn what_is_given_up_leaves_by_output_1() {
     let [first, _] = halves(host(1), 1);
@@ -327,7 +332,8 @@ fn what_is_given_up_leaves_by_output_1() {
     assert_eq!(seen, [first, other]);
 }
 
-/// Fragments A and D of one VLAN, X and C of another, with the same addresses and identification.
+/// Two datagrams in different VLANs have the same addresses and the same identification, and their
+/// fragments come interleaved.
 #[test]
 fn vlans_are_kept_apart() {
     let at = |from: u16, more| {
@@ -349,14 +355,14 @@ fn vlans_are_kept_apart() {
     let (ten, twenty): (&[u8], &[u8]) = (&[0x81, 0, 0, 10, 8, 0], &[0x81, 0, 0xe0, 20, 8, 0]);
     let decap = "VLANDecap -> CheckIPHeader(14) -> r :: IPReassembler";
     assert_eq!(through_both(decap, ten, twenty, 1034), 2);
-    // The priority bits are ignored.
+    // The VLAN is the same, since the priority bits do not count.
     assert_eq!(through_both(decap, twenty, &[0x81, 0, 0x20, 20, 8, 0], 1034), 1);
     let kept = "MarkMACHeader(0) -> CheckIPHeader(18) -> r :: IPReassembler";
     assert_eq!(through_both(kept, ten, twenty, 1038), 2);
     let double = "MarkMACHeader(0) -> CheckIPHeader(22) -> r :: IPReassembler";
     let inner = |id| [0x88, 0xa8, 0, 10, 0x81, 0, 0, id, 8, 0];
     assert_eq!(through_both(double, &inner(1), &inner(2), 1042), 2);
-    // If VLANs are ignored, the first fragment arrives twice.
+    // With `VLAN false`, both datagrams are one, so only one is completed.
     let (mixed, off) = ("IPReassembler", "IPReassembler(VLAN false)");
     assert_eq!(through_both(&decap.replace(mixed, off), ten, twenty, 1034), 1);
 }

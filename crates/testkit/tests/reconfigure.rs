@@ -1,4 +1,4 @@
-//! Tests of elements that get other arguments while they run.
+//! Tests of writing new arguments to elements of a running configuration (the handler `config`).
 
 use engine::Worker;
 use testkit::{Run, worker};
@@ -51,7 +51,7 @@ fn mistakes_leave_everything_as_it_was() {
         assert!(result.as_ref().is_err_and(|text| text.starts_with(&error[..9])), "{result:?}");
         assert_eq!(read(&mut worker, "c.config"), "-");
     }
-    // Strip's arguments cannot change, as in Click.
+    // The arguments of Strip cannot change, as in Click.
     assert_eq!(write(&mut worker, "k.config", "2"), Err("no 'k.config' write handler".into()));
     let flags = |text: String| text.lines().find(|line| line.starts_with("config\t")).map(String::from);
     assert_eq!(flags(read(&mut worker, "c.handlers")), Some("config\trw.".into()));
@@ -76,7 +76,7 @@ fn a_queue_keeps_its_packets_and_those_who_watch_it() {
     write(&mut worker, "u.active", "true").unwrap();
     while worker.step(100) {}
     assert_eq!((read(&mut worker, "d.count"), read(&mut worker, "q.length")), ("10".into(), "0".into()));
-    // Elements that watch the queue see the new one: RED finds it empty, and passes packets.
+    // RED watches the queue. It finds the new queue empty, and lets packets pass.
     write(&mut worker, "u.active", "false").unwrap();
     write(&mut worker, "s.config", "LIMIT 60").unwrap();
     while worker.step(100) {}
@@ -88,14 +88,14 @@ fn a_queue_keeps_its_packets_and_those_who_watch_it() {
 
 #[test]
 fn what_others_rely_on_cannot_change() {
-    // No element reads the paint, so it is not set.
+    // The engine has left out Paint's effect, because no element reads the paint.
     let mut worker = start("InfiniteSource(LIMIT 3) -> Paint(7) -> p :: Print(x) -> Discard");
     let error = write(&mut worker, "p.config", "x, PRINTANNO true");
     assert_eq!(error, Err("this change reads annotations that no element has set so far".into()));
     write(&mut worker, "p.config", "y, 2").unwrap();
 }
 
-/// Returns a packet of one flow with a time to live as hexadecimal text, for `DATA`.
+/// Returns a UDP packet of one flow with this time to live, as hexadecimal text for the argument `DATA`.
 fn datagram(ttl: u8) -> String {
     let mut bytes =
         Builder::udp(([10, 0, 0, 5], 1000).into(), ([2, 0, 0, 2], 53).into()).build(b"data").unwrap();
@@ -103,7 +103,8 @@ fn datagram(ttl: u8) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The rules follow a translator that marks packets with their flows; the rules may use any fields.
+/// A filter is downstream of a translator that marks packets with their flows, so it looks rules up by
+/// flow. After new rules that read other fields, packets of one flow are decided separately.
 #[test]
 fn rules_may_change_behind_a_translator() {
     let many = |first: &str| {
@@ -134,14 +135,14 @@ fn rules_may_change_behind_a_translator() {
         counts
     };
     assert_eq!(go(&mut worker, "far"), ["20 10\n", "19 10\n"]);
-    // Now the same flow has packets of two kinds.
+    // With these rules, packets of the same flow may have different results.
     write(&mut worker, "f.config", &many("deny ip ttl 1")).unwrap();
     write(&mut worker, "k.pattern0", "ip ttl 3").unwrap();
     assert_eq!(go(&mut worker, "far"), ["20 10\n", "19 10\n"]);
     assert_eq!(go(&mut worker, "near"), ["20 10\n", "0 10\n"]);
     write(&mut worker, "f.config", &many("deny ip ttl 3")).unwrap();
     assert_eq!(go(&mut worker, "near"), ["0 10\n", ""]);
-    // As short as in an emergency, and back.
+    // The rules are replaced by a single one, as in an emergency, and restored.
     write(&mut worker, "f.config", "deny all").unwrap();
     assert_eq!(go(&mut worker, "far"), ["0 10\n", ""]);
     write(&mut worker, "f.config", &many("deny udp dst port 99")).unwrap();
@@ -150,8 +151,9 @@ fn rules_may_change_behind_a_translator() {
     assert!(worker.report().balances());
 }
 
-/// Every class that declares it can be given its own arguments again, and the arguments of its other
-/// samples of the same shape.
+/// Each class that declares that it takes new arguments is given the arguments of its sample again, and
+/// the arguments of its other samples with as many ports. It has to accept them, or to say what they would
+/// change.
 #[test]
 fn every_class_that_reconfigures_does() {
     let mut tried = 0;

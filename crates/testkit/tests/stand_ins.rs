@@ -1,4 +1,5 @@
-//! Tests that a stand-in has the same effects as the elements that it replaces.
+//! Tests that an element that does the work of others (a stand-in) leaves no trace: handlers, reports and
+//! messages are the same as without it.
 
 use std::path::Path;
 
@@ -6,8 +7,8 @@ use element::Timestamp;
 use testkit::{Outcome, Run};
 use wire::{MacAddr, build::Builder};
 
-/// The number of packets; they belong to many flows, UDP and TCP, a millisecond apart, with even and odd
-/// times to live.
+/// The number of packets: UDP and TCP of many flows, a millisecond apart, with even and odd times to live,
+/// since the stand-in handles only even times to live.
 const PACKETS: usize = 600;
 
 fn packet(number: usize) -> Vec<u8> {
@@ -44,7 +45,8 @@ const HANDLERS: [&str; 9] = [
     "out.counts",
 ];
 
-/// Runs the chain with and without a stand-in, and `script`. Returns the values of the stand-in's handlers.
+/// Runs a chain with and without a stand-in, while `script` runs, and asserts that all results are equal.
+/// Returns the values of the stand-in's own handlers.
 fn compare(workers: usize, script: &str) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in.pcap");
@@ -117,7 +119,7 @@ fn a_stand_in_works_where_those_work_that_it_stands_for() {
 #[test]
 fn handlers_that_change_nothing_of_packets_leave_the_stand_in_alone() {
     for workers in [1, 2] {
-        // Counts reported before a reset are cleared by it.
+        // Reading a handler makes the stand-in report its counts, so that a reset clears them, too.
         let script = "Script(wait 200ms, print c.count, print f.rule_counts, write c.reset, print c.count,
                       wait 100ms, write f.reset_rule_counts, print f.rule_counts, print c.count)";
         let own = compare(workers, script);
@@ -130,11 +132,11 @@ fn handlers_that_change_nothing_of_packets_leave_the_stand_in_alone() {
 fn who_stands_for_an_element_hears_that_it_has_changed() {
     for workers in [1, 2] {
         let own = compare(workers, "Script(wait 300ms, write f.config allow tcp)");
-        // The copy on each worker reports it.
+        // The copy on each worker lists the element.
         assert!(own[2].lines().all(|name| name == "f") && !own[2].is_empty(), "{own:?}");
         let taken = own[0].parse::<usize>().unwrap();
         assert!((PACKETS / 8..PACKETS / 3).contains(&taken), "half of the time: {taken}");
-        // A count that calls a handler needs the packets themselves.
+        // A counter that calls a handler at a count needs the packets themselves.
         let own = compare(workers, "Script(wait 300ms, write c.count_call 100000 stop)");
         assert!(own[2].starts_with("c\n"), "{own:?}");
     }

@@ -1,4 +1,5 @@
-//! Tests of failed starts with several workers.
+//! Tests of a start with several workers that fails: elements are closed only when no worker runs them any
+//! more.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,14 +10,14 @@ use element::class::{Notes, Task};
 use element::{Class, Cx, Effects, Element, Registry};
 use engine::{ClockKind, Options, Plan, StandardStreams, Workers};
 
-/// The number of runs of the poller; true while it runs; true if an element was closed during a run; the
-/// number of closed elements.
+/// The number of runs of the poller. `RUNNING` is true during a run, `MEANWHILE` is true if an element was
+/// closed during a run, and `CLOSED` is the number of elements closed.
 static RUNS: AtomicUsize = AtomicUsize::new(0);
 static RUNNING: AtomicBool = AtomicBool::new(false);
 static MEANWHILE: AtomicBool = AtomicBool::new(false);
 static CLOSED: AtomicUsize = AtomicUsize::new(0);
 
-/// An element that uses state shared by all workers, such as the queues of a port.
+/// An element whose copies share state between workers, such as the queues of a network card.
 struct Poller;
 
 impl Element for Poller {
@@ -45,7 +46,7 @@ impl Element for Poller {
     }
 }
 
-/// An element that fails at the first worker, which starts last, while the other worker is running.
+/// An element whose copy on worker 0, which starts last, fails while the other worker is already running.
 struct Failing;
 
 impl Element for Failing {

@@ -2,7 +2,7 @@
 
 use testkit::Run;
 
-/// Returns the bytes that a configuration writes to `OUT`, and its messages.
+/// Runs a configuration. Returns the bytes that it writes to the file `OUT`, and its messages.
 fn run(text: &str, burst: Option<usize>) -> (Vec<u8>, String) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("out");
@@ -19,8 +19,8 @@ fn text(configuration: &str) -> String {
     String::from_utf8(once).unwrap()
 }
 
-/// Without bounds, a file without line ends, or with a record that claims to be as long, would be read into
-/// memory as a whole.
+/// A line without end and a binary record that claims to be long are refused. Otherwise a file could be
+/// read into memory as a whole.
 #[test]
 fn lines_and_records_have_a_bound() {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -83,7 +83,8 @@ fn checksums_make_packets_whole() {
             CHECKSUM true, STOP true)
         -> CheckIPHeader -> ToIPSummaryDump(OUT, FIELDS ip_capture_len payload_len ip_sum, HEADER false)",
     );
-    // 0x4500 + 60 + 0x6406 + 0x0100 + 1 + 0x0200 + 2, and the corresponding sum for the other packet.
+    // The checksums are ffff minus the sum of the header's words: 0x4500 + 60 + 0x6406 + 0x0100 + 1 +
+    // 0x0200 + 2, and for the other packet likewise.
     assert_eq!(written, format!("60 20 {}\n50 22 {}\n", 0xffff - 0xac45u32, 0xffff - 0xac46u32));
 }
 

@@ -1,4 +1,4 @@
-//! Tests of the handlers of Ethernet switches.
+//! Tests of Ethernet switches: handlers, time-outs and capacities.
 
 use engine::Worker;
 use testkit::timed::write_capture;
@@ -21,7 +21,7 @@ fn ways_are_closed_and_opened() {
     let mut worker = worker(text, Run::default()).unwrap();
     let all = "weight: 2\t0: 011\nweight: 2\t1: 101\nweight: 2\t2: 110\n";
     assert_eq!(read(&mut worker, "port_forwarding"), all);
-    // If one rule is wrong, none of the rules takes effect.
+    // If one rule in a list is wrong, none of the list takes effect.
     for value in ["3 0", "0 3", "0 1, 1 x", "x", "0 -1", "-1 0", "0 1, 9"] {
         let told = write(&mut worker, "remove_port_forwarding", value);
         assert_eq!(told, Err("invalid port forwarding".into()), "{value}");
@@ -47,8 +47,8 @@ fn timeouts_are_whole_seconds() {
     assert_eq!(read(&mut worker, "timeout"), "2");
 }
 
-/// Runs frames from `hosts` hosts, `gap` nanoseconds apart, to an unknown host; returns values of the
-/// switch at the end.
+/// Sends one frame of each of `hosts` hosts, `gap` nanoseconds apart, to an unknown host. Returns the
+/// values of the switch's handlers at the end.
 fn after_frames(switch: &str, hosts: u32, gap: i64, handlers: &[&str]) -> Vec<String> {
     let frame = |host: u32| [&[2, 1, 0, 0, 0, 0, 2, 0][..], &host.to_be_bytes(), &[8, 0], &[0; 46]].concat();
     let frames: Vec<_> = (0..hosts).map(|host| (i64::from(host) * gap, frame(host))).collect();
@@ -63,7 +63,8 @@ fn after_frames(switch: &str, hosts: u32, gap: i64, handlers: &[&str]) -> Vec<St
     outcome.values.into_iter().map(Result::unwrap).collect()
 }
 
-/// 200,000 hosts in ten hours: in each minute there are 333.
+/// 200,000 hosts come in ten hours, 333 per minute. With a time-out of a minute, the table shows only the
+/// hosts of the last minute.
 #[test]
 fn hosts_that_nobody_sends_to_are_forgotten() {
     let values = after_frames("EtherSwitch(TIMEOUT 60)", 200_000, 180_000_000, &["s.table", "s.count"]);
@@ -77,7 +78,7 @@ fn no_more_hosts_are_noted_than_there_is_room_for() {
     let handlers = ["s.count", "s.unlearnt", "s.table"];
     let values = after_frames("EtherSwitch(CAPACITY 100)", 1_000, 1, &handlers);
     assert_eq!((&values[0][..], &values[1][..], values[2].lines().count()), ("100", "900", 100));
-    // Expired entries make room.
+    // With a time-out, expired entries make room, so that each host is learnt.
     let values = after_frames("EtherSwitch(CAPACITY 100, TIMEOUT 1)", 1_000, 20_000_000, &handlers);
     assert_eq!((&values[1][..], values[2].lines().count()), ("0", 50));
     assert_eq!(after_frames("EtherSwitch", 300_000, 1, &handlers)[0], "262144");

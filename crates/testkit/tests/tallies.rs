@@ -1,6 +1,8 @@
-//! Tests that handlers of an element show the same counts, no matter if packets arrive or the element is
-//! notified of them: each element has a twin that receives no packets, but is notified of every packet of
-//! the element.
+//! Tests that the handlers of an element show the same if packets arrive at it, and if they bypass it and
+//! it is notified of them.
+//!
+//! Each element has a twin with equal arguments, which receives no packets, but is notified of every packet
+//! that the element gets. Afterwards the handlers of both have to be equal.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -20,12 +22,13 @@ use verify::model::functions::Functions;
 use verify::model::packet::Packet as Symbolic;
 use verify::model::step::Unit;
 
-/// The maximum length of packets here. The model does not cover packets of several slots.
+/// The maximum length of packets in this test, in bytes. Longer packets have several slots, which the model
+/// does not cover.
 const ONE_SLOT: usize = 2000;
 
-/// The class `Teller(TWIN, INPUT, OUTPUTS)`: forwards packets that may bypass the element, and notifies the
-/// twin of them. It derives the case of each packet from the declaration, and drops packets whose case does
-/// not follow from it.
+/// The class `Teller(TWIN, INPUT, OUTPUTS)`: it passes packets to the element under test, and notifies the
+/// twin of them. It finds the case of each packet by the declaration. Packets that may not bypass the
+/// element are dropped, and so are packets whose case does not follow from the declaration.
 static TELLER: Class = Class {
     name: "Teller",
     args: &[
@@ -46,19 +49,19 @@ static TELLER: Class = Class {
 static CLASSES: &[&Class] = &[&TELLER];
 
 thread_local! {
-    /// The declaration of the element under test.
+    /// The declaration of the element under test, which the Tellers read when they are made.
     static DECLARED: RefCell<Effects> = RefCell::default();
-    /// The number of packets without a case in the declaration, and the number of packets that may not
-    /// bypass the element.
+    /// The number of packets whose case does not follow from the declaration, and the number of packets
+    /// that may not bypass the element.
     static LEFT: RefCell<(usize, usize)> = RefCell::default();
-    /// The symbolic packets, shared by all elements of the test, which get equal packets.
+    /// The symbolic packets of the corpus, which are made once for all elements.
     static KNOWN: Known = Known { diagrams: Diagrams::new(1 << 16), packets: RefCell::default() };
 }
 
-/// The bytes, the offsets of headers, and the annotations with the time.
+/// The identity of a packet for the model: its bytes, the offsets of its headers, and its metadata.
 type Parts = (Vec<u8>, [Option<i32>; 3], Vec<u8>);
 
-/// The symbolic packets.
+/// Symbolic packets with the diagrams that they belong to.
 struct Known {
     diagrams: Diagrams,
     packets: RefCell<HashMap<Parts, Rc<Symbolic>>>,
@@ -68,14 +71,15 @@ struct Teller {
     twin: ElementId,
     input: usize,
     outputs: usize,
-    /// The declaration of the twin.
+    /// The declaration of the element and its twin.
     effects: Effects,
-    /// The counts to notify the twin of, by case.
+    /// The packets that the twin has not been notified of yet, by case.
     tallies: BTreeMap<usize, Tally>,
 }
 
 impl Teller {
-    /// Returns the case of a packet.
+    /// Returns the index of the case of the declaration that applies to a packet. `None` if that does not
+    /// follow from the declaration, or if packets of the case may not bypass the element.
     fn case(&self, packet: &Packet) -> Option<usize> {
         let mut side = packet.annotations().bytes().to_vec();
         side.extend(packet.time().0.to_be_bytes());
@@ -105,8 +109,8 @@ impl Teller {
                     break;
                 }
             }
-            // The element must process packets of which it makes others, and packets whose output it
-            // chooses.
+            // A packet may not bypass an element that makes other packets from it, or that chooses its
+            // output.
             let case = case
                 .filter(|case| matches!(self.effects.cases[*case].to, Target::Output(_) | Target::Drop(_)))?;
             let outcome = unit.step(d, &d.yes(), known);
@@ -147,7 +151,8 @@ impl Element for Teller {
     }
 }
 
-/// Returns a configuration with the element, a Teller at each input, and the twin.
+/// Returns the text of a configuration with the element `e`, a Teller upstream of each of its inputs, and
+/// the twin.
 fn text(sample: &Sample, number: u64) -> String {
     let (class, config, (inputs, outputs)) = (sample.class.name, &sample.config, sample.shape);
     let mut text = format!("e :: {class}({config});\ntwin :: {class}({config});\n");
@@ -164,7 +169,8 @@ fn text(sample: &Sample, number: u64) -> String {
     text
 }
 
-/// Compares the handlers of the element and its twin.
+/// Sends packets to the element, and compares its handlers with its twin's handlers. `Err` lists the
+/// differences.
 fn compare(sample: &Sample, effects: &Effects) -> Result<(), String> {
     DECLARED.set(effects.clone());
     let mut inputs: Vec<Vec<Input>> = (0..sample.shape.0).map(|i| corpus::inputs(1 + i as u64)).collect();
@@ -182,7 +188,7 @@ fn compare(sample: &Sample, effects: &Effects) -> Result<(), String> {
     for (handler, values) in handlers.iter().zip(outcome.values.chunks(2)) {
         let [real, told] = [0, 1].map(|of| {
             let mut lines: Vec<&str> = values[of].as_ref().unwrap_or_else(|error| error).lines().collect();
-            // The lines are in the order of the first drops.
+            // These lines are in the order of the first drop of each reason, which may differ.
             if handler == "drops_by_reason" {
                 lines.sort_unstable();
             }
@@ -195,7 +201,8 @@ fn compare(sample: &Sample, effects: &Effects) -> Result<(), String> {
     for text in [outcome.output, outcome.messages].iter().filter(|text| !text.is_empty()) {
         differences.push(format!("it would not say {text:?}"));
     }
-    // Dropped packets count for both elements, so the totals are not compared.
+    // A packet that the element drops counts as a drop of its twin, too. So the totals of the run do not
+    // balance, and each element is checked alone.
     if let Some(element) = outcome.report.elements.iter().find(|element| !element.balances()) {
         differences.push(format!("{element:?}"));
     }
@@ -205,7 +212,7 @@ fn compare(sample: &Sample, effects: &Effects) -> Result<(), String> {
     }
 }
 
-/// Returns the readable handlers of the element, except handlers about its place in the graph.
+/// Returns the names of the element's read handlers, without those about its place in the graph.
 fn readable(text: &str, run: Run) -> Result<Vec<String>, String> {
     let mut worker = testkit::worker(text, run)?;
     let id = worker.plan().graph.find("e");
@@ -220,7 +227,8 @@ fn classes() -> Vec<&'static Class> {
     testkit::classes().chain([&testkit::example::CLASS]).collect()
 }
 
-/// True if packets may bypass an element of a class, at least packets of some cases.
+/// True if packets, at least in some cases of the declaration, may bypass an element with this class and
+/// declaration.
 fn may_be_passed(class: &Class, effects: &Effects) -> bool {
     let keeps = |access| !matches!(access, Access::Read | Access::Soft);
     ports::processing(class.processing, false, 0) != Some(Processing::Pull)

@@ -1,10 +1,10 @@
-//! Tests of timers next to tasks that never finish, one microsecond each: packets held for microseconds
-//! leave in time.
+//! Tests of timers while the driver always has tasks to run: packets that are held for microseconds leave
+//! in time. Each task takes a microsecond of simulated time.
 
 use testkit::Run;
 
-/// Returns the longest time that a packet was held, in microseconds, next to a busy source; one packet
-/// comes every millisecond.
+/// Sends a packet every millisecond through an element, while two other sources are always busy. Returns
+/// the longest time that the element held a packet, in microseconds.
 fn held(element: &str) -> f64 {
     let text = format!(
         "RatedSource(LENGTH 60, RATE 1000, LIMIT 100, STOP true) -> UDPIPEncap(10.0.0.1, 1, 10.0.0.2, 2) -> SetTimestamp
@@ -28,9 +28,11 @@ fn what_is_held_leaves_when_its_time_has_come() {
         "Queue -> Shaper(1000000) -> Unqueue",
     ] {
         let held = held(element);
-        // DelayUnqueue sets time stamps to the time at which packets are due.
+        // DelayUnqueue sets time stamps to the time at which packets are due, so the measured time counts
+        // from there.
         let due = if element.starts_with("Queue") { 0.0 } else { 64.0 };
-        // A task of each source, one that takes the packet out of the queue, and one that releases it.
+        // The tolerance of 5 µs is for one task of each source, one task that takes the packet out of the
+        // queue, and one that releases it.
         assert!((due..due + 5.0).contains(&held), "{element}: {held} us");
     }
 }

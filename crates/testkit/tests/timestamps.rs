@@ -1,10 +1,10 @@
-//! Tests of elements that use time stamps, and of elements that write numbers into packets.
+//! Tests of elements that read or set time stamps, and of elements that write numbers into packets.
 
 use element::Timestamp;
 use testkit::elements::{Input, Seen, collect, offer};
 use testkit::{Outcome, Run};
 
-/// Makes packets with time stamps in seconds, whose only byte is the number of the packet.
+/// Makes packets with these time stamps in seconds. The only byte of each is its index.
 fn at(times: &[f64]) -> Vec<Input> {
     let input = |(i, &time): (usize, &f64)| Input {
         bytes: vec![i as u8],
@@ -15,7 +15,8 @@ fn at(times: &[f64]) -> Vec<Input> {
     times.iter().enumerate().map(input).collect()
 }
 
-/// Sends packets through `element`, whose name is `e`.
+/// Sends packets through a configuration in which `IN`, `OUT0` and `OUT1` are replaced by a source and
+/// sinks. Returns the outcome, and the packets that come out.
 fn through(
     burst: Option<usize>,
     element: &str,
@@ -90,7 +91,8 @@ fn the_end_of_a_range_can_be_moved_by_whoever_is_told_of_it() {
     for text in [direct, script] {
         for burst in [None, Some(32)] {
             let (outcome, seen) = through(burst, text, at(&inputs), &["e.end"]);
-            // Each call moves the end by a second, until the packet is inside: no packet is lost.
+            // Each call moves the end of the range by a second, until the packet is in the range. So every
+            // packet passes.
             assert_eq!((numbers(&seen, 0), numbers(&seen, 1)), ((0..7).collect(), vec![]), "{text}");
             assert_eq!(outcome.values[0], Ok("10.500000".into()));
         }
@@ -151,7 +153,7 @@ fn signals_can_be_seen_and_seeds_set() {
                 RandomSeed(7); SpinlockInfo(l); Idle -> PathSpinlock(l) -> Pipeliner -> CPUSwitch -> Discard;
                 Idle -> o :: NotifierDebug -> Discard; ScheduleInfo(u 2)";
     let (outcome, _) = through(None, text, at(&[1.0]), &["n.signal", "m.signal", "o.signal"]);
-    // The queue is full: it has packets, and no room.
+    // The queue is full: its signal for packets is on, its signal for room is off.
     assert_eq!(outcome.values[..], ["empty.0/1:1*", "full.0/1:0", "busy*"].map(|v| Ok(v.to_string())));
     let error = Run::default().text("Idle -> PathSpinlock(nobody) -> Discard", &[]).unwrap_err();
     assert!(error.contains("no spinlock named 'nobody'"), "{error}");

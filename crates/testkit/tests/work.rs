@@ -1,4 +1,4 @@
-//! Tests of the element that simulates the work of a function.
+//! Tests of WorkPackage, the element that simulates the work of a network function.
 
 use testkit::Run;
 

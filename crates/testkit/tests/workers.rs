@@ -1,4 +1,4 @@
-//! Tests that several workers together do the same as one.
+//! Tests that several workers together do the same as one worker.
 
 use std::collections::HashMap;
 use std::time::Instant;
@@ -7,11 +7,11 @@ use testkit::elements::{Input, Seen, collect, offer};
 use testkit::{Outcome, Run};
 use wire::{MacAddr, build::Builder};
 
-/// The number of flows, and the number of packets of each.
+/// The number of flows; each has [`PACKETS`] packets.
 const FLOWS: usize = 40;
 const PACKETS: usize = 50;
 
-/// Makes packet `number` of a flow; its payload holds both numbers.
+/// Makes packet `number` of a flow in an Ethernet frame. The payload has both numbers.
 fn packet(flow: usize, number: usize) -> Input {
     let source = ([10, 0, (flow / 200) as u8, (flow % 200) as u8], 1024 + flow as u16).into();
     let destination = ([192, 168, 0, 1], 53).into();
@@ -21,12 +21,12 @@ fn packet(flow: usize, number: usize) -> Input {
     Input { bytes, time: element::Timestamp(1 + number as i64), annotations: [0; 48], headers: [None; 3] }
 }
 
-/// Returns the packets of all flows, interleaved.
+/// Returns the packets of all flows, one of each flow in turn.
 fn packets() -> Vec<Input> {
     (0..PACKETS).flat_map(|number| (0..FLOWS).map(move |flow| packet(flow, number))).collect()
 }
 
-/// Returns flow and packet number, from the payload.
+/// Returns the number of the flow and of the packet, from the payload.
 fn told(seen: &Seen) -> (u32, u32) {
     let end = seen.bytes.len();
     let number = |at: usize| u32::from_be_bytes(seen.bytes[at..at + 4].try_into().unwrap());
@@ -43,7 +43,7 @@ fn run(how: Run, text: &str, handlers: &[&str]) -> (Outcome, Vec<Seen>) {
     (outcome, collect(exchange))
 }
 
-/// Checks that each packet arrives once, and the packets of each flow in order.
+/// Asserts that each packet has arrived once, and that the packets of each flow are in order.
 fn assert_all_in_order(seen: &[Seen]) {
     assert_eq!(seen.len(), FLOWS * PACKETS);
     let mut next = HashMap::new();
@@ -61,7 +61,7 @@ fn copies_let_others_do_their_work() {
         let text = "SOURCE -> MarkIPHeader(14) -> FlowCounter -> first :: TestFirst -> SINK";
         let (outcome, seen) = run(how.on(3), text, &[]);
         assert_all_in_order(&seen);
-        // All packets have come to a single copy, the first.
+        // All packets have come to one copy, that on worker 0.
         let first = outcome.report.elements.iter().find(|element| element.name == "first").unwrap();
         assert_eq!((first.packets_in, first.out), ((FLOWS * PACKETS) as u64, (FLOWS * PACKETS) as u64));
         assert!(outcome.report.workers[2].handed > 0);
@@ -80,7 +80,7 @@ fn tables_that_copies_share_change_for_all() {
     assert_all_in_order(&seen);
     assert_eq!(outcome.output.matches("11.0.0.0/8").count(), 3, "{}", outcome.output);
     assert_eq!(outcome.output.matches("10.0.0.0/8").count(), 0, "{}", outcome.output);
-    // The entry is for the protocol TCP.
+    // This is the entry of the new pattern, for the protocol TCP.
     assert_eq!(outcome.output.matches("264/00060000").count(), 3, "{}", outcome.output);
 }
 
@@ -94,7 +94,7 @@ fn flows_spread_and_stay_in_order() {
             let total = FLOWS * PACKETS;
             assert_eq!(outcome.values[0].as_deref(), Ok(&*total.to_string()));
             assert_eq!(outcome.values[1].as_deref(), Ok(&*format!("in {total}\nout {total}\ndropped 0\n")));
-            // All workers took part, and all packets that were handed over were taken.
+            // All workers took part, and each packet that was handed over was taken.
             let workers = &outcome.report.workers;
             assert!(workers.iter().skip(1).all(|w| w.taken > 0 && w.taken == w.handed), "{workers:?}");
             let sums = |of: fn(&engine::WorkerReport) -> u64| workers.iter().map(of).sum::<u64>();
@@ -112,7 +112,7 @@ fn turns_are_repeatable() {
 
 #[test]
 fn shared_state_has_one_worker() {
-    // Consecutive numbers: no two packets get the same.
+    // The numbers are consecutive, so no two packets have got the same.
     let text = "SOURCE -> Counter -> n :: NumberPacket(OFFSET 42) -> SINK";
     let (outcome, seen) = run(Run::real().on(3), text, &["n.count"]);
     assert_eq!(outcome.values[0].as_deref(), Ok("2000"));
@@ -134,7 +134,8 @@ fn circles_through_workers_end() {
 
 #[test]
 fn each_flow_has_one_worker_with_its_state() {
-    // Packets of the same flow from elsewhere go to the same worker: one record for both directions.
+    // The packets and their mirrored copies reach the counter by different paths. Both directions of a flow
+    // go to the same worker, so each flow has one record.
     let text = "SOURCE -> MarkIPHeader(14) -> t :: Tee;
         t[0] -> q :: Queue(10000) -> Unqueue -> f :: FlowCounter(BIDIRECTIONAL true) -> SINK;
         t[1] -> IPMirror -> [0] back :: Counter -> q";
@@ -154,7 +155,7 @@ fn assigned_elements_stay_on_their_thread() {
     assert_all_in_order(&seen);
     assert_eq!(outcome.values, [Ok("2000".to_string()), Ok("2000".to_string())]);
     let workers = &outcome.report.workers;
-    // All packets are made on worker 1 and end on worker 0.
+    // All packets are made on worker 1, are handed over, and end on worker 0.
     assert_eq!((workers[1].packets_in, workers[1].handed, workers[0].out), (2000, 2000, 2000), "{workers:?}");
 }
 
@@ -166,7 +167,8 @@ fn switches_know_their_worker() {
     let counts: Vec<u64> = outcome.values.iter().map(|v| v.as_ref().unwrap().parse().unwrap()).collect();
     let workers: Vec<u64> = outcome.report.workers.iter().skip(1).map(|w| w.taken).collect();
     assert_eq!(counts.iter().sum::<u64>(), 2000);
-    // The key of the run determines the shares; for three workers they may be very unequal.
+    // The random hash key of the test decides which worker gets which flows. With three workers, the shares
+    // may be very unequal.
     assert!(counts.iter().all(|&n| n > 0), "{counts:?}");
     assert_eq!(counts[1..], workers, "each worker's own");
 }
@@ -186,7 +188,8 @@ fn any_worker_can_stop_the_run() {
 
 #[test]
 fn scripts_reach_all_workers() {
-    // The script waits for all packets, which are counted on all workers, and clears all counts.
+    // The script waits until all packets are counted, by all workers together. Then it reads the count of
+    // each worker, and resets all.
     let text = "SOURCE -> c :: Counter -> SINK;
         Script(label again, wait 1ms, goto again $(lt $(c.count) 2000),
             print $(c.count), print $(worker 0 c.count), print $(worker 1 c.count),
@@ -202,7 +205,7 @@ fn scripts_reach_all_workers() {
 
 #[test]
 fn captures_wait_for_slow_workers() {
-    // Far more packets than a ring holds, each copied a few times on its way back.
+    // Far more packets come than a ring holds. Each is copied three times before it is handed over.
     let text = "InfiniteSource(LIMIT 60000, BURST 256) -> UDPIPEncap(1.0.0.1, 1, 2.0.0.2, 2)
         -> SetRandIPAddress(10.0.0.0/8) -> StoreIPAddress(16)
         -> MarkIPHeader -> t :: Tee(3);
@@ -221,7 +224,8 @@ fn what_is_held_at_the_end_goes_on_to_other_workers() {
     assert_eq!(outcome.report.totals.held, 0);
 }
 
-/// Runs 10,000 flows through a translator, with a reply to every packet.
+/// Sends three packets of each of `flows` flows through a translator, with a reply to every packet. Sink 0
+/// gets the translated packets, sink 1 the translated replies.
 fn translate(how: Run, protocol: &str, flows: usize, keywords: &str) -> (Outcome, Vec<Seen>) {
     let client = |flow: usize| {
         let address = [10, 1, (flow / 250) as u8, (1 + flow % 250) as u8];
@@ -269,7 +273,7 @@ fn replies_come_home_to_the_worker_of_their_mapping() {
             assert!(outcome.report.balances());
             let (back, there): (Vec<_>, Vec<_>) = seen.iter().partition(|seen| seen.sink == 1);
             assert_eq!((there.len(), back.len()), (3 * flows, 3 * flows), "{:?}", outcome.report.totals);
-            // No two flows have the same port (or identifier), and each flow keeps its own.
+            // Each flow keeps its port (or identifier), and no two flows have the same.
             let at = if protocol == "icmp" { 24 } else { 20 };
             let mut ports = HashMap::new();
             for packet in there {
@@ -287,7 +291,7 @@ fn replies_come_home_to_the_worker_of_their_mapping() {
             assert_eq!(outcome.values[0].as_deref(), Ok(&*flows.to_string()));
             assert_eq!(outcome.values[1].as_deref(), Ok("0"));
             assert_eq!(outcome.values[2].as_ref().unwrap().lines().count(), 2 * flows);
-            // All four workers take part.
+            // Each of the four workers handles a fair share.
             assert!(outcome.report.workers.iter().all(|w| w.taken > flows as u64 / 8));
         }
     }
@@ -295,7 +299,8 @@ fn replies_come_home_to_the_worker_of_their_mapping() {
 
 #[test]
 fn replies_come_home_to_ports_of_all_flows_of_an_end() {
-    // Any worker could receive the reply of another server: all are handled on one worker.
+    // A mapping is for all servers, whose replies could arrive at any worker. So one worker handles all
+    // flows.
     const FLOWS: usize = 2000;
     for keywords in [", INDEPENDENT_MAPPING true", ", INDEPENDENT_MAPPING true, SUBSCRIBER_CAPACITY 5"] {
         for (protocol, how) in [("udp", Run::real()), ("icmp", Run::trace()), ("tcp", Run::trace())] {
@@ -310,14 +315,15 @@ fn replies_come_home_to_ports_of_all_flows_of_an_end() {
 
 #[test]
 fn translators_that_cannot_choose_have_one_worker() {
-    // The server's address is fixed, so replies could belong to any worker.
+    // The pattern sets the server's address, so the translator cannot choose a port by which a reply comes
+    // to the right worker. One worker handles all flows.
     let text = "SOURCE -> MarkIPHeader(14) -> [0] nat :: UDPRewriter(pattern - - 10.9.9.9 53 0 1, drop);
         nat[0] -> there :: Tee -> SINK; there[1] -> IPMirror -> [1] nat; nat[1] -> back :: Counter -> Discard";
     let (outcome, _) = run(Run::real().on(3), text, &["back.count"]);
     assert_eq!(outcome.values[0].as_deref(), Ok("2000"));
 }
 
-/// Writes a capture with all packets.
+/// Writes a capture with the packets of all flows.
 fn capture() -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
     let mut writer = capture::Writer::new(file.reopen().unwrap(), capture::WriterOptions::default());
@@ -370,18 +376,19 @@ fn many_queues_bring_flows_together() {
         assert_eq!(flows.as_deref(), Ok(FLOWS.to_string().as_str()));
         slf.as_ref().unwrap().parse().unwrap()
     };
-    // If flows take turns and nearly each has a separate queue, runs are as long as a burst.
+    // With 400 queues nearly each flow has a queue of its own, so as many packets of one flow come in a row
+    // as a burst of the queue has. With one queue, flows take turns.
     let [one, many] = [1, 400].map(|queues| runs(queues, 1));
     assert!(one < 1.1 && many > 3.5, "{one} {many}");
-    // The key of the run determines the flows that share a queue, so one run in twenty may have too many of
-    // them.
+    // A random hash key decides which flows share a queue. With one key in twenty there are too many such
+    // flows, so several keys are tried.
     assert!((0..8).any(|_| runs(400, 2) > 3.5));
 }
 
 #[test]
 fn loss_ends_with_the_overload() {
-    // Time moves by a millisecond with each reading of the clock, so that a worker takes about 16,000
-    // packets a second: a minute with six times as many, then half.
+    // The clock advances by a millisecond at each reading, so that a worker takes about 16,000 packets per
+    // second. For a minute six times as many come, then half as many.
     let file = capture();
     let text = format!(
         "nic :: InMemoryNic({}, LOOPS -1, RATE 100000, RING 1000) -> c :: Counter -> Discard;
@@ -402,8 +409,8 @@ fn loss_ends_with_the_overload() {
 
 #[test]
 fn a_reply_that_one_worker_hears_counts_for_all() {
-    // Packets of all flows wait at their workers for one address; the reply is not an IP packet, so it goes
-    // to worker 0.
+    // Packets of all flows wait for one Ethernet address, each at its own worker. The ARP reply is no IP
+    // packet, so it comes to worker 0, which notifies the others.
     let text = "SOURCE -> Strip(14) -> CheckIPHeader -> c :: Counter
         -> a :: ARPQuerier(192.168.0.254/24, 2:0:0:0:0:1, CAPACITY 5000) -> SINK;
         a[1] -> ARPResponder(192.168.0.1 2:0:0:0:0:9) -> Queue(10) -> DelayUnqueue(20ms) -> [1] a";
@@ -414,7 +421,7 @@ fn a_reply_that_one_worker_hears_counts_for_all() {
         assert!(seen.iter().all(|packet| packet.bytes[..6] == [2, 0, 0, 0, 0, 9]));
         let queries: u64 = outcome.values[2].as_ref().unwrap().parse().unwrap();
         assert_eq!(outcome.values[1].as_deref(), Ok("0"));
-        // One query at a time for all: another may follow a tenth of a second later.
+        // The workers share the limit of one query at a time; another one may follow after 100 ms.
         let times =
             if how.clock == Run::trace().clock { 1 } else { start.elapsed().as_millis() as u64 / 100 };
         assert!((1..=1 + times).contains(&queries), "{queries} queries");
@@ -433,8 +440,8 @@ fn scripts_reach_all_workers_in_turn_too() {
 
 #[test]
 fn errors_come_to_the_worker_of_a_translator_that_has_one() {
-    // One inner socket sends to many machines. With one outer port for all of them, errors about its flows
-    // belong to workers that are unrelated to the translator's worker.
+    // One inner endpoint sends to many hosts. All its flows have the same outer port, so the worker of an
+    // ICMP error, which follows from the hash, is not the translator's worker.
     let (inside, outside) = (([10, 0, 0, 1], 5000), ([1, 0, 0, 1], 7000));
     let input = |number: usize, builder: Builder, payload: &[u8]| {
         let bytes = builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(payload).unwrap();
@@ -456,7 +463,7 @@ fn errors_come_to_the_worker_of_a_translator_that_has_one() {
          kinds[1] -> rw; rw[0] -> Discard; rw[1] -> Discard;
          kinds[0] -> ICMPRewriter(rw) -> TestSink({exchange}, 0)"
         );
-        // The requests are in another batch than the answers.
+        // With a burst of 16, the packets and the errors about them are in different batches.
         let how = Run { burst: Some(16), ..Run::trace().on(workers) };
         let outcome = how.text(&text, &[]).unwrap_or_else(|error| panic!("{error}"));
         assert!(outcome.report.balances(), "{:?}", outcome.report);

@@ -1,4 +1,5 @@
-//! A random configuration with its packets, and the differences that are found with it.
+//! A case of the attack: a random configuration with its packets. [`Case::check`] runs it as it is and with
+//! programs in place of elements, and returns the differences between the runs.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,32 +17,33 @@ use super::outcome::{Aspect, Broken, Difference, Ran, differences, run};
 use super::packets::{Kind, traffic};
 use super::programs::{Effort, Proof, Read, Synthesized, every_program, prove, read, would_run};
 
-/// A configuration and its packets.
+/// A configuration and the packets that run through it.
 #[derive(Clone, Debug)]
 pub(super) struct Case {
-    /// The configuration.
+    /// The configuration as a graph of elements.
     pub(super) network: Network,
-    /// The packets of each source.
+    /// For each source of the configuration, its packets in order of time.
     pub(super) given: Vec<Arc<Vec<Given>>>,
 }
 
-/// The synthesized configurations that are compared to the original.
+/// The two synthesized forms of a configuration that are compared with the original.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Mode {
-    /// The configuration that `run --synthesize` runs.
+    /// The configuration with the programs that `run --synthesize` would insert: only proven programs.
     WouldRun,
-    /// The configuration with every program that can be made, whether it is proven or not.
+    /// The configuration with every program that can be made, proven or not.
     EveryProgram,
 }
 
-/// The kind of a failure. Only a few failures of each kind are shown.
+/// The kind of a failure. Failures of one kind probably have one cause, so only a few of each kind are
+/// shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Label {
-    /// The synthesized configuration.
+    /// The synthesized form that differs from the original.
     pub(super) mode: Mode,
-    /// The aspect in which it differs.
+    /// The aspect of the run that differs.
     pub(super) aspect: Aspect,
-    /// The number of packets in a burst.
+    /// The maximum number of packets in a burst of this run.
     pub(super) burst: usize,
 }
 
@@ -55,43 +57,44 @@ impl std::fmt::Display for Label {
     }
 }
 
-/// A difference between a configuration and its synthesized form.
+/// A difference between the runs of a configuration and of its synthesized form.
 #[derive(Clone, Debug)]
 pub(super) struct Finding {
     /// The kind of failure.
     pub(super) label: Label,
-    /// The difference in words.
+    /// The difference as text: the values with and without programs.
     pub(super) what: String,
-    /// The result of the proof of the programs.
+    /// The result of the proof that the synthesized form does the same as the original.
     pub(super) proof: Proof,
 }
 
-/// The result of a case.
+/// The result of checking a case.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
-    /// The number of programs in the configuration that would run, and in the configuration with every
-    /// program.
+    /// The number of programs in the two forms: that which would run, and that with every program.
     pub(super) programs: [usize; 2],
-    /// The number of elements that are bypassed with every program.
+    /// The number of elements that programs bypass in the form with every program.
     pub(super) passed: usize,
-    /// True if the configuration keeps state.
+    /// True if an element of the configuration keeps state that affects later packets.
     pub(super) keeps_state: bool,
-    /// The result of the proof for the configuration that would run.
+    /// The result of the proof for the form that would run; `None` if no program can be made.
     pub(super) proof: Option<Proof>,
-    /// True if two runs of the original differ. Other differences are then not compared.
+    /// True if two runs of the original differ. Then differences to the synthesized form show nothing, and
+    /// are not reported.
     pub(super) is_uncertain: bool,
-    /// The differences found.
+    /// The differences between the runs, at most one per form, aspect and burst size.
     pub(super) findings: Vec<Finding>,
 }
 
-/// The classes that release several packets at once even if these arrive one by one.
+/// The classes that release several packets at once even if these have arrived one by one, so that
+/// downstream of them a burst of one does not mean batches of one.
 const AT_ONCE: [&str; 3] = ["Batcher", "Burster", "TimedUnqueue"];
 
-/// The burst sizes with which each case runs.
+/// The maximum numbers of packets in a burst with which each case runs.
 pub(super) const BURSTS: [usize; 2] = [1, 32];
 
 impl Case {
-    /// Creates the case of a seed. Also returns the kinds of its packets.
+    /// Creates the case of a seed. Also returns the kind of each packet, for the statistics.
     pub(super) fn random(seed: u64, catalogue: &Catalogue) -> (Case, Vec<Kind>) {
         let r = &mut Rng::with_seed(seed);
         let keeps_state = r.u8(..100) < 36;
@@ -100,16 +103,17 @@ impl Case {
         (Case { network, given }, kinds)
     }
 
-    /// Returns the text of the configuration; sources and sinks do not belong to an exchange yet.
+    /// Returns the text of the configuration for the synthesizer. Its sources and sinks have the exchange
+    /// number 0, which [`run`](Self::run) replaces.
     pub(super) fn text(&self, catalogue: &Catalogue) -> String {
         self.network.text(catalogue, &Ends::of(0, self.network.annotations))
     }
 
-    /// Runs the case, as it is and with programs. With `wanted`, it runs only what is needed to see a
-    /// failure of that kind.
+    /// Runs the case as it is and with programs, and compares the runs. With `wanted`, does only what is
+    /// needed to see a failure of that kind.
     ///
     /// # Errors
-    /// If the original configuration is invalid.
+    /// If the original configuration is invalid, or cannot be started: the reason.
     pub(super) fn check(
         &self,
         catalogue: &Catalogue,
@@ -122,8 +126,8 @@ impl Case {
         let mut checked =
             Checked { keeps_state: habits.iter().any(|habits| habits.keeps_state), ..Checked::default() };
         let bursts = BURSTS.into_iter().filter(|burst| {
-            // Elements draw random numbers one after the other, so that the numbers are the same only with
-            // bursts of one.
+            // Elements draw random numbers one after the other. Only with bursts of one packet does each
+            // packet get the same number in every run.
             *burst == 1 || !is_random && wanted.is_none_or(|wanted| wanted.burst == *burst)
         });
         let mut plain = Vec::new();
@@ -163,10 +167,11 @@ impl Case {
         Ok(checked)
     }
 
-    /// Runs the packets through a graph of the configuration.
+    /// Runs the packets through `graph`, which is the configuration or a synthesized form, with at most
+    /// `burst` packets in a burst.
     ///
     /// # Errors
-    /// If it cannot be started, or panics.
+    /// If the configuration cannot be started, or panics.
     pub(super) fn run(&self, graph: &Graph, burst: usize) -> Result<Ran, Broken> {
         let make = |number: u64| {
             let mut graph = graph.clone();
@@ -201,14 +206,14 @@ impl Case {
             .collect();
         let habits: Vec<Habits> = read.effects.iter().map(Habits::of).collect();
         let reorders = habits.iter().any(|habits| habits.reorders);
-        // Bypassed elements still receive the packets that a program leaves to them, in other batches.
+        // For packets that a program hands over, elements that are otherwise bypassed still divide batches.
         let parts = divides(&read.chain, &BTreeSet::new());
         let divides = divides(&read.chain, &synthesized.passed);
-        // The position in which a packet waited determines when it leaves. Like the order of packets, it
-        // depends on batches.
+        // With such elements, the time at which a packet leaves depends on its position among waiting
+        // packets, and so on batches.
         let stamps = habits.iter().any(|habits| habits.stamps) && habits.iter().any(|habits| habits.holds);
-        // Elements that number packets in order of arrival, or have room for only some of them, depend on
-        // the order.
+        // The state of such elements depends on the order in which packets of all flows arrive: they number
+        // packets, or have room for only some.
         let numbers = habits.iter().filter(|habits| habits.keeps_state).count() > 1
             || read.effects.iter().any(|effects| effects.depends.contains(&Depends::Counter));
         let is_at_once = |element: &lang::Element| AT_ONCE.contains(&element.class.as_str());
@@ -217,10 +222,12 @@ impl Case {
             let found = match self.run(&synthesized.graph, *burst) {
                 Ok(ran) => {
                     let mut found = differences(plain, &ran, &self.given);
-                    // Elements process a burst output by output, programs process packets in order of
-                    // arrival. An aspect that depends on batches even without programs shows nothing.
+                    // Elements process a burst output by output, programs packet by packet in order of
+                    // arrival. An aspect that already differs between bursts of one and of many, without
+                    // programs, shows nothing.
                     found.retain(|one| *burst == 1 || !batched.contains(&one.aspect));
-                    // The order of packets may also be the order with bursts of one packet.
+                    // A form with programs may keep the order of the original in bursts, or its order with
+                    // bursts of one packet. Only an order that differs from both is a difference.
                     let is_order = |one: &Difference| matches!(one.aspect, Aspect::Order | Aspect::FlowOrder);
                     if *burst > 1
                         && let Some(one_by_one) = one_by_one
@@ -233,12 +240,14 @@ impl Case {
                     if numbers && (at_once || (reorders || divides) && *burst > 1) {
                         found.retain(|one| is_order(one) || one.aspect == Aspect::Panic);
                     }
-                    // The flow that finds a table full depends on the order in which flows arrive.
+                    // The flow that finds a table full depends on the order in which flows arrive, and so
+                    // on batches.
                     let is_full = plain.overflows() || ran.overflows();
                     if is_full && parts && *burst > 1 {
                         found.retain(|one| is_order(one) || one.aspect == Aspect::Panic);
                     }
-                    // Handlers of elements that reorder packets show an order that depends on batches.
+                    // Handlers of elements that reorder packets may show the order of arrival, which
+                    // depends on batches.
                     if reorders && *burst > 1 {
                         found.retain(|one| one.aspect != Aspect::Handlers);
                     }
@@ -272,7 +281,8 @@ impl Case {
         }
     }
 
-    /// Describes the whole case: the configuration as users write it, and packets in hexadecimal digits.
+    /// Describes the case for people: the configuration with captures at its ends, and each packet with its
+    /// time, source and bytes in hexadecimal.
     pub(super) fn describe(&self, catalogue: &Catalogue) -> String {
         let mut text = self.network.text(catalogue, &Ends::files());
         for (source, given) in self.given.iter().enumerate() {
@@ -292,10 +302,10 @@ impl Case {
     }
 }
 
-/// True if an element that no program replaces divides packets among outputs that meet again downstream.
-/// Such an element sends all packets of a batch for one output before all packets for the next output, and
-/// an upstream program puts packets into one batch that elements would already have divided. `passed` are
-/// the bypassed elements; a bypassed element that keeps state still divides.
+/// True if an element divides the packets of a batch among outputs that meet again downstream, so that the
+/// order of packets depends on batches. Such an element sends all packets of a batch for one output before
+/// all packets for the next. A program upstream of it may put packets into one batch that elements would
+/// have divided. The elements `passed`, which programs bypass, do not count, unless they keep state.
 fn divides(chain: &Chain, passed: &BTreeSet<usize>) -> bool {
     let reached = |output: &[Port]| {
         let mut seen = BTreeSet::new();
@@ -316,7 +326,8 @@ fn divides(chain: &Chain, passed: &BTreeSet<usize>) -> bool {
     })
 }
 
-/// Creates packets for each source.
+/// Creates 96 packets, divided among the sources. Returns the packets of each source, and the kinds of all
+/// packets.
 pub(super) fn packets_for(r: &mut Rng, sources: usize) -> (Vec<Arc<Vec<Given>>>, Vec<Kind>) {
     let mut kinds = Vec::new();
     let given = (0..sources).map(|source| {

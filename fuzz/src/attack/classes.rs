@@ -1,5 +1,6 @@
-//! Random elements: every class with its sample configurations for tests, and the classes that programs are
-//! made from with generators that know the position in the packet.
+//! Random elements for configurations. Any class may be used with the sample arguments of its own tests.
+//! For the classes of which programs are made there are generators, which know where the headers of packets
+//! are at that point of the chain.
 
 use std::collections::BTreeMap;
 
@@ -10,44 +11,44 @@ use testkit::samples::PATTERNS;
 
 use super::network::Element;
 
-/// The test configurations of a class.
+/// A class with its configurations that fit into a chain.
 struct Known {
     class: &'static Class,
     samples: Vec<Setup>,
 }
 
-/// A configuration of a class.
+/// A configuration of a class, from its samples.
 #[derive(Clone)]
 struct Setup {
     element: Element,
-    /// True if the element can be part of a program.
+    /// True if the element in this configuration can be part of a program.
     composes: bool,
 }
 
-/// All classes that packets pass and that declare their effects.
+/// The classes that random configurations may use: those that packets pass and that declare their effects.
 pub(super) struct Catalogue {
     known: Vec<Known>,
     by_name: BTreeMap<&'static str, &'static Class>,
 }
 
-/// The properties of a declaration that decide in which runs an element can be compared.
+/// The properties of an element, from its declaration, that decide which aspects of a run can be compared.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Habits {
-    /// True if the element keeps state of packets that affects other packets.
+    /// True if the element keeps state by which a packet can affect later packets.
     pub(super) keeps_state: bool,
     /// True if the element draws random numbers.
     pub(super) is_random: bool,
-    /// True if the element holds packets.
+    /// True if the element holds packets, so that they leave later than they arrive.
     pub(super) holds: bool,
-    /// True if packets leave the element with the time of the clock.
+    /// True if packets leave the element with the present time as time stamp, or the element makes packets.
     pub(super) stamps: bool,
-    /// True if packets of several flows leave the element in another order, which depends on the order of
-    /// arrival.
+    /// True if the element may change the order of packets of different flows, in a way that depends on
+    /// batches.
     pub(super) reorders: bool,
 }
 
 impl Habits {
-    /// Returns the habits of an element from its effects.
+    /// Derives the habits of an element from its declared effects.
     pub(super) fn of(effects: &Effects) -> Habits {
         let keeps = |access| !matches!(access, Access::Soft | Access::Read);
         let is_now = |action: &Action| *action == Action::Set(Field::TimeStamp, Value::Now);
@@ -63,7 +64,8 @@ impl Habits {
 }
 
 impl Catalogue {
-    /// Collects all classes, except classes that need other elements or depend on the machine.
+    /// Collects the classes. Classes that need other elements, or whose results depend on the machine, are
+    /// left out.
     pub(super) fn new() -> Catalogue {
         let mut known = Vec::new();
         let mut by_name = BTreeMap::new();
@@ -72,11 +74,12 @@ impl Catalogue {
             let mut setups = Vec::new();
             for sample in Sample::all(class).into_iter().filter(|sample| !sample.pull) {
                 let (inputs, outputs) = sample.shape;
-                // Synthesized elements are the result of synthesis and not part of its input.
+                // Synthesized elements are the output of the synthesizer, and cannot be part of its input.
                 if inputs == 0 || outputs == 0 || sample.config.contains('$') || class.name == "Synthesized" {
                     continue;
                 }
-                // A range that moves in small steps would need too many steps to reach the time of packets.
+                // The time range of this sample would move to the time of the packets in too many small
+                // steps.
                 if sample.config.contains("extend_interval") {
                     continue;
                 }
@@ -105,19 +108,20 @@ impl Catalogue {
         self.known.iter().map(|known| known.class.name)
     }
 
-    /// Returns the class with a name.
+    /// Returns the class with this name, of all classes; `None` if there is none.
     pub(super) fn class(&self, name: &str) -> Option<&'static Class> {
         self.by_name.get(name).copied()
     }
 
-    /// Returns an element of the class with index `number` (modulo the number of classes), so that each
-    /// class is used.
+    /// Returns an element of the class with index `number` (modulo the number of classes), with one of its
+    /// samples. Consecutive numbers use every class.
     pub(super) fn in_turn(&self, r: &mut Rng, number: u64) -> Element {
         let known = &self.known[(number % self.known.len() as u64) as usize];
         known.samples[r.usize(..known.samples.len())].element.clone()
     }
 
-    /// Returns an element of any class, mostly of a class that can be part of a program.
+    /// Returns an element of a random class with one of its samples; mostly one that can be part of a
+    /// program.
     pub(super) fn any(&self, r: &mut Rng) -> Element {
         loop {
             let known = &self.known[r.usize(..self.known.len())];
@@ -135,21 +139,23 @@ impl Default for Catalogue {
     }
 }
 
-/// The state of most packets at a point of a chain.
+/// The knowledge about most packets at a point of a chain. Generators choose arguments accordingly, so that
+/// elements affect packets and do not just drop them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Context {
-    /// The offset in bytes of the IP header from the packet's first byte.
+    /// The offset in bytes of the IP header from the packet's first byte; negative if it has been stripped.
     pub(super) at: i32,
-    /// True if the IP header is marked.
+    /// True if an element upstream has marked the IP header.
     pub(super) marked: bool,
-    /// True if the packet is IPv6.
+    /// True if packets are IPv6, false if they are IPv4.
     pub(super) six: bool,
-    /// The offset in bytes, in the IP header, that the previous element has written without an update of
-    /// the checksum.
+    /// The offset in bytes, in the IP header, of the byte that the previous element has written without an
+    /// update of the checksum; `None` if it has not written one.
     pub(super) spoiled: Option<i32>,
-    /// True if an element has updated the checksum of the IP header.
+    /// True if an element upstream has updated the checksum of the IP header that is now the first.
     pub(super) updated: bool,
-    /// True if this header has been stripped since then.
+    /// True if an IP header whose checksum was updated has been stripped, and no new header has been
+    /// prepended since.
     pub(super) hidden: bool,
 }
 
@@ -159,7 +165,7 @@ impl Default for Context {
     }
 }
 
-/// The elements that keep the checksum of the IP header valid.
+/// The classes whose elements update or compute the checksum of the IP header when they write.
 const UPDATING: [&str; 6] = ["DecIPTTL", "SetIPDSCP", "SetIPECN", "MarkIPCE", "SetIPChecksum", "FixIPSrc"];
 
 fn pick<T: Copy>(r: &mut Rng, of: &[T]) -> T {
@@ -174,12 +180,12 @@ fn some(class: &str, config: impl Into<String>, outputs: usize) -> Element {
     Element { outputs, ..one(class, config) }
 }
 
-/// Returns an Ethernet address out of a few, so that rules match each other's packets.
+/// Returns one of a few Ethernet addresses, so that rules match addresses that other elements write.
 fn mac(r: &mut Rng) -> String {
     format!("2:0:0:0:0:{}", r.u8(1..4))
 }
 
-/// Returns an address of the traffic.
+/// Returns one of the IPv4 addresses that the random packets have.
 fn address(r: &mut Rng) -> &'static str {
     pick(
         r,
@@ -195,7 +201,8 @@ fn annotation(r: &mut Rng) -> &'static str {
     pick(r, &["16", "17", "18", "20", "22", "24", "40"])
 }
 
-/// Returns the first element of a chain, which forwards most packets.
+/// Returns the first element of a chain, of a class that forwards most packets, and notes in `c` where
+/// headers are after it.
 pub(super) fn first(r: &mut Rng, c: &mut Context) -> Element {
     let element = match r.u8(..20) {
         0..=8 => check_header(r, c),
@@ -228,7 +235,7 @@ pub(super) fn first(r: &mut Rng, c: &mut Context) -> Element {
 }
 
 impl Context {
-    /// Updates the state of packets after an element.
+    /// Changes the context to what is known of packets after `element`.
     pub(super) fn follow(&mut self, element: &Element) {
         let number = element.config.split(',').next().and_then(|text| text.trim().parse::<i32>().ok());
         let last = element.config.rsplit(',').next().unwrap_or_default().trim();
@@ -243,7 +250,7 @@ impl Context {
         self.updated |= is_updated && self.marked && !self.six;
         let takes_off = match element.class.as_str() {
             "StripIPHeader" => self.marked,
-            // The header is stripped at least up to the end of the checksum.
+            // The header is stripped at least up to the end of its checksum.
             "Strip" => number.is_some_and(|number| number >= self.at + 12),
             _ => false,
         };
@@ -262,7 +269,7 @@ impl Context {
             "VLANEncap" => self.at += 4,
             "StripEtherVLANHeader" => self.at -= 14,
             "StripToNetworkHeader" => self.at = 0,
-            // A tunnel has another header inside.
+            // Packets of a tunnel have another IP header after the stripped one.
             "StripIPHeader" if self.marked => (self.at, self.marked) = (0, false),
             "IPEncap" | "UDPIPEncap" => (self.at, self.marked, self.six) = (0, true, false),
             "IP6Encap" => (self.at, self.marked, self.six) = (0, true, true),
@@ -273,7 +280,7 @@ impl Context {
     }
 }
 
-/// Returns an element that fits the state of packets.
+/// Returns a random element that fits the context `c`, and changes `c` to what is known after it.
 pub(super) fn next(r: &mut Rng, catalogue: &Catalogue, c: &mut Context) -> Element {
     let element = make(r, catalogue, c);
     c.follow(&element);
@@ -281,7 +288,8 @@ pub(super) fn next(r: &mut Rng, catalogue: &Catalogue, c: &mut Context) -> Eleme
 }
 
 fn make(r: &mut Rng, catalogue: &Catalogue, c: &mut Context) -> Element {
-    // New headers may overwrite the stripped header whose checksum was updated.
+    // The updated checksum is in stripped bytes now. New headers that are prepended may overwrite it, which
+    // programs have to get right.
     if c.hidden && r.bool() {
         let (from, to) = (mac(r), mac(r));
         return match r.u8(..4) {
@@ -290,7 +298,7 @@ fn make(r: &mut Rng, catalogue: &Catalogue, c: &mut Context) -> Element {
             _ => encapsulate(r),
         };
     }
-    // Without a marked header, the next element is mostly one that marks or restores it.
+    // Without a marked IP header, the next element usually marks one, or restores it.
     if !c.marked && r.u8(..4) > 0 {
         return match (c.at, c.six) {
             (-256..0, _) => one("Unstrip", (-c.at).to_string()),
@@ -298,7 +306,8 @@ fn make(r: &mut Rng, catalogue: &Catalogue, c: &mut Context) -> Element {
             _ => check_header(r, c),
         };
     }
-    // An update of the checksum is most interesting after a write without an update.
+    // After a write without an update of the checksum, an element that updates it is the most interesting:
+    // the checksum then has to stay wrong.
     if let Some(byte) = c.spoiled.filter(|_| !c.six) {
         match r.u8(..12) {
             0..=7 => return update(r, byte),
@@ -329,7 +338,7 @@ fn make(r: &mut Rng, catalogue: &Catalogue, c: &mut Context) -> Element {
     }
 }
 
-/// Returns an element that writes a byte of the IP header and updates the checksum.
+/// Returns an element that writes the byte of the IP header at offset `byte`, and updates the checksum.
 fn update(r: &mut Rng, byte: i32) -> Element {
     match byte {
         0 | 1 if r.bool() => one("SetIPDSCP", r.u8(..64).to_string()),
@@ -374,7 +383,7 @@ fn check_length(r: &mut Rng) -> Element {
     some("CheckLength", format!("{length}{extra}"), r.usize(1..=2))
 }
 
-/// Returns a test of IPFilter and IPClassifier.
+/// Returns a random filter expression, as IPFilter and IPClassifier take it.
 fn expression(r: &mut Rng) -> String {
     let simple = |r: &mut Rng| {
         let side = pick(r, &["src", "dst"]);
@@ -445,7 +454,7 @@ fn filter(r: &mut Rng) -> Element {
     }
 }
 
-/// Returns an element that writes fields of headers.
+/// Returns an element that writes header fields, such as addresses, time to live or DSCP.
 fn field(r: &mut Rng, c: &Context) -> Element {
     if c.six && r.u8(..5) > 0 {
         return match r.u8(..8) {
@@ -499,9 +508,9 @@ fn field(r: &mut Rng, c: &Context) -> Element {
     }
 }
 
-/// Returns an element that writes bytes at any offset, or moves the end of packets.
+/// Returns an element that writes bytes at given offsets, or changes the packet's length at its end.
 fn data(r: &mut Rng, c: &Context) -> Element {
-    // Offsets of fields of the IP and transport headers, and a few other offsets.
+    // Returns the offset of a field in the IP or transport header, or one of a few other offsets.
     let place = |r: &mut Rng| {
         let inside = [
             0, 1, 1, 1, 2, 3, 4, 6, 8, 8, 8, 9, 10, 11, 12, 12, 12, 16, 16, 16, 19, 20, 22, 24, 28, 32, 36,
@@ -544,7 +553,7 @@ fn data(r: &mut Rng, c: &Context) -> Element {
     }
 }
 
-/// Returns an element that moves the start of packets or the headers.
+/// Returns an element that moves the packet's start, or marks headers.
 fn start(r: &mut Rng, c: &Context) -> Element {
     match r.u8(..20) {
         0 | 1 if c.at > 0 => one("Strip", c.at.to_string()),
@@ -568,7 +577,7 @@ fn start(r: &mut Rng, c: &Context) -> Element {
     }
 }
 
-/// Returns an element that changes link headers.
+/// Returns an element that adds, changes or removes link headers.
 fn link(r: &mut Rng, c: &Context) -> Element {
     let (from, to) = (mac(r), mac(r));
     let encapsulates = c.at == 0 && r.u8(..4) > 0;
@@ -685,7 +694,7 @@ fn router(r: &mut Rng) -> Element {
     }
 }
 
-/// Returns an element that keeps state of flows.
+/// Returns an element that keeps state of flows. If `both` is true, it has an input for each direction.
 pub(super) fn stateful(r: &mut Rng, both: bool) -> Element {
     let class = pick(
         r,

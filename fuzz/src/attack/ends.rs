@@ -1,7 +1,8 @@
 //! The sources and sinks of a random configuration.
 //!
-//! The source sends bursts at given times, like a capture under the trace clock. Each packet has a
-//! timestamp of its own, so that equal packets can be distinguished.
+//! A source sends bursts at given times, as FromDump does with the trace clock. Each packet has a time
+//! stamp of its own, which distinguishes equal packets at the sinks. Sources and sinks find their packets
+//! by the number of an exchange, which is in their arguments.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,33 +14,33 @@ use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Timestamp};
 use packet::{Annotations, PacketKind};
 use testkit::elements::{give, send};
 
-/// A packet to feed in.
+/// A packet that a source sends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Given {
-    /// The time of the burst of the packet.
+    /// The time at which the source sends the packet. Packets with equal times are a burst.
     pub(super) due: Timestamp,
-    /// The timestamp.
+    /// The time stamp that the packet has; different for each packet.
     pub(super) time: Timestamp,
     /// The bytes.
     pub(super) bytes: Vec<u8>,
-    /// The packet type.
+    /// The packet type, such as broadcast.
     pub(super) kind: PacketKind,
-    /// The annotation bytes that are not zero, with their offsets.
+    /// The annotation bytes that are not zero, as offset and value.
     pub(super) annotations: Vec<(u8, u8)>,
 }
 
-/// A packet that came out.
+/// A packet that arrived at a sink.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Came {
-    /// The timestamp.
+    /// The time stamp of the packet.
     pub(super) time: Timestamp,
     /// The bytes.
     pub(super) bytes: Vec<u8>,
-    /// The annotation bytes that the sink observes.
+    /// The annotation bytes that the sink observes: all of them, or only the bytes of the extra length.
     pub(super) annotations: Vec<u8>,
 }
 
-/// The packets of one run: the input of each source, and the output of each sink.
+/// The packets of one run: for each source, those to send, and for each sink, those that have arrived.
 #[derive(Default)]
 struct Exchange {
     given: Vec<Arc<Vec<Given>>>,
@@ -53,25 +54,26 @@ fn exchanges() -> MutexGuard<'static, HashMap<u64, Exchange>> {
     EXCHANGES.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Packets on their way into a configuration and out of it.
+/// An exchange of packets with a configuration. It is removed when this value is dropped.
 pub(super) struct Traffic {
     number: u64,
 }
 
 impl Traffic {
-    /// Offers packets: `given[i]` is for the source with number `i`.
+    /// Makes packets available to sources: `given[i]` to the source with number `i`.
     pub(super) fn offer(given: &[Arc<Vec<Given>>]) -> Traffic {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         exchanges().insert(number, Exchange { given: given.to_vec(), came: Vec::new() });
         Traffic { number }
     }
 
-    /// Returns the number of the exchange, which is the first argument of sources and sinks.
+    /// Returns the number of this exchange, which sources and sinks need as their first argument.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
 
-    /// Returns the packets of each sink, in order of arrival.
+    /// Returns the packets that have arrived, by number of the sink, in order of arrival. Sinks with higher
+    /// numbers than all that received packets are missing.
     pub(super) fn collect(self) -> Vec<Vec<Came>> {
         exchanges()
             .get_mut(&self.number)
@@ -86,7 +88,7 @@ impl Drop for Traffic {
     }
 }
 
-/// The classes of the sources and sinks.
+/// The classes `AttackSource` and `AttackSink`.
 pub(super) static CLASSES: &[&Class] = &[&SOURCE, &SINK];
 
 /// `AttackSource(EXCHANGE, NUMBER)` sends the offered packets, as FromDump sends the packets of a capture.

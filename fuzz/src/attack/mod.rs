@@ -1,10 +1,12 @@
-//! A random attack on the synthesizer and the verifier. Random configurations of all classes that declare
-//! their effects run with random packets, as they are and with programs. The verifier receives pairs of
-//! chains that are known to be equivalent, or that packets show to be different.
+//! A random attack on the synthesizer and the verifier.
+//!
+//! Random configurations, of all classes that declare their effects, run with random packets, as they are
+//! and with programs; the runs have to be equal. The verifier gets random pairs of chains; its verdicts
+//! have to agree with runs of packets through both.
 //!
 //! - `classes.rs`: random elements; `network.rs`: random configurations; `packets.rs`: random packets
 //! - `ends.rs`: the sources and sinks of packets
-//! - `programs.rs`: the synthesized and proven configurations, and the configuration that would run
+//! - `programs.rs`: the synthesized forms of a configuration, and their proofs
 //! - `outcome.rs`: runs, and the differences between two runs
 //! - `case.rs`: a configuration with its packets; `pairs.rs`: two chains; `shrink.rs`: the smallest case of
 //!   a failure
@@ -33,80 +35,85 @@ use packets::Kind;
 use pairs::{Pair, Verdicts};
 use programs::{Effort, Proof};
 
-/// The amount and the limits of an attack.
+/// The number of cases of an attack, and its limits.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// The seed of the first case; each further case has the next number.
+    /// The seed of the first configuration and of the first pair; each further one has the next number.
     pub seed: u64,
-    /// The number of configurations.
+    /// The number of random configurations.
     pub chains: u64,
-    /// The number of pairs of chains for the verifier.
+    /// The number of random pairs of chains for the verifier.
     pub pairs: u64,
-    /// The time limit of the proof of a configuration.
+    /// The time limit for the proof of one configuration with programs.
     pub proof: Duration,
-    /// The time limit of the comparison of a pair.
+    /// The time limit for the comparison of one pair.
     pub comparison: Duration,
-    /// The limit on nodes of decision diagrams, for each proof or comparison.
+    /// The maximum number of decision diagram nodes of each proof or comparison; `None` for the largest
+    /// possible.
     pub nodes: Option<usize>,
-    /// The number of threads.
+    /// The number of threads that work on cases.
     pub jobs: usize,
-    /// The number of failures of each kind that are shrunk and shown.
+    /// The maximum number of failures of each kind that are shrunk and shown.
     pub show: usize,
-    /// A text that the names of shown failures contain; None to show all failures.
+    /// Failures are only shown if the name of their kind contains this text; `None` to show all kinds.
     pub only: Option<&'static str>,
 }
 
-/// The results of an attack.
+/// The results of an attack: counts of configurations, packets and verdicts, and the failures.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// The number of configurations that were run.
+    /// The number of configurations, valid or not.
     pub chains: u64,
-    /// The number of configurations with a program.
+    /// The number of configurations of which at least one program can be made.
     pub with_program: u64,
-    /// The number of configurations with a program in the form that would run.
+    /// The number of configurations for which a program was to be proven, so that it would run.
     pub would_run: u64,
-    /// The number of configurations whose programs are proven.
+    /// The number of configurations, among those with a program to be proven, with at least one proven
+    /// program.
     pub proven: u64,
-    /// The number of configurations that are not proven, by reason.
+    /// By reason, the number of configurations, among those with a program to be proven, without a proven
+    /// program.
     pub not_proven: BTreeMap<String, u64>,
-    /// The number of configurations that keep state.
+    /// The number of configurations with an element that keeps state.
     pub stateful: u64,
-    /// The number of configurations whose runs differ without programs, and their first seeds.
+    /// The number of configurations that give different results in two runs without programs, and the first
+    /// seeds of these.
     pub uncertain: (u64, Vec<u64>),
-    /// The number of random texts that are not valid configurations.
+    /// The number of random texts that are not valid configurations, or cannot be started.
     pub invalid: u64,
-    /// The first reasons for invalid configurations.
+    /// The first reasons why texts are not valid, each with its seed.
     pub reasons: Vec<String>,
-    /// The number of configurations that do the same with every program, for every burst size.
+    /// The number of configurations with a program for which no run differs.
     pub same: u64,
-    /// The number of bypassed elements.
+    /// The number of elements that programs bypass, in all configurations together.
     pub passed: u64,
     /// The number of packets of each kind.
     packets: BTreeMap<Kind, u64>,
-    /// The number of configurations that have a reachable element of a class, by class.
+    /// By class: the number of configurations in which packets can reach an element of that class.
     pub classes: BTreeMap<String, u64>,
-    /// The number of configurations with a kind of failure, and the first seeds, by kind.
+    /// By kind of failure: the number of configurations with such a failure, and the first seeds.
     pub failures: BTreeMap<String, (u64, Vec<u64>)>,
-    /// The verdicts on pairs.
+    /// The verdicts on pairs of chains, and the failures among these.
     verdicts: Verdicts,
-    /// The shrunk failures.
+    /// The descriptions of shrunk failures.
     pub shown: Vec<String>,
 }
 
 impl Outcome {
-    /// True if nothing failed.
+    /// True if no configuration and no pair failed.
     pub fn is_clean(&self) -> bool {
         self.failures.is_empty() && self.verdicts.failures.is_empty()
     }
 
-    /// Returns the share of packets that are odd.
+    /// Returns the share of packets of an odd kind, from 0 to 1.
     pub fn odd(&self) -> f64 {
         let all: u64 = self.packets.values().sum();
         let odd: u64 = packets::ODD.iter().filter_map(|kind| self.packets.get(kind)).sum();
         odd as f64 / all.max(1) as f64
     }
 
-    /// Returns the coverage goals that the attack itself has missed.
+    /// Returns what the attack has covered too little, as text: for example too few configurations with a
+    /// program. Empty if all goals are met.
     pub fn shortfalls(&self) -> Vec<String> {
         let mut all = Vec::new();
         let mut at_least = |what: &str, part: f64, least: f64| {
@@ -133,7 +140,7 @@ impl Outcome {
         all
     }
 
-    /// Formats all counts as a table.
+    /// Formats all counts as a table for people.
     pub fn table(&self) -> String {
         let mut text = String::new();
         let mut row = |name: &str, value: String| {
@@ -179,7 +186,7 @@ impl Outcome {
         text
     }
 
-    /// Counts a case. Returns the kinds of its failures.
+    /// Adds the results of a case to the counts. Returns the kinds of its failures.
     fn add(
         &mut self,
         (seed, case, kinds): (u64, &Case, &[Kind]),
@@ -233,7 +240,7 @@ impl Outcome {
     }
 }
 
-/// Returns the label of a failure, with the result of the proof.
+/// Returns the name of the kind of a failure, with the result of the proof.
 fn named(finding: &Finding) -> String {
     let proof = match &finding.proof {
         Proof::NotAsked => "",
@@ -244,16 +251,17 @@ fn named(finding: &Finding) -> String {
     format!("{}{proof}", finding.label)
 }
 
-/// An observer of the progress of an attack.
+/// An observer of an attack in progress.
 pub trait Watch: Sync {
-    /// Reports the number of finished cases, of all cases, and of failed cases.
+    /// Called after each case, with the number of cases that are finished, of all cases, and of cases that
+    /// failed.
     fn progress(&self, done: u64, all: u64, failed: u64);
 
-    /// Shows a text to users: counts, and shrunk failures.
+    /// Called with text for people: the table of counts if anything failed, and each shrunk failure.
     fn tell(&self, text: &str);
 }
 
-/// An observer that discards all reports.
+/// An observer that ignores all reports.
 pub struct Unseen;
 
 impl Watch for Unseen {
@@ -261,7 +269,8 @@ impl Watch for Unseen {
     fn tell(&self, _text: &str) {}
 }
 
-/// Runs the attack.
+/// Runs an attack: first all configurations, then all pairs, then shrinks failures. Messages of panics are
+/// suppressed meanwhile.
 pub fn attack(settings: Settings, watch: &dyn Watch) -> Outcome {
     let quiet = Quiet::begin();
     let catalogue = Catalogue::new();
@@ -341,7 +350,8 @@ pub fn attack(settings: Settings, watch: &dyn Watch) -> Outcome {
     outcome
 }
 
-/// Shrinks a failure and describes it.
+/// Creates the case of a seed again, shrinks it while it still has a failure of kind `label`, and describes
+/// it.
 fn show(catalogue: &Catalogue, effort: Effort, label: Label, seed: u64) -> String {
     let (case, _) = Case::random(seed, catalogue);
     let find = |case: &Case| {
@@ -356,7 +366,7 @@ fn show(catalogue: &Catalogue, effort: Effort, label: Label, seed: u64) -> Strin
     format!("seed {seed}, {}\n{}\n{}", named(&finding), finding.what, small.describe(catalogue))
 }
 
-/// Does work for each number in several threads, and takes the results in order.
+/// Calls `work` for each number in `jobs` threads, and `take` with the results in the order of the numbers.
 fn in_order<T: Send>(
     jobs: usize,
     numbers: std::ops::Range<u64>,
@@ -389,7 +399,8 @@ fn in_order<T: Send>(
     });
 }
 
-/// A guard that suppresses the messages of panics while it lives: panics are findings.
+/// A guard that suppresses the messages of panics as long as it exists, because panics of configurations
+/// are findings. There is at most one at a time.
 struct Quiet {
     _only: MutexGuard<'static, ()>,
     before: Option<Hook>,
@@ -418,7 +429,8 @@ impl Drop for Quiet {
     }
 }
 
-/// True if the time since `begin` is more than twice the limit plus two seconds.
+/// True if the time since `begin` is more than twice the limit plus two seconds, so that the limit was not
+/// kept.
 fn overran(begin: Instant, limit: Duration) -> bool {
     begin.elapsed() > limit * 2 + Duration::from_secs(2)
 }

@@ -1,5 +1,5 @@
-//! A random configuration that can be changed before it becomes text: elements in the order in which
-//! packets pass them.
+//! Random configurations as graphs that can be changed before they become text. Elements are in the order
+//! in which packets pass them, so there are no loops.
 
 use std::collections::BTreeSet;
 
@@ -8,12 +8,12 @@ use fastrand::Rng;
 
 use super::classes::{Catalogue, Context, first, next, stateful};
 
-/// An element without connections.
+/// An element without its connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Element {
     /// The name of the class.
     pub(super) class: String,
-    /// The arguments.
+    /// The arguments, as text.
     pub(super) config: String,
     /// The number of input ports.
     pub(super) inputs: usize,
@@ -21,38 +21,39 @@ pub(super) struct Element {
     pub(super) outputs: usize,
 }
 
-/// The target of an output.
+/// The target of an output of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
-    /// A later element, with the number of its input.
+    /// An element with a higher index: that index, and the number of its input.
     Element(usize, usize),
-    /// A sink.
+    /// The sink with this number.
     Sink(usize),
-    /// No target: packets are dropped.
+    /// A Discard element.
     Discard,
 }
 
-/// An element with its connections.
+/// An element with its connections to other elements.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Node {
     /// The element.
     pub(super) element: Element,
-    /// The target of each output.
+    /// The target of each output, by the number of the output.
     pub(super) to: Vec<Next>,
 }
 
-/// A configuration.
+/// A random configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Network {
-    /// The elements; packets only go to later elements.
+    /// The elements. Each output leads to an element with a higher index or to an end.
     pub(super) nodes: Vec<Node>,
-    /// The element and the input that each source feeds.
+    /// For each source: the index of the element that it leads to, and the number of the input.
     pub(super) entries: Vec<(usize, usize)>,
-    /// True if sinks observe all annotations.
+    /// True if sinks observe all annotations, so that programs have to keep them; false if only the extra
+    /// length.
     pub(super) annotations: bool,
 }
 
-/// The texts of the ends of a configuration; `#` is replaced by the number of the end.
+/// The texts of a source and of a sink, with class and arguments; `#` is replaced by the number of the end.
 #[derive(Clone, Debug)]
 pub(super) struct Ends {
     source: String,
@@ -60,7 +61,8 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    /// Returns the ends of an exchange of packets.
+    /// Returns the sources and sinks that take packets from, and put packets into, the exchange with this
+    /// number.
     pub(super) fn of(exchange: u64, annotations: bool) -> Ends {
         Ends {
             source: format!("AttackSource({exchange}, #)"),
@@ -68,13 +70,13 @@ impl Ends {
         }
     }
 
-    /// Returns captures as ends, for users.
+    /// Returns ends that read and write capture files, for the description of a failure.
     pub(super) fn files() -> Ends {
         Ends { source: "FromDump(in#.pcap, STOP true)".into(), sink: "ToDump(out#.pcap)".into() }
     }
 }
 
-/// The most sinks.
+/// The maximum number of sinks of a configuration.
 pub(super) const SINKS: usize = 3;
 
 fn end(r: &mut Rng) -> Next {
@@ -82,8 +84,8 @@ fn end(r: &mut Rng) -> Next {
 }
 
 impl Network {
-    /// Creates a random configuration for a seed. With `keeps_state`, it contains an element that keeps
-    /// state of flows.
+    /// Creates a random configuration. `seed` decides which class is used in turn. If `keeps_state` is
+    /// true, there is an element that keeps state of flows.
     pub(super) fn random(r: &mut Rng, catalogue: &Catalogue, seed: u64, keeps_state: bool) -> Network {
         let length = r.usize(3..14);
         let turn_at = r.usize(2..=length);
@@ -106,7 +108,8 @@ impl Network {
             elements.push(element);
         }
         let last = elements.len() - 1;
-        // The second direction enters by the second input.
+        // A second source usually leads to the second input of the stateful element, for the other
+        // direction of flows.
         let mut entries = vec![(0, 0)];
         match state_at {
             Some(at) if elements[at].inputs > 1 => entries.push(if r.bool() { (0, 0) } else { (at, 1) }),
@@ -117,7 +120,7 @@ impl Network {
         for (number, element) in elements.iter().enumerate() {
             let trunk = r.usize(..element.outputs.max(1));
             let to = (0..element.outputs).map(|output| {
-                // Most packets leave most elements by the first output.
+                // The first output of most elements leads on, because most packets leave by it.
                 let straight = if r.u8(..6) > 0 { 0 } else { trunk };
                 let on = match number < last {
                     true if output == straight => number + 1,
@@ -133,7 +136,7 @@ impl Network {
         Network { nodes, entries, annotations: r.u8(..5) < 2 }
     }
 
-    /// Returns for each element if packets can reach it.
+    /// Returns, for each element, true if packets can reach it.
     pub(super) fn reached(&self) -> Vec<bool> {
         let mut reached = vec![false; self.nodes.len()];
         for &(entry, _) in &self.entries {
@@ -151,14 +154,14 @@ impl Network {
         reached
     }
 
-    /// Returns the classes of the elements that packets can reach.
+    /// Returns the class of each element that packets can reach.
     pub(super) fn classes(&self) -> impl Iterator<Item = &str> {
         let reached = self.reached();
         let nodes = self.nodes.iter().enumerate().filter(move |(number, _)| reached[*number]);
         nodes.map(|(_, node)| node.element.class.as_str())
     }
 
-    /// Removes the elements that packets cannot reach.
+    /// Removes the elements that packets cannot reach, and renumbers the others.
     pub(super) fn tidy(&mut self) {
         let reached = self.reached();
         let mut new = 0;
@@ -184,8 +187,8 @@ impl Network {
         }
     }
 
-    /// Returns the configuration without an element: packets to it go to the target of its first output.
-    /// None if this target is not an element and a source feeds the removed element.
+    /// Returns the configuration without the element `out`. Packets for it go to the target of its first
+    /// output. `None` if a source leads to the element and that target is not an element.
     pub(super) fn bypassed(&self, out: usize) -> Option<Network> {
         let to = self.nodes[out].to.first().copied().unwrap_or(Next::Discard);
         let mut network = self.clone();
@@ -204,7 +207,8 @@ impl Network {
         Some(network)
     }
 
-    /// Inserts an element into the connection of an output.
+    /// Inserts an element between the output `output` of the element `at` and that output's target. Its
+    /// first output leads to the target, its other outputs to Discard.
     pub(super) fn insert(&mut self, at: usize, output: usize, element: Element) {
         let behind = at + 1;
         for next in self.nodes.iter_mut().flat_map(|node| &mut node.to) {
@@ -223,7 +227,7 @@ impl Network {
         self.nodes.insert(behind, Node { element, to });
     }
 
-    /// Returns the text of the configuration.
+    /// Returns the text of the configuration with these ends.
     pub(super) fn text(&self, catalogue: &Catalogue, ends: &Ends) -> String {
         let reached = self.reached();
         let way = |element: &Element, is_output: bool, port: usize| {
@@ -232,7 +236,7 @@ impl Network {
         };
         let pulls =
             |element: &Element, is_output, port| way(element, is_output, port) == Some(Processing::Pull);
-        // Pull ports get a queue upstream of them, and an Unqueue downstream.
+        // Pull inputs are connected through a queue, and pull outputs through an Unqueue.
         let target = |next: &Next| match next {
             Next::Element(number, input) if pulls(&self.nodes[*number].element, false, *input) => {
                 format!("q{number}_{input}")
@@ -251,7 +255,7 @@ impl Network {
         let mut fed: Vec<(usize, usize)> = self.entries.clone();
         for (number, node) in self.nodes.iter().enumerate().filter(|(number, _)| reached[*number]) {
             let Element { class, config, .. } = &node.element;
-            // Samples refer to their own element as `e`.
+            // In samples, the element itself has the name `e`.
             let config = config.replace(" e.", &format!(" e{number}."));
             declared += &match config.is_empty() {
                 true => format!("e{number} :: {class};\n"),
@@ -259,7 +263,7 @@ impl Network {
             };
             for (output, next) in node.to.iter().enumerate() {
                 let from = if output == 0 { String::new() } else { format!(" [{output}]") };
-                // RED watches a queue, so it gets one directly downstream.
+                // RED needs a queue that it can watch, so there is one directly downstream of it.
                 let unqueue = match class.as_str() {
                     _ if pulls(&node.element, true, output) => "Unqueue -> ",
                     "RED" if output == 0 => "Queue(1000) -> Unqueue -> ",

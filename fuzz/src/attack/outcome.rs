@@ -1,4 +1,4 @@
-//! Runs of a configuration, and the differences between two runs.
+//! Runs of a configuration, and the comparison of two runs.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,53 +11,53 @@ use wire::{Layers, LinkType};
 use super::ends::{Came, Given, Traffic};
 use super::programs::worker;
 
-/// The result of a run.
+/// The result of a run of a configuration.
 #[derive(Debug)]
 pub(super) struct Ran {
-    /// The packets of each sink, in order of arrival.
+    /// For each sink, by number: the packets that arrived, in order.
     pub(super) came: Vec<Vec<Came>>,
-    /// The report of each element.
+    /// By name of the element: the counts of packets in, out, held and dropped.
     reports: BTreeMap<String, ElementReport>,
-    /// The value of each handler, by element and handler.
+    /// By name of the element and of the handler: the value of the handler at the end.
     handlers: BTreeMap<(String, String), String>,
-    /// The number of packets that sources have sent.
+    /// The number of packets that all sources have sent.
     read: u64,
-    /// The most packets in a burst.
+    /// The maximum number of packets in a burst.
     burst: usize,
 }
 
 impl Ran {
-    /// True if sources have sent as many packets as in another run. The numbers differ if an element has
-    /// stopped the driver.
+    /// True if the sources have sent as many packets in this run as in the other. Fewer are sent if an
+    /// element stops the driver.
     pub(super) fn has_read_what(&self, other: &Ran) -> bool {
         self.read == other.read
     }
 
-    /// True if a queue or a table was full.
+    /// True if a queue or a table was full, so that packets were dropped.
     pub(super) fn overflows(&self) -> bool {
         self.reports.values().any(|report| report.drops.keys().any(|reason| reason.contains("full")))
     }
 }
 
-/// The reason why a configuration did not run.
+/// The reason why a configuration did not run to its end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Broken {
-    /// An element could not be initialised.
+    /// An element could not be initialized.
     Start(String),
-    /// The configuration panicked.
+    /// The configuration panicked, with this message.
     Panic(String),
 }
 
-/// Handlers that show the position of an element in the configuration, or the state of the machine. The
-/// smoothed rates of Counter are left out elsewhere, because a Counter takes many packets at once for
-/// evenly spaced packets. The mean size of batches is left out as well: batches differ with programs, and
-/// may do so.
+/// Handlers that are not compared. They show the position of an element in the configuration, the state of
+/// the machine, or the mean size of batches, which may differ with programs. Other handlers that depend on
+/// batches, such as the smoothed rates of Counter, are left out in [`run`].
 const OTHERS: [&str; 7] = ["name", "ports", "signal", "handlers", "scheduled", "home_thread", "mean_batch"];
 
-/// Runs packets through a configuration. `make` creates its graph for the exchange with a number.
+/// Runs packets through a configuration with at most `burst` packets in a burst. `make` returns its graph
+/// for the exchange with the given number.
 ///
 /// # Errors
-/// If it cannot be started, or panics.
+/// If the configuration cannot be started, or panics.
 pub(super) fn run(
     make: &dyn Fn(u64) -> Graph,
     given: &[Arc<Vec<Given>>],
@@ -80,12 +80,13 @@ pub(super) fn run(
             let is_of_batches = |name: &str| match &element.class[..] {
                 "BatchStats" => true,
                 "Juggler" => name == "lengths",
-                // Outdated addresses are removed when the next batch arrives.
+                // These elements remove expired addresses when a batch arrives, so their count depends on
+                // batches.
                 "EtherSwitch" | "ListenEtherSwitch" => name == "count",
                 _ => false,
             };
             for (name, _) in named.filter(|(name, flags)| flags.contains('r') && !OTHERS.contains(name)) {
-                // Batches differ with programs, and may do so.
+                // Values that depend on the size of batches may differ with programs.
                 if smoothed(name) || is_of_batches(name) {
                     continue;
                 }
@@ -98,7 +99,7 @@ pub(super) fn run(
             reports.iter().filter(|report| report.name.starts_with("in")).map(|report| report.made).sum();
         let reports = reports.into_iter().filter(|report| report.name.starts_with('e'));
         let reports = reports.map(|report| (report.name.clone(), report)).collect();
-        // Held packets end here.
+        // Packets that elements still hold leave at this point.
         let _ = worker.finish();
         Ok::<_, String>((reports, handlers, read))
     }));
@@ -115,42 +116,43 @@ pub(super) fn run(
     }
 }
 
-/// An aspect in which two runs differ.
+/// An aspect in which the runs of two configurations may differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Aspect {
-    /// The configuration cannot be initialised.
+    /// The configuration or its synthesized form cannot be initialized.
     Start,
-    /// The configuration panics.
+    /// The configuration or its synthesized form panics.
     Panic,
-    /// The bytes of packets, or the sink that they reach.
+    /// The bytes of packets, their number, or the sink at which they arrive.
     Bytes,
-    /// The annotations that a sink observes.
+    /// The annotations that a sink observes, of packets with equal bytes.
     Annotations,
-    /// The timestamps.
+    /// The time stamps of packets that are equal otherwise.
     Time,
-    /// The order of packets of one flow at one output.
+    /// The order of packets of one flow at one sink.
     FlowOrder,
-    /// The order of all packets at one output.
+    /// The order of packets of different flows at one sink.
     Order,
-    /// The elements that drop packets, and the reasons.
+    /// The elements that drop packets, the reasons, or the numbers.
     Drops,
-    /// The number of packets that have reached an element.
+    /// The packets in, out and held that an element has counted.
     Counts,
-    /// The value of a handler.
+    /// The value of a handler of an element.
     Handlers,
 }
 
-/// A difference, in words.
+/// A difference between two runs in one aspect.
 #[derive(Clone, Debug)]
 pub(super) struct Difference {
     /// The aspect.
     pub(super) aspect: Aspect,
-    /// The values with and without programs.
+    /// The values in both runs, as text.
     pub(super) what: String,
 }
 
-/// Compares a run of the original configuration with another run. Every aspect is compared; the order of
-/// packets only if the packets are equal.
+/// Compares the run `plain` of the original configuration with the run `other` of a synthesized form.
+/// Returns at most one difference per aspect. At a sink, the next aspect (bytes, annotations, time stamps,
+/// order) is compared only if the previous one is equal. `given` has the packets that were sent.
 pub(super) fn differences(plain: &Ran, other: &Ran, given: &[Arc<Vec<Given>>]) -> Vec<Difference> {
     let mut found: Vec<Difference> = Vec::new();
     let mut add = |aspect, what: String| {
@@ -195,11 +197,14 @@ pub(super) fn differences(plain: &Ran, other: &Ran, given: &[Arc<Vec<Given>>]) -
     found
 }
 
-/// Returns pairs of packets at an output that programs have exchanged: of two packets, the packet that
-/// arrived later, and left later without programs, leaves first. Programs may restore the order of arrival
-/// that elements have changed, because an element sends all packets of a batch for one output before all
-/// packets for the next output. For the same reason, copies of one packet are not compared in bursts: their
-/// element sends all copies of a batch first, and programs make larger batches.
+/// Returns the pairs of packets at one sink that programs have exchanged. These are pairs in which one
+/// packet arrived at the configuration after the other, left after it without programs, and leaves before
+/// it with programs.
+///
+/// A pair that programs put into its order of arrival is not reported. Elements may have changed that
+/// order, because an element sends all packets of a batch for one output before those for the next. For the
+/// same reason, copies of one packet are not compared in bursts: their element sends all copies of a batch
+/// first, and programs make larger batches.
 fn changed_places(
     plain: &[Came],
     other: &[Came],
@@ -212,7 +217,8 @@ fn changed_places(
     }
     let place = |came| places.get_mut(came).and_then(Vec::pop).unwrap_or_default();
     let before: Vec<usize> = other.iter().map(place).collect();
-    // The arrival of packets with a new timestamp is not known, and copies cannot be distinguished.
+    // If a packet got a new time stamp, its arrival is not known. Copies with equal time stamps cannot be
+    // distinguished.
     let is_known = |came: &Came| {
         let mut sources = given.iter().flat_map(|given| given.iter());
         let is_copy = |other: &&Came| if burst == 1 { *other == came } else { other.time == came.time };
@@ -244,8 +250,8 @@ fn changed_places(
     found
 }
 
-/// True if two values of a handler are equal. For handlers whose lines are in the order of the first
-/// packet, the order of lines is ignored.
+/// True if two values of the handler with this name are equal. For some handlers, whose lines are in order
+/// of first packets, the order of lines is ignored.
 fn same_lines(handler: &str, a: &str, b: &str) -> bool {
     if !["drops_by_reason", "mappings"].contains(&handler) {
         return a == b;
@@ -256,8 +262,8 @@ fn same_lines(handler: &str, a: &str, b: &str) -> bool {
     a == b
 }
 
-/// Describes a packet that is in `b` and not in `a`, and a packet that is in `a` and not in `b`; None if
-/// both are equal.
+/// Compares two lists of packets, as multisets, by `key`. Describes a packet that only `b` has and a packet
+/// that only `a` has; `None` if the lists are equal.
 fn apart<K: Ord>(a: &[Came], b: &[Came], key: impl Fn(&Came) -> K) -> Option<String> {
     let mut counts: BTreeMap<K, (i64, &Came)> = BTreeMap::new();
     for (all, change) in [(b, 1), (a, -1)] {
@@ -278,15 +284,16 @@ fn apart<K: Ord>(a: &[Came], b: &[Came], key: impl Fn(&Came) -> K) -> Option<Str
     counts.values().any(|(count, _)| *count != 0).then(|| format!("{} instead of {}", tell(1), tell(-1)))
 }
 
-/// Returns the flow of a packet, in one direction of a connection, from the packet as it was sent and as it
-/// came out: elements may have overwritten the fields by which other elements distinguish flows.
+/// Returns a text that is equal for packets of one flow in one direction; `None` without a five-tuple. It
+/// has the five-tuple of the packet as it was sent and as it arrived, because an element may overwrite
+/// fields by which another element distinguishes flows.
 fn flow(came: &Came, given: &[Arc<Vec<Given>>]) -> Option<String> {
     let mut sources = given.iter().flat_map(|given| given.iter());
     let origin = sources.find(|given| given.time == came.time);
     let bytes = origin.map_or(&came.bytes, |origin| &origin.bytes);
     let tuple = Layers::locate(bytes, LinkType::Ethernet).five_tuple(bytes)?;
     let last = Layers::locate(&came.bytes, LinkType::Ethernet).five_tuple(&came.bytes);
-    // The link type is included, because elements that distinguish flows may read VLAN tags.
+    // The Ethernet type is part of the text, because elements that distinguish flows may read VLAN tags.
     Some(format!("{:?} {tuple:?} {last:?}", bytes.get(12..14)))
 }
 

@@ -1,4 +1,5 @@
-//! Random packets of all kinds: a few flows in both directions, and packets that elements rarely see.
+//! Random packets of all kinds: packets of a few flows in both directions, some of them of kinds that
+//! elements rarely see.
 
 use element::Timestamp;
 use packet::{Annotations, PacketKind};
@@ -6,47 +7,47 @@ use wire::checksum::{self, Sum};
 
 use super::ends::Given;
 
-/// The time of the first packet, in nanoseconds.
+/// The time of the first packet, in nanoseconds since the epoch.
 pub(super) const START: i64 = 1_000_000_000_000_000_000;
 
-/// The oddity of a packet.
+/// The kind of a random packet: plain, or odd in one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kind {
-    /// UDP, TCP or ICMP in IPv4, complete and valid.
+    /// Complete and valid UDP, TCP or ICMP in IPv4.
     Plain,
     /// A transport header that is truncated or missing.
     Short,
-    /// VLAN tags.
+    /// VLAN tags, one to two, before the IPv4 packet.
     Tagged,
-    /// A length in place of the Ethernet type, and LLC.
+    /// IEEE 802.3: a length in place of the Ethernet type, then an LLC header.
     Llc,
-    /// MPLS labels.
+    /// MPLS labels before the IPv4 packet.
     Mpls,
-    /// ARP, some of it truncated.
+    /// An ARP message, sometimes truncated or damaged.
     Arp,
-    /// IPv6, some of it with extension headers.
+    /// An IPv6 packet, often with extension headers.
     Ipv6,
-    /// A fragment of IPv4: first, middle or last.
+    /// A first, middle or last fragment of IPv4.
     Fragment,
-    /// Options of IPv4, or of TCP.
+    /// Options in the IPv4 header or in the TCP header.
     Options,
-    /// Bytes after the end of the IP packet.
+    /// Additional bytes after the end of the IP packet.
     Padding,
-    /// A frame that is truncated at any position.
+    /// A frame that ends at any offset.
     Cut,
-    /// A field with a wrong value: checksum, version, length of header, packet or segment.
+    /// A wrong value in one field: checksum, version, or the length of header, packet or segment.
     Lying,
-    /// An IP packet in an IP packet.
+    /// An IP packet, or an Ethernet frame, in an IP packet.
     Tunnel,
-    /// An address that no host has: broadcast, multicast, zero, loopback.
+    /// A source or destination address that no host has: broadcast, multicast, zero, loopback.
     Address,
-    /// An ICMP error that quotes a packet.
+    /// An ICMP error that quotes a packet of the flow.
     Quoting,
     /// Random bytes.
     Noise,
 }
 
-/// All kinds that are odd.
+/// All kinds but [`Kind::Plain`].
 pub(super) const ODD: [Kind; 15] = [
     Kind::Short,
     Kind::Tagged,
@@ -65,13 +66,13 @@ pub(super) const ODD: [Kind; 15] = [
     Kind::Noise,
 ];
 
-/// A flow of packets.
+/// A connection whose packets are created in both directions.
 #[derive(Clone, Copy, Debug)]
 struct Flow {
     protocol: u8,
     addresses: [[u8; 4]; 2],
     ports: [u16; 2],
-    /// The next sequence number of each direction.
+    /// The next TCP sequence number in each direction.
     sequence: [u32; 2],
 }
 
@@ -84,7 +85,8 @@ fn pick<T: Copy>(r: &mut fastrand::Rng, of: &[T]) -> T {
     of[r.usize(..of.len())]
 }
 
-/// Creates `count` packets of a source, with the kind of each. Packets of source 1 are mostly replies.
+/// Creates `count` packets of one source, each with its kind, in order of time. Packets of source 1 are
+/// mostly replies.
 pub(super) fn traffic(r: &mut fastrand::Rng, count: usize, source: usize) -> Vec<(Kind, Given)> {
     let mut flows: Vec<Flow> = (0..r.usize(2..9)).map(|_| flow(r)).collect();
     let gap = pick(r, &[1_000, 100_000, 1_000_000, 50_000_000, 1_000_000_000]);
@@ -95,13 +97,13 @@ pub(super) fn traffic(r: &mut fastrand::Rng, count: usize, source: usize) -> Vec
     let mut all = Vec::with_capacity(count);
     for number in 0..count {
         if left == 0 {
-            // A long pause now and then makes entries with a timeout expire.
+            // Rarely, a pause of 90 seconds makes entries of tables expire.
             due += if r.u8(..40) == 0 { 90_000_000_000 } else { gap };
             left = 1 + r.usize(..most);
         }
         left -= 1;
         let kind = match r.u8(..8) {
-            // Each run has more packets of one kind.
+            // In each configuration, one odd kind is more frequent than the others.
             0 => ODD[odd_most],
             1 | 2 => pick(r, &ODD),
             _ => Kind::Plain,
@@ -133,9 +135,9 @@ fn flow(r: &mut fastrand::Rng) -> Flow {
     }
 }
 
-/// Creates a frame of a kind.
+/// Creates a frame of this kind with the next packet of a flow.
 fn packet(r: &mut fastrand::Rng, kind: Kind, flow: &mut Flow, source: usize) -> Vec<u8> {
-    // Replies arrive at the second source, and sometimes at the first.
+    // The second source mostly sends replies, the first source rarely.
     let back = if source == 1 { r.u8(..6) > 0 } else { r.u8(..6) == 0 };
     let payload = pick(r, &[0, 1, 6, 10, 18, 26, 60, 100, 500]);
     let segment = segment(r, flow, back, payload);
@@ -208,7 +210,7 @@ fn packet(r: &mut fastrand::Rng, kind: Kind, flow: &mut Flow, source: usize) -> 
             ];
             match r.u8(..5) {
                 0 if ip.protocol == 6 => {
-                    // A TCP option makes the header of the segment longer.
+                    // One-byte TCP options (no operation) make the TCP header longer.
                     let words = r.usize(1..11).min(10);
                     if ip.payload.len() >= 20 {
                         ip.payload.splice(20..20, std::iter::repeat_n(1, 4 * words));
@@ -243,7 +245,7 @@ fn packet(r: &mut fastrand::Rng, kind: Kind, flow: &mut Flow, source: usize) -> 
             let (inner, protocol) = match r.u8(..5) {
                 0 => (ipv6(r, flow, back)[14..].to_vec(), 41),
                 1 => {
-                    // An Ethernet frame in GRE, or IPv4 in UDP.
+                    // IPv4 in GRE, with the protocol type of IPv4.
                     let mut gre = vec![0, 0, 8, 0];
                     gre.extend(ip.bytes());
                     (gre, 47)
@@ -273,7 +275,7 @@ fn packet(r: &mut fastrand::Rng, kind: Kind, flow: &mut Flow, source: usize) -> 
             let length = r.usize(..130);
             let mut bytes: Vec<u8> = (0..length).map(|_| r.u8(..)).collect();
             if r.bool() && bytes.len() > 34 {
-                // Noise that looks like IPv4 passes more checks.
+                // Noise that looks like IPv4 passes more checks of elements.
                 bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
             }
             return bytes;
@@ -290,7 +292,8 @@ fn maybe_cut(r: &mut fastrand::Rng, mut frame: Vec<u8>) -> Vec<u8> {
     frame
 }
 
-/// Writes a wrong value. Returns true if the header's checksum has to be updated.
+/// Writes a wrong value into a frame with IPv4. Returns true if the IP header checksum has to be corrected
+/// afterwards.
 fn lie(r: &mut fastrand::Rng, frame: &mut [u8]) -> bool {
     let mut set = |place: usize, value: u8| {
         if let Some(byte) = frame.get_mut(place) {
@@ -303,7 +306,7 @@ fn lie(r: &mut fastrand::Rng, frame: &mut [u8]) -> bool {
             return false;
         }
         1 => {
-            // Zero has two representations in one's complement.
+            // A checksum of all ones represents zero, like a checksum of zero.
             set(24, 0xff);
             set(25, 0xff);
             return false;
@@ -316,12 +319,12 @@ fn lie(r: &mut fastrand::Rng, frame: &mut [u8]) -> bool {
             set(16, 0);
             set(17, r.u8(..60));
         }
-        // The data offset of TCP, or the length of UDP.
+        // A byte of the TCP header with the data offset.
         7 => set(46, r.u8(..)),
         8 => set(38, r.u8(..2)),
         9 => set(39, r.u8(..)),
         10 => set(20, r.u8(..)),
-        // The checksum of TCP, UDP or ICMP.
+        // A byte of the checksum of TCP, UDP or ICMP.
         _ => {
             let place = pick(r, &[36, 40, 50, 51]);
             set(place, r.u8(..));
@@ -345,8 +348,8 @@ fn link(r: &mut fastrand::Rng, ether_type: u16) -> Vec<u8> {
     bytes
 }
 
-/// Creates a segment, datagram or message of a flow, with a checksum that is valid except for the
-/// addresses.
+/// Creates a TCP segment, UDP datagram or ICMP echo message of a flow, without a checksum. If `back` is
+/// true, it is a reply. `payload` is the number of bytes of payload.
 fn segment(r: &mut fastrand::Rng, flow: &mut Flow, back: bool, payload: usize) -> Vec<u8> {
     let side = usize::from(back);
     let [from, to] = [flow.ports[side], flow.ports[1 - side]];
@@ -378,11 +381,11 @@ fn segment(r: &mut fastrand::Rng, flow: &mut Flow, back: bool, payload: usize) -
 }
 
 fn fix_icmp(message: &mut [u8]) {
-    // Messages that are too short have no checksum.
+    // `fill_icmp` fails only for messages that are too short to have a checksum.
     let _ = checksum::fill_icmp(message);
 }
 
-/// Returns the sum of a pseudo header and the payload length.
+/// Returns the one's complement sum of the pseudo-header for `payload`.
 fn pseudo(addresses: &[u8], protocol: u8, payload: &[u8]) -> Sum {
     let mut bytes = addresses.to_vec();
     bytes.extend((payload.len() as u32).to_be_bytes());
@@ -390,7 +393,7 @@ fn pseudo(addresses: &[u8], protocol: u8, payload: &[u8]) -> Sum {
     Sum::new().bytes(&bytes)
 }
 
-/// Updates a transport checksum, if there is one.
+/// Computes the checksum of a TCP, UDP, ICMP or ICMPv6 message, if it is long enough to have one.
 fn fix_transport(addresses: &[u8], protocol: u8, payload: &mut [u8]) {
     let place = match protocol {
         6 => 16,
@@ -410,7 +413,8 @@ fn fix_transport(addresses: &[u8], protocol: u8, payload: &mut [u8]) {
     payload[place..place + 2].copy_from_slice(&bytes.to_be_bytes());
 }
 
-/// Updates the checksum of an IPv4 header, over the length that the header states.
+/// Computes the checksum of an IPv4 header, over the length in its length field. Does nothing if that
+/// length is impossible.
 fn fix_header(packet: &mut [u8]) {
     let length = usize::from(packet.first().copied().unwrap_or_default() & 15) * 4;
     if (20..=packet.len()).contains(&length) {
@@ -418,7 +422,7 @@ fn fix_header(packet: &mut [u8]) {
     }
 }
 
-/// An IPv4 packet.
+/// The fields of an IPv4 packet that are not computed.
 struct Ip {
     tos: u8,
     id: u16,
@@ -475,7 +479,8 @@ impl Ip {
     }
 }
 
-/// Creates a frame with IPv6, in half of the cases with extension headers.
+/// Creates a frame with an IPv6 packet of a flow, in half of the cases with one to three extension headers,
+/// sometimes truncated or with a wrong length.
 fn ipv6(r: &mut fastrand::Rng, flow: &mut Flow, back: bool) -> Vec<u8> {
     let six = |four: [u8; 4]| {
         let mut address = [0; 16];

@@ -1,4 +1,5 @@
-//! Pairs of chains for the verifier: its verdicts are compared to runs of packets.
+//! Random pairs of chains for the verifier. Its verdict on each pair is compared with runs of packets
+//! through both chains.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,24 +21,24 @@ use super::packets::START;
 use super::programs::{Effort, Read, compare, read};
 use super::shrink::shrink;
 
-/// The derivation of the second chain from the first chain.
+/// The way in which the second chain of a pair was made from the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Kin {
-    /// Elements that do nothing are added.
+    /// Elements without effect were added, so the chains are equivalent.
     Padded,
-    /// An element gets other arguments, or is replaced.
+    /// An element got other arguments, or was replaced by another one.
     Changed,
-    /// An element is removed.
+    /// An element was removed.
     Removed,
-    /// Two neighbours change places.
+    /// An element and its only successor changed places.
     Exchanged,
-    /// A random element is added.
+    /// A random element was added.
     Longer,
-    /// The second chain is independent of the first chain.
+    /// The second chain is another random chain.
     Stranger,
 }
 
-/// Two chains, and packets for both.
+/// Two chains, and packets that run through both.
 #[derive(Clone, Debug)]
 pub(super) struct Pair {
     kin: Kin,
@@ -45,44 +46,46 @@ pub(super) struct Pair {
     given: Vec<Arc<Vec<Given>>>,
 }
 
-/// The verdict on a pair, and the result of running it.
+/// The verdict on a pair, compared with the runs.
 #[derive(Debug)]
 pub(super) struct Judged {
     kin: Kin,
-    /// True if a packet of the traffic shows a difference of the chains.
+    /// True if the outputs of the two chains differ for the random packets.
     differs: bool,
     said: Said,
     overran: bool,
-    /// The reason why the verdict is wrong, if it is.
+    /// The kind of failure: the verdict contradicts the runs, or the way in which the pair was made. `None`
+    /// if the verdict may be right.
     failure: Option<&'static str>,
     what: String,
 }
 
-/// A verdict.
+/// The verdict of the verifier on a pair.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Said {
     Same,
     Different,
     Undecided,
-    /// No verdict: the pair is invalid or depends on random numbers.
+    /// No verdict: a chain is invalid or depends on random numbers, or the chains have different numbers of
+    /// sources.
     Left,
 }
 
-/// Counts of verdicts.
+/// Counts of the verdicts on all pairs.
 #[derive(Debug, Default)]
 pub(super) struct Verdicts {
-    /// The number of pairs.
+    /// The number of pairs, with or without a verdict.
     pub(super) pairs: u64,
-    /// The number of pairs by relation of the chains, difference shown by packets, and verdict.
+    /// The number of pairs by the way in which they were made, whether the runs differ, and verdict.
     counts: BTreeMap<(Kin, bool, Said), u64>,
-    /// The number of pairs that took far longer than the limit.
+    /// The number of pairs for which the verifier took more than twice the time limit plus two seconds.
     pub(super) overran: u64,
-    /// The number of pairs with a kind of failure, and the first seeds, by kind.
+    /// By kind of failure: the number of pairs with such a failure, and the first seeds.
     pub(super) failures: BTreeMap<String, (u64, Vec<u64>)>,
 }
 
 impl Verdicts {
-    /// Counts a pair. Returns its failure.
+    /// Adds a pair to the counts. Returns its kind of failure, if it failed.
     pub(super) fn add(&mut self, seed: u64, judged: Judged) -> Option<&'static str> {
         self.pairs += 1;
         self.overran += u64::from(judged.overran);
@@ -96,7 +99,7 @@ impl Verdicts {
         Some(failure)
     }
 
-    /// Adds the rows of a table.
+    /// Calls `row` with name and value of each row of the table.
     pub(super) fn table(&self, row: &mut dyn FnMut(&str, String)) {
         row("pairs", self.pairs.to_string());
         for ((kin, differs, said), times) in &self.counts {
@@ -141,7 +144,8 @@ impl Pair {
             Kin::Changed => {
                 let mut element = next(r, catalogue, &mut Context { marked: true, ..Context::default() });
                 for _ in 0..200 {
-                    // Tries to find another element of the same class.
+                    // Looks for other arguments of the same class. If none is found, the element is
+                    // replaced by one of another class.
                     let other = next(r, catalogue, &mut Context { marked: true, ..Context::default() });
                     if other.class == b.nodes[at].element.class && other != b.nodes[at].element {
                         element = other;
@@ -180,7 +184,7 @@ impl Pair {
         case.run(&read.whole, 1).ok()
     }
 
-    /// Asks the verifier, and runs packets.
+    /// Runs the packets through both chains, asks the verifier, and compares its verdict with the runs.
     pub(super) fn check(&self, catalogue: &Catalogue, effort: Effort) -> Judged {
         let mut judged = Judged {
             kin: self.kin,
@@ -195,7 +199,7 @@ impl Pair {
             return judged;
         };
         let depends = |read: &Read| read.effects.iter().any(|effects| Habits::of(effects).is_random);
-        // Elements with random numbers may behave differently in each run.
+        // With random numbers each run may differ, and with different sources the runs cannot be compared.
         if depends(&a) || depends(&b) || self.networks[0].entries.len() != self.networks[1].entries.len() {
             return judged;
         }
@@ -209,8 +213,8 @@ impl Pair {
         match outcome.verdict {
             Verdict::Equivalent => {
                 judged.said = Said::Same;
-                // The verifier reports the assumptions that both zeros of a checksum are equal and that
-                // queues are never full.
+                // Differences that the verdict's assumptions permit are no failure: equal checksums 0000
+                // and ffff, and full queues.
                 let zeros = outcome.assumptions.iter().any(|assumption| assumption.contains("checksum"));
                 let full = ran_a.overflows() || ran_b.overflows();
                 if let Some(what) = apart
@@ -222,7 +226,8 @@ impl Pair {
                 }
             }
             Verdict::Different(Difference::Entry(_, entry)) => {
-                // The change may affect an element that makes packets by itself.
+                // Adding elements without effect adds no entry. Other changes may add or remove an element
+                // that makes packets by itself.
                 judged.said = Said::Different;
                 judged.what = format!("an entry {entry}");
                 judged.failure = (self.kin == Kin::Padded).then_some(FALSE);
@@ -230,7 +235,8 @@ impl Pair {
             Verdict::Different(Difference::Packet { entry, example, what }) => {
                 judged.said = Said::Different;
                 judged.what = format!("{what}: {example:?}");
-                // Packets that an element makes by itself cannot be replaced by the example.
+                // The example can only be run if its entry is a source of the test, not an element that
+                // makes packets.
                 let source =
                     a.chain.nodes[entry[0]].name.strip_prefix("in").and_then(|name| name.parse().ok());
                 let one = source.map(|source| self.alone(&example, source));
@@ -252,7 +258,8 @@ impl Pair {
         judged
     }
 
-    /// Returns the input that has an example as its only packet.
+    /// Returns the packets of all sources if the example is the only packet, at the source with number
+    /// `source`.
     fn alone(&self, example: &Example, source: usize) -> Vec<Arc<Vec<Given>>> {
         let packet = Given {
             due: Timestamp(START),
@@ -267,12 +274,13 @@ impl Pair {
             .collect()
     }
 
-    /// Describes a failure with a reduced number of packets.
+    /// Describes a failed pair for people. If the verdict was "equivalent" although a packet differs, the
+    /// packets are reduced first.
     pub(super) fn show(&self, catalogue: &Catalogue, effort: Effort, failure: &str, seed: u64) -> String {
         let judged = self.check(catalogue, effort);
         let mut pair = self.clone();
         if judged.failure == Some(EQUIVALENT) {
-            // Only packets are reduced: the verdict does not depend on them.
+            // Only packets are removed. The chains stay the same, and with them the verdict.
             let case = Case { network: self.networks[0].clone(), given: self.given.clone() };
             let text = |network: &Network| network.text(catalogue, &Ends::of(0, network.annotations));
             if let [Ok(a), Ok(b)] = self.networks.each_ref().map(|network| read(&text(network))) {
@@ -299,10 +307,10 @@ impl Pair {
     }
 }
 
-/// The bytes and annotations of a packet.
+/// The bytes and annotations of a packet, without its time stamp.
 type Looks<'r> = (&'r [u8], &'r [u8]);
 
-/// Returns the packets of each sink, sorted and without their timestamps.
+/// Returns, for each sink that received packets, the bytes and annotations of these packets, sorted.
 fn packets(ran: &Ran) -> BTreeMap<usize, Vec<Looks<'_>>> {
     let mut all = BTreeMap::new();
     for (sink, came) in ran.came.iter().enumerate().filter(|(_, came)| !came.is_empty()) {
@@ -314,7 +322,8 @@ fn packets(ran: &Ran) -> BTreeMap<usize, Vec<Looks<'_>>> {
     all
 }
 
-/// Describes the first difference of two runs that the verifier considers; None if there is none.
+/// Describes the first difference between two runs in what the verifier compares: bytes, annotations and
+/// sinks. `None` if there is none; order and time stamps do not count.
 fn apart(a: &Ran, b: &Ran) -> Option<String> {
     let [a, b] = [a, b].map(packets);
     let sinks: BTreeSet<&usize> = a.keys().chain(b.keys()).collect();
@@ -333,7 +342,8 @@ fn apart(a: &Ran, b: &Ran) -> Option<String> {
     None
 }
 
-/// True if all bytes that differ are zero in one run and 0xff in the other run.
+/// True if the runs differ only in bytes that are 00 in one run and ff in the other, as in the two zeros of
+/// a checksum.
 fn same_but_zeros(a: &Ran, b: &Ran) -> bool {
     let [a, b] = [a, b].map(packets);
     a.len() == b.len()

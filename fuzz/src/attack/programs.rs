@@ -1,4 +1,5 @@
-//! The configurations to run, made from a text: as it is, and synthesized.
+//! The forms of a configuration that are run: as it is, with the programs that `run --synthesize` would
+//! insert, and with every program that can be made; and the proofs of the latter two.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,29 +20,29 @@ use verify::run::{self, Exit, PACKETS};
 
 use super::ends;
 
-/// Returns all classes, including the ends.
+/// Returns all classes of the product, with the sources and sinks of the attack and of the verifier's runs.
 pub(super) fn registry() -> Registry {
     testkit::registry().with(ends::CLASSES).with(run::CLASSES)
 }
 
-/// A configuration as the synthesizer reads it.
+/// A configuration with all that the synthesizer and the verifier need to know of it.
 pub(super) struct Read {
-    /// The whole configuration.
+    /// The configuration with all elements.
     pub(super) whole: Graph,
     /// The configuration without its bystanders, such as scripts and sockets (`Class::is_bystander`).
     pub(super) graph: Graph,
-    /// `graph` as a chain.
+    /// The configuration `graph` with the declarations of its elements.
     pub(super) chain: Chain,
-    /// True if packets are pushed out of an output, by element of the chain and output.
+    /// For each element of the chain and each of its outputs: true if the output is push.
     pushed: Vec<Vec<bool>>,
-    /// The effects of each element.
+    /// The declared effects of each element in `whole`.
     pub(super) effects: Vec<element::Effects>,
 }
 
-/// Reads a configuration.
+/// Parses a configuration and configures its elements.
 ///
 /// # Errors
-/// If the text is not a valid configuration.
+/// If the text is not a valid configuration: all errors.
 pub(super) fn read(text: &str) -> Result<Read, String> {
     let mut sources = lang::Sources::new();
     let id = sources.add("attack", text);
@@ -52,7 +53,7 @@ pub(super) fn read(text: &str) -> Result<Read, String> {
     of(graph).map_err(|problems| problems.iter().map(|problem| problem.render(&sources)).collect())
 }
 
-/// Reads a configuration from a graph.
+/// Configures the elements of a graph.
 fn of(whole: Graph) -> Result<Read, Vec<engine::Problem>> {
     let plan = Plan::new(whole.clone(), &registry())?;
     let configured = plan.configure(None)?;
@@ -72,39 +73,39 @@ fn of(whole: Graph) -> Result<Read, Vec<engine::Problem>> {
     Ok(Read { whole, graph, chain, pushed, effects: configured.effects })
 }
 
-/// The result of a proof.
+/// The result of the proof that a configuration with programs does the same as the original.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Proof {
-    /// No proof was made.
+    /// No proof was tried.
     NotAsked,
-    /// The configurations are equivalent.
+    /// The configurations are proven equivalent.
     Same,
-    /// The configurations differ, in words.
+    /// The configurations differ; the difference as text.
     Different(String),
-    /// The proof is undecided, with the reason.
+    /// Neither was proven; the element and reason as text.
     Undecided(String),
 }
 
-/// A configuration with programs in it.
+/// A configuration with programs inserted.
 pub(super) struct Synthesized {
-    /// The configuration.
+    /// The configuration as a graph.
     pub(super) graph: Graph,
-    /// The number of programs.
+    /// The number of inserted programs.
     pub(super) programs: usize,
-    /// The outputs directly upstream of the programs.
+    /// For each program, the element of the chain and its output that lead to the program.
     pub(super) starts: Vec<Port>,
-    /// The bypassed elements, by their numbers in the chain.
+    /// The numbers of the chain's elements that programs bypass.
     pub(super) passed: BTreeSet<usize>,
-    /// The result of the proof.
+    /// The result of the proof that the configuration does the same as the original.
     pub(super) proof: Proof,
 }
 
-/// The limits of a proof.
+/// The limits of one proof.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Effort {
-    /// The time limit.
+    /// The time after which the proof ends as undecided.
     pub(super) time: Duration,
-    /// The nodes of decision diagrams; `None` for the default limit.
+    /// The maximum number of decision diagram nodes; `None` for the largest possible number.
     pub(super) nodes: Option<usize>,
 }
 
@@ -127,9 +128,10 @@ fn insert_programs(read: &Read, synthesis: &Synthesis) -> Synthesized {
     }
 }
 
-/// Returns the configuration that `run --synthesize=all` would run, with the result of the proof: all
-/// regions that are proven, each separately and within its share of the time. In configurations with an odd
-/// number of elements, programs weigh their cost, as with `run --synthesize`.
+/// Returns the configuration that `run --synthesize=all` would run: with all programs that are proven, each
+/// separately and within its share of the time. If no program is proven, the result has the reason. In
+/// configurations with an odd number of elements, programs measure at run time if they pay off, as with
+/// `run --synthesize`.
 pub(super) fn would_run(read: &Read, effort: Effort) -> Synthesized {
     let mut all = compose(read, &Limits { least: Some(1), ..Limits::default() });
     for region in &mut all.regions {
@@ -151,7 +153,7 @@ pub(super) fn would_run(read: &Read, effort: Effort) -> Synthesized {
     Synthesized { proof, ..insert_programs(read, &proven) }
 }
 
-/// Proves that the only program in a configuration does the same as its elements.
+/// Proves that the only program inserted in `graph` does the same as the elements that it replaces.
 fn prove_alone(read: &Read, graph: &Graph, effort: Effort) -> Proof {
     let other = match self::read(&lang::flatten(graph)) {
         Ok(other) => other,
@@ -173,14 +175,15 @@ fn proof_of(outcome: Outcome) -> Proof {
     }
 }
 
-/// Returns the configuration with all programs that can be made, even if they save little or are not
-/// proven.
+/// Returns the configuration with every program that can be made, even if it saves little, and without a
+/// proof. Machine code is used from the first packet on.
 pub(super) fn every_program(read: &Read) -> Synthesized {
     let limits = Limits { least: Some(1), ..Limits::default() };
     insert_programs(read, &compose(read, &limits).with_machine_code(MachineCode::Now))
 }
 
-/// Proves that a configuration with programs does the same as the original.
+/// Proves that the configuration `graph` with programs does the same as the original, including drop
+/// reasons.
 pub(super) fn prove(read: &Read, graph: &Graph, effort: Effort) -> Proof {
     let other = match self::read(&lang::flatten(graph)) {
         Ok(other) => other,
@@ -189,13 +192,14 @@ pub(super) fn prove(read: &Read, graph: &Graph, effort: Effort) -> Proof {
     proof_of(compare([read, &other], true, effort))
 }
 
-/// Compares two configurations, as `verify` does.
+/// Compares two configurations as the command `verify` does; with `reasons`, drop reasons have to be equal,
+/// too.
 pub(super) fn compare(pair: [&Read; 2], reasons: bool, effort: Effort) -> Outcome {
     let options = Options { reasons, deadline: Some(Instant::now() + effort.time) };
     verify(pair.map(|read| &read.chain), options, effort.nodes, &mut Examples { pair })
 }
 
-/// A runner of the verifier's examples.
+/// The verifier's callbacks: runs examples through both configurations.
 struct Examples<'e> {
     pair: [&'e Read; 2],
 }
@@ -209,7 +213,7 @@ impl Companion for Examples<'_> {
     }
 }
 
-/// The packets by name of their exit, and the reasons for drops.
+/// The packets that arrived, by name of the exit, and the drop reasons.
 type Through = (BTreeMap<String, Vec<String>>, BTreeSet<String>);
 
 fn through(read: &Read, entry: usize, example: &Example, exits: &BTreeMap<usize, Exit>) -> Option<Through> {
@@ -225,16 +229,16 @@ fn through(read: &Read, entry: usize, example: &Example, exits: &BTreeMap<usize,
         }
     }
     out.values_mut().for_each(|packets| packets.sort());
-    // Held packets end here.
+    // Packets that elements still hold leave at this point.
     let _ = worker.finish();
     let drops = worker.report().totals.drops.into_keys().map(String::from).collect();
     Some((out, drops))
 }
 
-/// Creates a worker for a configuration, under the trace clock, with `burst` packets in a burst.
+/// Creates a worker for a configuration, under the trace clock, with at most `burst` packets in a burst.
 ///
 /// # Errors
-/// If the configuration is invalid, or the worker cannot be created.
+/// If the configuration is invalid, or the worker cannot be created: the errors.
 pub(super) fn worker(graph: &Graph, burst: usize) -> Result<Worker, String> {
     let all = |problems: Vec<engine::Problem>| format!("{problems:?}");
     let plan = Arc::new(Plan::new(graph.clone(), &registry()).map_err(all)?);

@@ -1,4 +1,4 @@
-//! Shrinks a case while its failure remains.
+//! Shrinks a case: removes packets, elements and arguments as long as the failure remains.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use super::case::Case;
 use super::ends::Given;
 use super::network::{Element, Next};
 
-/// The most attempts to shrink a case.
+/// The maximum number of smaller cases that are tried.
 const MOST_TRIES: usize = 300;
 
-/// Returns the smallest case that is found for which `still` holds.
+/// Returns the smallest case found for which `still` returns true. `case` itself is such a case.
 pub(super) fn shrink(case: Case, still: &mut dyn FnMut(&Case) -> bool) -> Case {
     let mut shrinking = Shrinking { case, still, tries: 0 };
     loop {
@@ -57,7 +57,7 @@ impl Shrinking<'_> {
         case
     }
 
-    /// Removes packets: first halves, finally single packets.
+    /// Tries to remove packets of each source: first halves, in the end single packets.
     fn packets(&mut self) {
         for source in 0..self.case.given.len() {
             let mut size = self.case.given[source].len().div_ceil(2);
@@ -75,7 +75,7 @@ impl Shrinking<'_> {
         }
     }
 
-    /// Removes elements and outputs, or replaces elements by Null.
+    /// Tries to remove elements and outputs, and to replace elements by Null.
     fn elements(&mut self) {
         let mut at = self.case.network.nodes.len();
         while at > 0 {
@@ -125,7 +125,7 @@ impl Shrinking<'_> {
         }
     }
 
-    /// Removes arguments.
+    /// Tries to remove arguments of elements.
     fn arguments(&mut self) {
         for at in 0..self.case.network.nodes.len() {
             let mut place = 0;
@@ -154,7 +154,7 @@ impl Shrinking<'_> {
         }
     }
 
-    /// Resets the types and annotations of packets.
+    /// Tries to reset packet types and annotations to the values of an ordinary packet.
     fn plainer(&mut self) {
         self.tries = 0;
         let mut case = self.case.clone();

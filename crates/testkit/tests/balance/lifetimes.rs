@@ -1,5 +1,5 @@
-//! Tests of the lifetimes of connections at balancers: closed by one side or both, idle, and in full
-//! tables.
+//! Tests of the lifetimes of connections at load balancers: connections that are idle, that are closed by
+//! the client, the server or both, and that find the table full.
 
 use super::*;
 
@@ -16,8 +16,8 @@ fn closed_connections_make_room_for_new_ones() {
     }
 }
 
-/// After the first half of a close, the other side continues to send, and only acknowledgements for it are
-/// seen.
+/// The client has closed its half of the connection, or reset it. The balancer then sees only the client's
+/// acknowledgements; as long as they come, the connection keeps its server.
 #[test]
 fn connections_that_are_over_keep_their_server_while_packets_come() {
     let bare = |flags| Builder::tcp(client(1), server(), flags).build(b"").unwrap();
@@ -28,8 +28,8 @@ fn connections_that_are_over_keep_their_server_while_packets_come() {
     }
 }
 
-/// The client has sent FIN, and still acknowledges the server's data: only these segments are seen, at long
-/// intervals.
+/// The client has sent FIN, and still acknowledges the server's data, at long intervals. The connection
+/// keeps its server for 120 seconds without a packet, or for FIN_TIMEOUT.
 #[test]
 fn a_half_closed_connection_keeps_its_server() {
     let bare = |flags| Builder::tcp(client(1), server(), flags).build(b"").unwrap();
@@ -42,7 +42,8 @@ fn a_half_closed_connection_keeps_its_server() {
             (0.0, bare(SYN)),
             (0.1, bare(ACK)),
             (1.0, bare(FIN | ACK)),
-            // Another client gets the next server.
+            // Another client gets the next server, so that the first server cannot be chosen again by
+            // chance.
             (2.0, tcp(2, SYN)),
             (12.5, bare(ACK)),
             (12.5 + late, bare(ACK)),
@@ -54,7 +55,8 @@ fn a_half_closed_connection_keeps_its_server() {
     }
 }
 
-/// A half-closed connection counts as load of its server as long as it is in the table.
+/// A half-closed connection counts towards its server's load as long as it is in the table: 120 seconds
+/// after FIN, 10 after RST.
 #[test]
 fn a_half_closed_connection_is_load() {
     let bare = |flags| Builder::tcp(client(1), server(), flags).build(b"").unwrap();
@@ -66,8 +68,8 @@ fn a_half_closed_connection_is_load() {
     assert_eq!([load(RST, 10.5), load(RST, 11.5)], ["1 1", "0 1"]);
 }
 
-/// Returns the balancer's connections and loads after packets of clients and servers, which arrive at these
-/// times.
+/// Sends packets of clients through a balancer and packets of servers through its reverse element, at these
+/// times in seconds. Returns the balancer's numbers of connections, in total and per server.
 fn with_answers(more: &str, packets: &[(f64, Vec<u8>)], how: Run) -> [String; 2] {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in.pcap");
@@ -84,7 +86,8 @@ fn with_answers(more: &str, packets: &[(f64, Vec<u8>)], how: Run) -> [String; 2]
     [connections, load].map(|value| value.clone().unwrap())
 }
 
-/// Returns packets of clients as they leave a balancer, with packets of servers in between.
+/// Sends packets of clients and servers as [`with_answers`] does. Returns the clients' packets as they
+/// leave the balancer.
 fn answered(more: &str, packets: &[(f64, Vec<u8>)]) -> Vec<Seen> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in.pcap");
@@ -100,7 +103,8 @@ fn answered(more: &str, packets: &[(f64, Vec<u8>)]) -> Vec<Seen> {
     collect(exchange)
 }
 
-/// Makes a segment without data: from the client, or from a server to the client.
+/// Makes a segment without data of the connection `n`: from the client (`None`), or from the server with
+/// this last byte of its address.
 fn bare(n: u16, from: Option<u8>, flags: u8) -> Vec<u8> {
     let builder = match from {
         None => Builder::tcp(client(n), server(), flags),
@@ -124,7 +128,7 @@ fn connections_that_both_sides_have_closed_are_over_soon() {
     let both: &[&[_]] = &[
         &[(1.0, client, ENDS), (1.5, server, ENDS), (2.0, client, ACK)],
         &[(1.0, server, ENDS), (2.0, client, ENDS), (2.0, server, ACK)],
-        // At the same time, and sent again.
+        // Both sides close at the same time, and send FIN again.
         &[(1.0, client, ENDS), (1.0, server, ENDS), (1.5, client, ENDS), (2.0, server, ENDS)],
         &[(1.0, client, ENDS), (1.5, client, ENDS), (2.0, server, ENDS)],
         &[(2.0, server, RST)],
@@ -136,10 +140,11 @@ fn connections_that_both_sides_have_closed_are_over_soon() {
     let one: &[&[_]] = &[
         &[(2.0, client, ENDS)],
         &[(2.0, server, ENDS)],
-        // From another server than the connection's.
+        // FIN and RST come from a server that is not the connection's, so they do not count.
         &[(1.5, Some(2), ENDS), (1.9, Some(2), RST), (2.0, client, ENDS)],
         &[(1.0, server, ENDS), (1.5, client, ACK), (2.0, server, ENDS)],
-        // The client continues after the server's FIN.
+        // The client opens the connection again after the server's RST and FIN, so these belong to the
+        // previous connection.
         &[(1.0, server, RST), (1.5, server, ENDS), (1.9, client, SYN), (2.0, client, ENDS)],
     ];
     for closing in one {
@@ -148,11 +153,12 @@ fn connections_that_both_sides_have_closed_are_over_soon() {
     }
 }
 
-/// A straightforward model of a balancer: three servers in turn, time-outs of 60, 20 and 5 seconds.
+/// A straightforward model of a balancer: three servers in turn; time-outs of 60 seconds for open
+/// connections, 20 for half-closed connections, and 5 for connections closed by both sides.
 #[derive(Default)]
 struct Model {
-    /// Each client's connection: its server, the sides that have closed (client, server), and the time of
-    /// the last packet.
+    /// By client: the server of its connection, the sides that have closed it (client, server), and the
+    /// time of the last packet in seconds.
     connections: BTreeMap<u16, (u8, [bool; 2], f64)>,
     opened: u8,
 }
@@ -164,7 +170,7 @@ impl Model {
         (at - last < limit - 1e-6).then_some((server, closed, last))
     }
 
-    /// Returns the server for a client's packet.
+    /// Processes a client's packet at the time `at`. Returns the server that it is sent to.
     fn request(&mut self, at: f64, n: u16, flags: u8, has_payload: bool) -> u8 {
         let current = self.current(n, at);
         let current = current.filter(|(_, closed, _)| flags & SYN == 0 || *closed == [false; 2]);
@@ -229,7 +235,8 @@ proptest! {
     }
 }
 
-/// Answers arrive at other workers than requests. All connections but the last are closed by both sides.
+/// Answers arrive at other workers than requests, so the workers have to notify each other of closed
+/// connections. All but the last are closed by both sides, and must be gone.
 #[test]
 fn workers_hear_of_what_servers_close() {
     let mut packets: Vec<(f64, Vec<u8>)> = Vec::new();
@@ -237,8 +244,8 @@ fn workers_hear_of_what_servers_close() {
         packets.push((0.0, bare(n, None, SYN)));
     }
     for n in 0..200 {
-        // The worker determines which of the two servers a connection has; the other server's packet is
-        // ignored.
+        // Either of the two servers may have the connection, depending on the worker. FIN comes from both,
+        // and the wrong server's FIN is ignored.
         packets.extend([1, 2].map(|last| (1.0, bare(n, Some(last), FIN | ACK))));
     }
     packets.extend((0..199).map(|n| (2.0, bare(n, None, FIN | ACK))));
@@ -249,7 +256,7 @@ fn workers_hear_of_what_servers_close() {
     }
 }
 
-/// The element that sets the address of answers learns it only at the start, so the address cannot change.
+/// The reverse element learns the common address only at the start, so new arguments cannot change it.
 #[test]
 fn the_common_address_stays() {
     let text = format!("{}; Idle -> lb; Idle -> FlowIPLoadBalancerReverse(lb) -> Discard", balancer("", 3));
@@ -270,7 +277,7 @@ fn idle_connections_are_forgotten_and_data_behind_a_reset_shows_that_it_was_none
     let (syn, ack, rst, fin, data) = (bare(SYN), bare(ACK), bare(RST), bare(FIN | ACK), tcp(1, ACK));
     assert_eq!(at(&[(0.0, &syn), (59.9, &ack), (119.8, &ack), (179.8, &ack)]), [1, 1, 1, 2]);
     assert_eq!(at(&[(0.0, &syn), (1.0, &rst), (10.9, &ack), (20.8, &ack), (30.8, &ack)]), [1, 1, 1, 1, 2]);
-    // TIMEOUT is below FIN_TIMEOUT.
+    // TIMEOUT is shorter than FIN_TIMEOUT here, and so limits half-closed connections, too.
     assert_eq!(at(&[(0.0, &syn), (1.0, &fin), (60.9, &ack), (120.8, &ack), (180.8, &ack)]), [1, 1, 1, 1, 2]);
     for end in [&rst, &fin] {
         assert_eq!(
@@ -278,7 +285,7 @@ fn idle_connections_are_forgotten_and_data_behind_a_reset_shows_that_it_was_none
             [1, 1, 1, 1, 2]
         );
     }
-    // Link padding of a short packet is not data.
+    // Link padding of a short packet is not data, so it does not show that the connection goes on.
     let mut padded = ack.clone();
     padded.extend([0; 6]);
     assert_eq!(at(&[(0.0, &syn), (1.0, &rst), (2.0, &padded), (12.0, &ack)]), [1, 1, 1, 2]);
@@ -300,7 +307,8 @@ fn idle_connections_make_room_before_new_ones_are_refused() {
     }
 }
 
-/// Closed connections expire long before open connections would: a search does not wait for TIMEOUT.
+/// Closed connections make room for new connections when their own short time-out is over. The search for
+/// expired connections does not wait for TIMEOUT.
 #[test]
 fn closed_connections_make_room_before_new_ones_are_refused() {
     for capacity in [1, 2, 64] {

@@ -1,5 +1,5 @@
-//! Tests of load balancers: connections keep their server, servers are added and removed, and output
-//! packets are valid.
+//! Tests of load balancers: each connection keeps its server, servers are added and removed, and the
+//! packets that leave are valid.
 
 mod lifetimes;
 
@@ -29,12 +29,13 @@ fn tcp(n: u16, flags: u8) -> Vec<u8> {
     Builder::tcp(client(n), server(), flags).build(b"data").unwrap()
 }
 
-/// Writes packets that all have the same time, for tests that choose when they are sent.
+/// Writes a capture of packets that all have the same time, for tests that choose themselves when packets
+/// are sent. `framed` is true for packets with Ethernet headers.
 fn write(path: &Path, packets: &[Vec<u8>], framed: bool) {
     write_timed(path, packets.iter().map(|packet| (1.0, packet)), framed);
 }
 
-/// Writes packets with their times in seconds.
+/// Writes a capture of packets, each with its time in seconds.
 fn write_timed<'a>(path: &Path, packets: impl Iterator<Item = (f64, &'a Vec<u8>)>, framed: bool) {
     let link = if framed { wire::LinkType::Ethernet } else { wire::LinkType::RawIp };
     let options = capture::WriterOptions { link, ..Default::default() };
@@ -45,8 +46,8 @@ fn write_timed<'a>(path: &Path, packets: impl Iterator<Item = (f64, &'a Vec<u8>)
     writer.flush().unwrap();
 }
 
-/// Returns the packets that leave an element for packets at these times, in seconds, and the value of a
-/// handler afterwards.
+/// Sends packets through an element, which is named `lb`, at these times in seconds. Returns the packets
+/// that leave, and the value of a handler at the end.
 fn timed(element: &str, packets: &[(f64, Vec<u8>)], handler: &str) -> (Vec<Seen>, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in.pcap");
@@ -58,17 +59,17 @@ fn timed(element: &str, packets: &[(f64, Vec<u8>)], handler: &str) -> (Vec<Seen>
     (collect(exchange), outcome.values[0].clone().unwrap())
 }
 
-/// Returns the last byte of the server's address for each packet.
+/// Returns the last byte of the server's address for each packet that leaves the balancer.
 fn servers(element: &str, packets: &[(f64, Vec<u8>)]) -> Vec<u8> {
     destinations(&timed(element, packets, "lb.servers").0).iter().map(|address| address[3]).collect()
 }
 
-/// A balancer, and groups of packets that are sent one after the other.
+/// A running balancer, with groups of packets that a test sends one after the other.
 struct Trial {
     worker: Worker,
     exchange: u64,
     groups: usize,
-    // The folder is kept until the end.
+    // The folder of the captures, which exists as long as this value.
     _folder: tempfile::TempDir,
 }
 
@@ -101,7 +102,7 @@ impl Trial {
         self.worker.read(id, handler, "").unwrap()
     }
 
-    /// Sends the next group.
+    /// Sends the next group of packets, and waits until all have passed.
     fn next(&mut self) {
         self.write(&format!("g{}.active", self.groups), "true").unwrap();
         self.groups += 1;
@@ -115,7 +116,7 @@ impl Trial {
     }
 }
 
-/// Returns the destination addresses of packets.
+/// Returns the destination address of each packet.
 fn destinations(seen: &[Seen]) -> Vec<[u8; 4]> {
     seen.iter().map(|packet| packet.bytes[16..20].try_into().unwrap()).collect()
 }
@@ -201,12 +202,12 @@ fn a_server_that_has_failed_loses_its_connections_and_others_keep_theirs() {
 
 #[test]
 fn new_flows_are_even_and_few_are_disturbed_without_memory() {
-    // With a table of one connection, the hash alone chooses the server of nearly all flows.
+    // With a table of one connection, the hash alone decides about the server of nearly all flows.
     let groups = [flows(8000, ACK), flows(8000, ACK)];
     let mut trial = Trial::new(&balancer(", LB_MODE maglev, CAPACITY 1", 10), 1, &groups, false);
     trial.next();
     let shares: Vec<u32> = trial.read("load_packets").split(' ').map(|n| n.parse().unwrap()).collect();
-    // 800 each; five standard deviations are 134.
+    // 800 flows per server are expected; five standard deviations are 134.
     assert!(shares.iter().all(|share| (666..=934).contains(share)), "{shares:?}");
     assert_eq!(trial.read("overflows"), "7999");
     trial.write("lb.remove_server", "10.221.0.4").unwrap();
@@ -222,7 +223,7 @@ fn new_flows_are_even_and_few_are_disturbed_without_memory() {
     );
 }
 
-/// Makes an ICMP error from a router on the path, about a packet.
+/// Makes an ICMP error ("fragmentation needed") of a router on the path, about a packet.
 fn error_about(packet: &[u8]) -> Vec<u8> {
     let to: [u8; 4] = packet[12..16].try_into().unwrap();
     Builder::icmp([7, 7, 7, 7].into(), to.into(), 3, 4, [0, 1400]).build(&packet[..28]).unwrap()
@@ -262,7 +263,8 @@ fn errors_open_no_flows_and_bring_none_back() {
     let (seen, connections) = timed(&balancer(", TIMEOUT 60", 3), &packets, "lb.connections");
     assert_eq!(connections, "1");
     let last: Vec<u8> = destinations(&seen).iter().map(|address| address[3]).collect();
-    // The second flow gets the first server in turn, and the last packet is a separate flow.
+    // The connection gets the first server, as the error before it took no turn. The error at 50 s does not
+    // refresh the connection, so the last packet opens another one.
     assert_eq!(last[1..], [1, 1, 2]);
 }
 
@@ -288,7 +290,7 @@ fn outputs_and_frames_get_errors_about_their_flows() {
     for (syn, error) in seen[..60].iter().zip(&seen[60..]) {
         assert_eq!(syn.bytes[..6], error.bytes[..6]);
     }
-    // IPv6: packet too big.
+    // An ICMPv6 error "packet too big" goes to the server of its flow, too.
     let [a, b] = ["[2001:db8::1]:5", "[2001:db8::2]:80"].map(|end| end.parse::<SocketAddr>().unwrap());
     let large = Builder::tcp(b, a, ACK).build(&[7; 40]).unwrap();
     let too_big =
@@ -318,7 +320,7 @@ fn answers_and_errors_of_servers_get_the_common_address() {
     );
     Run::default().text(&text, &[]).unwrap();
     let [seen] = &collect(exchange)[..] else { panic!() };
-    // The error equals the error that a host with the common address would have sent, byte for byte.
+    // The packet equals, byte for byte, the error that a host with the common address would have sent.
     let request = Builder::udp(client(1), server()).build(b"nobody listens").unwrap();
     let expected = Builder::icmp(server().ip(), to, 3, 3, [0, 0]).build(&request).unwrap();
     assert_eq!(seen.bytes, expected);
@@ -452,7 +454,7 @@ fn new_arguments_keep_connections() {
     }
     trial.next();
     let destinations = destinations(&trial.finish());
-    // The 91st flow found no server.
+    // For the 91st flow there was no server left.
     assert_eq!(destinations.len(), 270);
     for (before, after) in destinations[..90].iter().zip(&destinations[90..180]) {
         assert!(before == after || before[3] == 2);
@@ -507,12 +509,13 @@ fn translators_choose_by_consistent_hashing() {
     assert_eq!(last(0..600), last(600..1200));
     assert_eq!(last(0..600), last(1200..1800));
     let count = |server: u8| last(0..600).into_iter().filter(|&last| last == server).count();
-    // 200 each; five standard deviations are 58.
+    // 200 flows per server are expected; five standard deviations are 58.
     assert!([1, 2, 3].into_iter().all(|server| (142..=258).contains(&count(server))));
     assert!(last(1800..2400).iter().all(|&server| server != 2));
 }
 
-/// The number of slots is rounded up to a prime; FastClick uses the requested number.
+/// The number of slots in a Maglev table is rounded up to a prime. FastClick uses the requested number as
+/// it is.
 #[test]
 fn tables_have_a_prime_number_of_places() {
     let text = "m :: MaglevIPMapper(- - 10.0.0.1 80 0 0, - - 10.0.0.2 80 0 0, CST_BUCKETS 1000); Idle -> IPRewriter(m) -> Discard";

@@ -1,5 +1,5 @@
-//! Tests of one outer port for each inner end: endpoint-independent mapping and filtering, and the limit
-//! per host.
+//! Tests of translators with one outer endpoint for each inner endpoint: endpoint-independent mapping and
+//! filtering, and the limit of mappings per host.
 
 use super::*;
 
@@ -7,7 +7,8 @@ const INDEPENDENT: &str = "pattern 192.0.2.1 1024-65535 - - 0 1, drop, INDEPENDE
 const OPEN: &str =
     "pattern 192.0.2.1 1024-65535 - - 0 1, drop, INDEPENDENT_MAPPING true, INDEPENDENT_FILTERING true";
 
-/// Returns the outer ends in the packets of an IPRewriter.
+/// Sends packets through an IPRewriter with this specification. Returns the source endpoint of each packet
+/// that leaves.
 fn outer(specification: &str, packets: &[(i64, Vec<u8>)]) -> Vec<SocketAddr> {
     let (_, seen) = run(&gateway("IPRewriter", specification), 2, packets, &[]);
     seen.iter().map(|seen| ends(&seen.bytes).0).collect()
@@ -17,7 +18,7 @@ fn outer(specification: &str, packets: &[(i64, Vec<u8>)]) -> Vec<SocketAddr> {
 fn rfc4787_req_1_and_rfc5382_req_1_one_end_inside_is_one_end_outside() {
     let other = [10, 0, 0, 9];
     for make in [udp, |from, to| tcp(from, to, SYN, b"")] {
-        // Another host has the port, so that it cannot be kept.
+        // Another host has the port already, so the inner host cannot keep its port number.
         let mut packets = vec![(0, make(end(other, 5000), end(REMOTE, 53)))];
         packets.extend((0..50).map(|n| (1, make(end(INSIDE, 5000), end([2, 0, 0, n], 53 + u16::from(n))))));
         let outer = outer(INDEPENDENT, &packets);
@@ -29,7 +30,7 @@ fn rfc4787_req_1_and_rfc5382_req_1_one_end_inside_is_one_end_outside() {
 
 #[test]
 fn rfc4787_req_3_and_rfc7857_sec_3_no_two_ends_have_the_same_port() {
-    // All hosts want one of three ports, each for connections to a different server.
+    // Four hosts want one of three ports, each for a flow to another server.
     let three = INDEPENDENT.replace("1024-65535", "6000-6002");
     let packets: Vec<_> = (0..4).map(|n| (0, udp(end([10, 0, 0, n], 6000), end([2, 0, 0, n], 53)))).collect();
     let (outcome, seen) = run(&gateway("IPRewriter", &three), 2, &packets, &["rw.mapping_failures"]);
@@ -68,9 +69,9 @@ fn rfc4787_req_8_and_rfc5382_req_3_filtering_may_be_independent_of_the_sender() 
     assert!(seen.iter().all(|seen| is_sound(&seen.bytes)));
     assert_eq!(value(&outcome, 0).lines().count(), 4);
     assert!(value(&outcome, 1).starts_with("192.0.2.1 1024-65535 - - [2]"), "{}", value(&outcome, 1));
-    // Without INDEPENDENT_FILTERING, only replies from the ends that the host has sent to.
+    // Without INDEPENDENT_FILTERING, packets pass only from endpoints to which the host has sent.
     assert_eq!(outer(INDEPENDENT, &packets).len(), 2);
-    // A connection from outside is treated like others.
+    // A TCP connection opened from outside passes in both directions.
     let packets = [
         (0, tcp(end(INSIDE, 5000), end(REMOTE, 80), SYN, b"")),
         (1, tcp(end([3, 3, 3, 3], 99), end(OUTER, 5000), SYN, b"")),
@@ -87,7 +88,7 @@ fn rfc5508_req_1a_identifiers_do_not_depend_on_the_remote_host() {
     let identifier = |n: usize| seen[n].bytes[24..26].to_vec();
     assert_ne!(identifier(0), identifier(1));
     assert!((1..10).all(|n| identifier(n) == identifier(1)));
-    // Replies come back to each.
+    // A reply to each request comes back to its host.
     let back: Vec<_> = seen.iter().map(|seen| (2, answer(&seen.bytes))).collect();
     let all = [packets.clone(), back].concat();
     let (_, seen) = run(&gateway("ICMPPingRewriter", INDEPENDENT), 2, &all, &[]);
@@ -125,17 +126,16 @@ fn rfc6888_req_2_and_4_one_subscriber_has_no_more_than_its_part() {
     let config = format!("{NAPT}, SUBSCRIBER_CAPACITY 3");
     let from = |host: u8, port: u16, at| (at, udp(end([10, 0, 0, host], port), end(REMOTE, 53)));
     let mut packets: Vec<_> = (0..5).map(|n| from(1, 5000 + n, 0)).collect();
-    // Another host has the same limit, and existing flows continue.
+    // Another host has a limit of its own, and existing flows of the first host continue.
     packets.extend((0..5).map(|n| from(2, 5000 + n, 1)));
     packets.extend((0..3).map(|n| from(1, 5000 + n, 2)));
-    // An expired mapping makes room.
+    // An expired mapping of the host makes room for another one.
     packets.push(from(1, 6000, 302_100));
     let handlers = ["rw.mapping_failures", "rw.size"];
     let (outcome, seen) = run(&gateway("IPRewriter", &config), 2, &packets, &handlers);
     assert_eq!((seen.len(), value(&outcome, 0)), (3 + 3 + 3 + 1, "4"));
     assert_eq!(ends(&seen[9].bytes).0.port(), 6000);
-    // With independent ports, packets from outside do not count towards the receiver's limit, but its
-    // answers do.
+    // Packets from outside take no mapping of the receiver's limit, but its answers do.
     let open = format!("{OPEN}, SUBSCRIBER_CAPACITY 3");
     let mut packets = vec![from(1, 5000, 0)];
     packets.extend((0..5).map(|n| (1, udp(end([3, 3, 3, n], 99), end(OUTER, 5000)))));
@@ -152,8 +152,8 @@ fn filtering_needs_independent_ports() {
     assert!(message.contains("INDEPENDENT_FILTERING needs INDEPENDENT_MAPPING"), "{message}");
 }
 
-/// Returns the output and the outer address of packets from inner ends, for outputs of `rw` that a mapper
-/// or several inputs name.
+/// Sends packets of inner hosts through a translator `rw` with four outputs. Returns the output and the
+/// outer endpoint of each packet.
 fn uplinks(config: &str, packets: &[(i64, Vec<u8>)]) -> Vec<(usize, SocketAddr)> {
     let (_, seen) = run(config, 4, packets, &[]);
     seen.iter().map(|seen| (seen.sink, ends(&seen.bytes).0)).collect()
@@ -173,12 +173,13 @@ fn flows_of_an_end_leave_where_its_address_is() {
         let (expected, address) = addresses[usize::from(n % 3 != 0)];
         assert_eq!((output, seen), (expected, end(address, 5000 + u16::from(n % 3 == 0))), "{n}");
     }
-    // Otherwise patterns take turns.
+    // Without INDEPENDENT_MAPPING, flows get the patterns in turn.
     for (n, &(output, seen)) in uplinks(&mapper("false"), &packets).iter().enumerate() {
         let (expected, address) = addresses[n % 2];
         assert_eq!((output, seen.ip()), (expected, IpAddr::from(address)), "{n}");
     }
-    // An end that is known by the pattern of one input keeps the pattern at another input.
+    // An endpoint that has an outer endpoint by the pattern of one input keeps it for packets at another
+    // input.
     let inputs = format!(
         "in -> c :: IPClassifier(dst host 2.0.0.0, -);
         c[1] -> [1] rw :: IPRewriter(pattern {one}, pattern {two}, INDEPENDENT_MAPPING true); c[0] -> [0] rw;"
@@ -187,7 +188,8 @@ fn flows_of_an_end_leave_where_its_address_is() {
     let seen = uplinks(&inputs, &packets);
     assert!(seen[..4].iter().all(|&seen| seen == (0, end(OUTER, 5000))), "{seen:?}");
     assert_eq!(seen[4], (2, end([198, 51, 100, 1], 5001)));
-    // Patterns with the same outer addresses still take turns.
+    // If the outer addresses of the patterns are equal, flows still get the patterns, and so the servers,
+    // in turn.
     let servers =
         "m :: RoundRobinIPMapper(192.0.2.1 2000-3000 10.9.0.1 80 0 1, 192.0.2.1 2000-3000 10.9.0.2 80 2 3);";
     let config = format!("{servers} {}", gateway("IPRewriter", "m, drop, INDEPENDENT_MAPPING true"));
@@ -195,7 +197,7 @@ fn flows_of_an_end_leave_where_its_address_is() {
     assert_eq!(uplinks(&config, &packets), [(0, end(OUTER, 2500)), (2, end(OUTER, 2500))]);
 }
 
-/// Returns a configuration that forwards an outer port to an inner end.
+/// Returns a translator that forwards packets for the outer port `port` to the inner endpoint `to`.
 fn forwarding(port: u16, to: SocketAddr, config: &str) -> String {
     let (address, inner) = (to.ip(), to.port());
     format!(
@@ -213,7 +215,8 @@ fn an_end_takes_no_answers_from_another_one() {
     let packets = [(0, udp(other, end(REMOTE, 53))), (1, call()), (2, udp(other, client)), (3, call())];
     let (outcome, seen) = run(&forwarding(5060, server, ""), 2, &packets, &["rw.mapping_failures"]);
     let to: Vec<_> = seen.iter().map(|seen| ends(&seen.bytes)).collect();
-    // The host has that outer port for all remote ends, so it cannot have another one for this client.
+    // The inner host has an outer port for all remote endpoints, so it cannot use the server's port for
+    // this client.
     assert_eq!(to, [(end(OUTER, 5060), end(REMOTE, 53)), (client, server), (client, server)]);
     assert_eq!(value(&outcome, 0), "1");
 }
@@ -229,13 +232,14 @@ fn a_packet_from_outside_makes_no_second_mapping_for_a_flow_inside() {
     let reply = |at: i64, to: u16| (at, udp(inner, client(to)));
     let stray = |at: i64, from: u16| (at, udp(client(from), end(OUTER, 5060)));
     let open = (0, udp(inner, end(REMOTE, 53)));
-    // The client also sends to the port that the end itself has; its connection continues as before.
+    // A client talks to a host by a forwarded port, and also sends to the port that the host itself has
+    // outside. Its connection goes on unchanged.
     let packets = [open.clone(), call(1, 99), stray(2, 99), reply(3, 99), call(9_000, 99), reply(18_000, 99)];
     let (_, seen) = run(&config, 2, &packets, &[]);
     let from: Vec<_> = seen.iter().map(|seen| ends(&seen.bytes).0).collect();
     let outer = end(OUTER, 6000);
     assert_eq!(from, [end(OUTER, 5060), client(99), outer, client(99), outer]);
-    // After the time-outs, no state of the connections is left.
+    // When all time-outs are over, nothing is left of the connections.
     let mut packets = vec![open];
     packets.extend((0..2).flat_map(|n| [call(1, 99 + n), stray(2, 99 + n), stray(3, 99 + n)]));
     packets.push(stray(50_000, 7));
@@ -251,7 +255,8 @@ fn a_host_makes_room_for_itself_however_many_others_there_are() {
     let others = |at: i64| (0..1000u16).map(move |n| from([10, 1, (n >> 8) as u8, n as u8], 5000, at));
     let mut packets: Vec<_> = (0..3).map(|n| from(INSIDE, 5000 + n, 0)).collect();
     packets.extend(others(1));
-    // The other hosts have sent packets since, and so has one of the flows of INSIDE.
+    // All mappings of the other hosts and one of the three of INSIDE are used again, so the other two of
+    // INSIDE expire first.
     packets.extend(others(9_000));
     packets.push(from(INSIDE, 5001, 9_000));
     packets.extend((0..3).map(|n| from(INSIDE, 6000 + n, 15_000)));

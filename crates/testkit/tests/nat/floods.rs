@@ -1,14 +1,14 @@
-//! Tests of the end of mappings: their times, the reuse of their ports, and the effect of floods.
+//! Tests of the end of mappings: the time at which they expire, the reuse of their ports, and floods.
 
 use super::*;
 
-/// Makes a packet of a host to a server, with its time in milliseconds.
+/// Makes a UDP packet from a host to a server, with its time in milliseconds.
 fn query(host: u8, port: u16, at: i64) -> (i64, Vec<u8>) {
     (at, udp(end([10, 0, 0, host], port), end(REMOTE, 53)))
 }
 
-/// A translator with three ports, identifiers or addresses: class, configuration, maker of packets, and the
-/// time-out of a mapping in seconds.
+/// A translator with room for three mappings: class, configuration, a function that makes the packet of a
+/// host at a time in milliseconds, and the time-out of a mapping in seconds.
 type Few = (&'static str, String, fn(u8, i64) -> (i64, Vec<u8>), i64);
 
 fn few() -> Vec<Few> {
@@ -28,7 +28,7 @@ fn few() -> Vec<Few> {
         ("IPAddrRewriter", addresses.into(), ping, 7200),
         ("IPAddrPairRewriter", addresses.into(), ping, 7200),
     ];
-    // Without searches for expired mappings, too, no new flow is refused because of an expired mapping.
+    // Without a regular search for expired mappings, the result has to be the same.
     let without: Vec<Few> =
         all.iter().map(|(a, b, c, d)| (*a, format!("{b}, REAP_INTERVAL 0"), *c, *d)).collect();
     all.extend(without);
@@ -39,7 +39,7 @@ fn few() -> Vec<Few> {
 fn what_mappings_that_are_over_had_is_given_to_others() {
     for (class, specification, make, seconds) in few() {
         let mut packets: Vec<_> = (0..3).map(|n| make(n, i64::from(n) * 1000)).collect();
-        // At first no mapping has expired; then the first has, and then all.
+        // A fourth host first finds all mappings in use, then the first expired; later all are expired.
         packets.push(make(3, seconds * 1000 - 1));
         packets.push(make(4, seconds * 1000));
         packets.extend((5..7).map(|n| make(n, seconds * 1000 + 2500)));
@@ -48,15 +48,15 @@ fn what_mappings_that_are_over_had_is_given_to_others() {
         let late = seconds * 1000 + 2500;
         let is_first_to_go = specification.contains("MAPPING_CAPACITY");
         let expected = [vec![0, 1000, 2000], vec![seconds * 1000; 1], vec![late; 2]].concat();
-        // If the capacity is used up, the mapping that expires first is evicted.
+        // With MAPPING_CAPACITY, a mapping can be evicted, so the early packet of the fourth host may pass.
         let without_fourth: Vec<i64> =
             hosts.into_iter().filter(|&at| at != seconds * 1000 - 1 || !is_first_to_go).collect();
         assert_eq!(without_fourth, expected, "{class}({specification})");
     }
 }
 
-/// A mapping expires to the millisecond, for packets in both directions, and also if many expire at the
-/// same time.
+/// A mapping expires to the millisecond, for packets in both directions, alone or together with 5,000
+/// others.
 #[test]
 fn a_packet_that_comes_when_its_mapping_is_over_finds_none() {
     for others in [0, 5000u16] {
@@ -69,7 +69,8 @@ fn a_packet_that_comes_when_its_mapping_is_over_finds_none() {
             seen.iter().filter(|seen| seen.sink == 1).count()
         };
         assert_eq!([come(299_999), come(300_000), come(450_000)], [1, 0, 0], "{others}");
-        // A flow that returns gets a new mapping: with another port, if another flow now has the old port.
+        // A flow that comes back gets a new mapping; with another port if another flow has taken the old
+        // one.
         let taken = (300_000, udp(end([10, 0, 0, 2], 5000), end(REMOTE, 53)));
         let packets = [&packets[..], &[taken, query(1, 5000, 300_000)]].concat();
         let (_, seen) = run(&gateway("IPRewriter", NAPT), 2, &packets, &[]);
@@ -77,7 +78,7 @@ fn a_packet_that_comes_when_its_mapping_is_over_finds_none() {
             seen[packets.len() - 2..].iter().map(|seen| ends(&seen.bytes).0.port()).collect();
         assert!(ports[0] != ports[1] && ports.contains(&5000), "{ports:?}");
         assert_eq!(ports[0] == 5000, others == 0, "as far as a batch finds mappings that are over");
-        // Errors about the flow have no receiver either.
+        // An ICMP error about an expired mapping is not forwarded.
         let outside = udp(end(OUTER, 5000), end(REMOTE, 53));
         let config = "in -> p :: IPClassifier(icmp, -); p[0] -> ICMPRewriter(nat) -> rw :: Null;
             p[1] -> nat :: IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0) -> Discard;";
@@ -91,7 +92,7 @@ fn a_packet_that_comes_when_its_mapping_is_over_finds_none() {
 
 #[test]
 fn mappings_are_gone_when_their_time_is_over() {
-    // A flood, and one flow that continues with a packet each second.
+    // 20,000 mappings of a flood expire while one flow goes on with a packet each second.
     let mut packets: Vec<_> = (0..20_000u16).map(|n| query(9, 10_000 + n, 0)).collect();
     packets.extend((0..=330).map(|second| query(1, 5000, second * 1000)));
     let size = |packets: &[(i64, Vec<u8>)]| {
@@ -123,7 +124,7 @@ fn rfc4787_req_8_strangers_make_no_mappings() {
         assert_eq!((seen.sink, ends(&seen.bytes)), (1, (stranger(n), end(INSIDE, 5000))));
         assert!(is_sound(&seen.bytes) && seen.annotations[..4] == INSIDE);
     }
-    // Connections that the host refuses, or accepts without a confirmation from the stranger, take no
+    // Strangers open connections, which the host refuses, or accepts but they do not confirm. These take no
     // mapping.
     for answer in [RST | ACK, SYN | ACK] {
         let mut packets = vec![(0, tcp(end(INSIDE, 5000), end(REMOTE, 80), SYN, b""))];
@@ -136,7 +137,7 @@ fn rfc4787_req_8_strangers_make_no_mappings() {
         assert!(seen.iter().all(|seen| is_sound(&seen.bytes)));
         assert_eq!(ends(&seen[1500].bytes), (end(OUTER, 5000), stranger(749)));
         assert_eq!(seen.iter().filter(|seen| seen.sink == 1).count(), 1000);
-        // A connection that continues has a mapping.
+        // As soon as a connection from a stranger goes on, it has a mapping.
         packets.push((3, tcp(stranger(5), end(OUTER, 5000), ACK, b"")));
         packets.push((4, tcp(end(INSIDE, 5000), stranger(5), ACK, b"hello")));
         packets.push((5, tcp(stranger(5), end(OUTER, 5000), ACK, b"hello")));
@@ -145,7 +146,8 @@ fn rfc4787_req_8_strangers_make_no_mappings() {
     }
 }
 
-/// The byte kept for replies is also set in packets of strangers.
+/// The annotation byte that REPLY_ANNO keeps is also set in packets of strangers to an independent port,
+/// and of no others.
 #[test]
 fn packets_of_strangers_get_the_annotation_of_their_receiver() {
     let config = "in -> c :: IPClassifier(dst host 192.0.2.1, -);

@@ -1,4 +1,5 @@
-//! Tests of active FTP transfers: the effect of FTPPortMapper and TCPRewriter on control connections.
+//! Tests of FTP in active mode through a translator: FTPPortMapper rewrites the commands of the control
+//! connection, and TCPRewriter adapts sequence numbers.
 
 use proptest::prelude::*;
 
@@ -19,7 +20,7 @@ fn numbered(from: SocketAddr, to: SocketAddr, flags: u8, (seq, ack): (u32, u32),
     packet
 }
 
-/// Makes an acknowledgment with a selective acknowledgment option.
+/// Makes an acknowledgement with a selective acknowledgement (SACK) of one block.
 fn selective(from: SocketAddr, to: SocketAddr, seq: u32, ack: u32, (left, right): (u32, u32)) -> Vec<u8> {
     let mut packet = numbered(from, to, ACK, (seq, ack), b"");
     packet.extend([1, 1, 5, 10]);
@@ -55,7 +56,7 @@ fn a_command_gets_the_address_of_its_data_connection() {
             (0, numbered(client(), server(), SYN, (99, 0), b"")),
             (1, numbered(client(), server(), ACK, (100, 7), line.as_bytes())),
             (2, numbered(client(), server(), ACK, (100 + line.len() as u32, 7), b"LIST\r\n")),
-            // The server opens the data connection, and the client answers.
+            // The server opens the data connection to the announced port, and the client answers.
             (3, numbered(end(SERVER, 20), end(OUTER, 40001), SYN, (1, 0), b"")),
             (4, numbered(end(CLIENT, 777), end(SERVER, 20), SYN | ACK, (5, 2), b"")),
         ];
@@ -85,7 +86,7 @@ fn what_is_no_whole_command_of_the_client_passes_as_it_is() {
         "EPRT |2|::1|777|\r\n",
         "EPRT |1|10.0.0.1|777\r\n",
         "EPRT |\r\n",
-        // Delimiters are printable ASCII characters (RFC 2428).
+        // RFC 2428 permits only printable ASCII characters as delimiters.
         "EPRT \u{e9}1\u{e9}10.0.0.1\u{e9}777\u{e9}\r\n",
         "EPRT \t1\t10.0.0.1\t777\t\r\n",
         "EPRT \r\n",
@@ -119,17 +120,18 @@ fn a_connection_on_the_same_ports_starts_with_its_own_numbers() {
     assert!(!value(&outcome, 0).contains("seq"));
 }
 
-/// RFC 5961, section 4: a SYN alone must not end another host's connection.
+/// A SYN alone must not end another host's connection (RFC 5961, section 4). After a forged SYN, sequence
+/// numbers are still adapted.
 #[test]
 fn a_syn_that_begins_nothing_leaves_numbers_moved() {
     let line = b"PORT 10,0,0,1,3,9\r\n";
     let (length, longer) = (line.len() as u32, "192,0,2,1,156,65".len() as u32 - "10,0,0,1,3,9".len() as u32);
     let outer = || end(OUTER, 40000);
     for (forged, answer) in [
-        // Late copies of the handshake.
+        // Late copies of the connection's own handshake.
         (numbered(client(), server(), SYN, (99, 0), b""), None),
         (numbered(server(), outer(), SYN | ACK, (6, 100), b""), None),
-        // Any numbers that an attacker may choose, from both sides.
+        // A SYN with numbers that an attacker chooses, from both sides.
         (numbered(client(), server(), SYN, (77_777, 0), b""), Some((7, 100 + length + longer))),
         (numbered(server(), outer(), SYN, (77_777, 0), b""), None),
         (numbered(server(), outer(), SYN | ACK, (77_777, 88_888), b""), None),
@@ -139,7 +141,8 @@ fn a_syn_that_begins_nothing_leaves_numbers_moved() {
             (1, numbered(client(), server(), ACK, (100, 7), line)),
             (2, forged),
         ];
-        // The end of an existing connection answers with its current numbers.
+        // The end with an existing connection answers a SYN with its current numbers; then the connection
+        // goes on.
         packets.extend(answer.map(|numbers| (3, numbered(server(), outer(), ACK, numbers, b""))));
         packets.push((4, numbered(client(), server(), ACK, (100 + length, 7), b"LIST\r\n")));
         packets.push((5, numbered(server(), outer(), ACK, (7, 106 + length + longer), b"")));
@@ -163,17 +166,18 @@ fn a_port_that_is_announced_again_gets_a_mapping_that_holds() {
     let opens = |at: i64, to: u16| (at, numbered(end(SERVER, 20), end(OUTER, to), SYN, (1, 0), b""));
     let open = (0, numbered(client(), server(), SYN, (99, 0), b""));
     let goes_on = |at: i64| (at, numbered(client(), server(), ACK, (100 + line.len() as u32, 7), b""));
-    // Expired mappings are gone.
+    // The first mapping of the announced port has expired, so the second command makes another one.
     let packets =
         [open.clone(), port(0, 1), goes_on(4_000), goes_on(8_000), port(1, 9_000), opens(10_500, 40002)];
     let (_, seen) = run(&config, 2, &packets, &[]);
     assert_eq!(ends(&seen.last().unwrap().bytes).1, end(CLIENT, 777), "{seen:?}");
-    // Existing mappings are refreshed, and expire later.
+    // The second command refreshes the existing mapping, which then expires later.
     let packets = [open.clone(), port(0, 4_000), port(1, 8_500), opens(12_000, 40001), opens(18_000, 40001)];
     let (_, seen) = run(&config, 2, &packets, &[]);
     assert_eq!(seen.len(), 4, "the last one comes too late");
     assert_eq!(ends(&seen[3].bytes).1, end(CLIENT, 777));
-    // After a transfer a new mapping is made, with the time-out of a new mapping.
+    // The first mapping was used for a transfer that is over. The second command makes a new one, with the
+    // time-out of a new mapping.
     let closes = [
         opens(100, 40001),
         (101, numbered(end(SERVER, 20), end(OUTER, 40001), FIN | ACK, (2, 2), b"")),
@@ -202,7 +206,8 @@ fn mappers_say_what_is_wrong() {
     }
 }
 
-/// Generates a line of the client: a command with this port, or another text.
+/// Generates a line of the client with its command: PORT or EPRT with any port, or another text (empty
+/// command).
 fn line() -> impl Strategy<Value = (String, String)> {
     prop_oneof![
         (1u16..=65_535).prop_map(|port| {
@@ -224,7 +229,7 @@ proptest! {
         first in prop_oneof![any::<u32>(), Just(u32::MAX - 30)],
         again in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 0..12),
     ) {
-        // The client sends line by line, and then parts again, cut at any positions.
+        // The client sends line by line, and then repeats random parts of the stream.
         let sent: Vec<u8> = lines.iter().flat_map(|(line, _)| line.bytes()).collect();
         let start = first.wrapping_add(1);
         let segment = |from: usize, to: usize| {
@@ -245,8 +250,8 @@ proptest! {
         }
         let (_, seen) = run(CONFIG, 2, &packets, &[]);
         prop_assert_eq!(seen.len(), packets.len());
-        // The bytes that the server receives, by sequence number: no position has two different bytes, and
-        // there are no gaps.
+        // Collects the bytes that the server receives by sequence number: repeated bytes have to be equal,
+        // without gaps.
         let mut got: Vec<Option<u8>> = Vec::new();
         let mut ends_there = vec![0];
         for (n, seen) in seen.iter().enumerate().skip(1) {
@@ -274,7 +279,8 @@ proptest! {
             }
         }
         prop_assert_eq!(text.split_inclusive("\r\n").count(), lines.len());
-        // The server acknowledges each line, and selectively the line after it.
+        // The server acknowledges each line, and selectively the line after it. The client has to get its
+        // own sequence numbers.
         let mut all = packets.clone();
         for pair in ends_there.windows(2) {
             let number = |at: usize| start.wrapping_add(at as u32);

@@ -1,4 +1,5 @@
-//! Tests of the requirements of RFCs for a whole gateway, on `configs/nat.click` unchanged.
+//! Tests of the requirements of RFCs on a whole gateway, with `configs/nat.click` unchanged except for the
+//! files, the network inside and the sink.
 
 use wire::icmp::kind::{TIME_EXCEEDED, UNREACHABLE};
 
@@ -6,7 +7,8 @@ use super::*;
 
 const OTHER: [u8; 4] = [10, 0, 0, 2];
 
-/// Runs packets, with their times in milliseconds, through the gateway.
+/// Runs packets, each with its time in milliseconds, through the gateway. Returns the outcome, and the
+/// packets that leave.
 fn run_gateway(packets: &[(i64, Vec<u8>)], handlers: &[&str]) -> (Outcome, Vec<Vec<u8>>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in.pcap");
@@ -36,7 +38,8 @@ fn out(packets: &[(i64, Vec<u8>)]) -> Vec<Vec<u8>> {
     run_gateway(packets, &[]).1
 }
 
-/// Makes a UDP packet with a time to live, "don't fragment" (`is_whole`), and `payload` bytes of payload.
+/// Makes a UDP packet with this time to live, with "don't fragment" if `is_whole` is true, and with
+/// `payload` bytes of payload.
 fn datagram(from: SocketAddr, to: SocketAddr, ttl: u8, is_whole: bool, payload: usize) -> Vec<u8> {
     let mut packet = Builder::udp(from, to).ttl(ttl).build(&vec![7; payload]).unwrap();
     packet[6] = if is_whole { 0x40 } else { 0 };
@@ -44,7 +47,7 @@ fn datagram(from: SocketAddr, to: SocketAddr, ttl: u8, is_whole: bool, payload: 
     packet
 }
 
-/// Returns the packet after one hop.
+/// Returns the packet as it is after one hop: with the time to live decremented.
 fn after_a_hop(packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     packet[8] -= 1;
@@ -52,7 +55,8 @@ fn after_a_hop(packet: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Checks that a packet is this ICMP error, between these addresses, and quotes the start of `quoted`.
+/// Asserts that a packet is an ICMP error of this type and code, between these addresses, and quotes the
+/// first 28 bytes of `quoted`.
 fn is_error(packet: &[u8], kind: [u8; 2], from: [u8; 4], to: [u8; 4], quoted: &[u8]) {
     let start = usize::from(packet[0] & 15) * 4;
     assert_eq!((packet[9], &packet[start..start + 2]), (1, &kind[..]), "{packet:x?}");
@@ -66,7 +70,7 @@ fn is_error(packet: &[u8], kind: [u8; 2], from: [u8; 4], to: [u8; 4], quoted: &[
 fn rfc4787_req_9_and_rfc5382_req_8_hairpins_come_back_from_the_outer_address() {
     let (a, b) = (end(INSIDE, 6000), end(OTHER, 5000));
     let packets = [
-        // Each host must have sent before, as for a host outside.
+        // A host is reached only if it has sent a packet itself before, as for a host outside.
         (0, udp(a, end(OUTER, 5000))),
         (1, udp(b, end(OUTER, 6000))),
         (2, udp(a, end(OUTER, 5000))),
@@ -88,7 +92,7 @@ fn rfc5508_req_7_errors_about_hairpins_come_back_too() {
     let got = out(&there).remove(0);
     let refusal = error(INSIDE, &got, 28);
     let seen = out(&[there[0].clone(), there[1].clone(), (2, refusal)]);
-    // The packet as the other host has sent it, except for the hops.
+    // The quoted packet has to be the packet that the other host sent, except for the time to live.
     let mut sent = there[1].1.clone();
     sent[8] = seen[1][28 + 8];
     refill(&mut sent);
@@ -102,10 +106,10 @@ fn rfc4787_req_13_packets_that_are_too_big_are_answered() {
     assert_eq!(seen.len(), 1);
     is_error(&seen[0], [UNREACHABLE, 4], OUTER, INSIDE, &after_a_hop(&big));
     assert_eq!(seen[0][26..28], 1500u16.to_be_bytes());
-    // Packets without "don't fragment" are fragmented.
+    // A packet without "don't fragment" is fragmented.
     let seen = out(&[(0, datagram(end(INSIDE, 5000), end(REMOTE, 53), 64, false, 1600))]);
     assert!(seen.len() == 2 && seen.iter().all(|packet| packet.len() <= 1500 && packet[12..16] == OUTER));
-    // The same from outside.
+    // A packet from outside that is too big is answered, too.
     let reply = datagram(end(REMOTE, 53), end(OUTER, 5000), 64, true, 1600);
     let seen = out(&[(0, udp(end(INSIDE, 5000), end(REMOTE, 53))), (1, reply.clone())]);
     assert_eq!(seen.len(), 2);
@@ -152,13 +156,13 @@ fn rfc5508_req_10_the_gateway_says_that_time_is_exceeded() {
     let (outcome, seen) = run_gateway(&[(0, old.clone())], &["nat.table_size"]);
     assert_eq!((seen.len(), value(&outcome, 0)), (1, "0"), "and no mapping is made");
     is_error(&seen[0], [TIME_EXCEEDED, 0], OUTER, INSIDE, &old);
-    // From outside: the quoted packet is the packet that was sent.
+    // For a packet from outside, the error quotes the packet as it was sent.
     let request = udp(end(INSIDE, 5000), end(REMOTE, 53));
     let old = datagram(end(REMOTE, 53), end(OUTER, 5000), 1, false, 8);
     let seen = out(&[(0, request.clone()), (1, old.clone())]);
     assert_eq!(seen.len(), 2);
     is_error(&seen[1], [TIME_EXCEEDED, 0], OUTER, REMOTE, &old);
-    // Each direction decrements the time to live by one.
+    // The gateway decrements the time to live by one in each direction.
     let reply = datagram(end(REMOTE, 53), end(OUTER, 5000), 9, false, 8);
     let seen = out(&[(0, datagram(end(INSIDE, 5000), end(REMOTE, 53), 7, false, 8)), (1, reply)]);
     assert_eq!([seen[0][8], seen[1][8]], [6, 8]);
@@ -175,15 +179,15 @@ fn rfc5382_req_4_an_unsolicited_syn_is_answered_after_six_seconds() {
     let call = tcp(end(REMOTE, 80), end(OUTER, 5000), SYN, b"");
     let handlers = ["outside.count", "inside.count"];
     let later = |at| (at, udp(end(INSIDE, 7000), end(REMOTE, 53)));
-    // Not before six seconds.
+    // The error is sent after six seconds, not before.
     let (_, seen) = run_gateway(&[(0, call.clone()), later(5_999)], &handlers);
     is_error(&seen[1], [3, 3], OUTER, REMOTE, &call);
     assert_eq!((seen.len(), seen[0][9]), (2, 17), "what came before the six seconds were over left first");
-    // A host that has sent a SYN itself meanwhile has opened the connection from its side.
+    // The host inside sends a SYN to the same endpoint meanwhile (simultaneous open), so there is no error.
     let back = tcp(end(INSIDE, 5000), end(REMOTE, 80), SYN, b"");
     let (outcome, seen) = run_gateway(&[(0, call.clone()), (3_000, back), later(9_000)], &handlers);
     assert_eq!((seen.len(), value(&outcome, 0), value(&outcome, 1)), (2, "2", "0"));
-    // Other packets are not answered, and neither are packets that open no connection.
+    // Segments that do not open a connection, and UDP, are not answered.
     let others = [
         (0, tcp(end(REMOTE, 80), end(OUTER, 5000), SYN | ACK, b"")),
         (0, tcp(end(REMOTE, 80), end(OUTER, 5000), RST, b"")),
@@ -195,7 +199,8 @@ fn rfc5382_req_4_an_unsolicited_syn_is_answered_after_six_seconds() {
 
 #[test]
 fn rfc4787_req_8_and_9_hosts_reach_each_other_once_the_receiver_has_sent() {
-    // To any remote end, for instance a server that tells other hosts the address.
+    // Host B has sent to any remote endpoint, for example a server by which hosts find each other. Then
+    // host A reaches it.
     let (a, b) = (end(INSIDE, 6000), end(OTHER, 5000));
     let packets = [
         (0, udp(b, end(REMOTE, 53))),
@@ -228,15 +233,15 @@ fn rfc1812_4_3_2_8_the_gateways_messages_are_limited() {
     assert!(seen.len() < 2100 && value(&outcome, 0) != "0", "{}", seen.len());
 }
 
-/// Twelve thousand datagrams of strangers: the receiving host keeps working, and so do errors about the
-/// datagrams.
+/// After 12,000 datagrams of strangers, the host that received them still opens connections, and errors
+/// about these datagrams are still translated.
 #[test]
 fn rfc4787_req_8_a_flood_of_strangers_cuts_no_host_off() {
     let stranger = |n: u16| end([3, 3, (n >> 8) as u8, n as u8], 1000 + n);
     let mut packets = vec![(0, udp(end(INSIDE, 5000), end(REMOTE, 53)))];
     packets.extend((0..12_000).map(|n| (1, udp(stranger(n), end(OUTER, 5000)))));
     packets.extend((0..500).map(|n| (2, tcp(end(INSIDE, 6000 + n), end(REMOTE, 80), SYN, b""))));
-    // The host reports an unreachable port for one datagram; the time to live of another one ends.
+    // The host reports one datagram as undeliverable; the time to live of another one is exceeded.
     let told = udp(stranger(9), end(INSIDE, 5000));
     packets.push((3, error(INSIDE, &told, 28)));
     packets.push((4, datagram(stranger(10), end(OUTER, 5000), 1, false, 10)));

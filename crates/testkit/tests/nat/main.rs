@@ -1,7 +1,7 @@
-//! Tests of translators against a straightforward model, and against requirements of RFCs.
+//! Tests of translators, compared with a straightforward model and with the requirements of RFCs.
 //!
-//! Packets come from a capture, so that the test sets the time. Packets for the outer address go to input
-//! 1.
+//! Packets come from a capture with their times. Packets for the outer address arrive at input 1 of the
+//! translator, all others at input 0.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -19,7 +19,7 @@ mod gateway;
 mod model;
 mod rfc;
 
-/// The document names every test of a requirement in these files, and only existing tests.
+/// `docs/nat.md` names each test of a requirement in these files, and no test that does not exist.
 #[test]
 fn the_document_has_every_requirement() {
     let document = include_str!("../../../../docs/nat.md");
@@ -38,7 +38,7 @@ fn the_document_has_every_requirement() {
         .flat_map(|source| source.split("fn ").skip(1))
         .filter_map(|rest| rest.split('(').next())
         .collect();
-    // Names of tests have several words.
+    // In the document, names of tests are words in backquotes with more than three underscores.
     let is_test = |name: &&str| name.matches('_').count() > 3 && !name.contains(|c: char| c.is_uppercase());
     let named: Vec<&str> = document.split('`').skip(1).step_by(2).filter(is_test).collect();
     let missing: Vec<_> =
@@ -57,14 +57,14 @@ fn echo(from: [u8; 4], to: [u8; 4], kind: u8, identifier: u16) -> Vec<u8> {
     Builder::icmp(from.into(), to.into(), kind, 0, [identifier, 1]).build(b"ping").unwrap()
 }
 
-/// Makes an ICMP error from `router` about a packet.
+/// Makes an ICMP error of `router` about the packet `about`, of which it quotes the first `quoted` bytes.
 fn error(router: [u8; 4], about: &[u8], quoted: usize) -> Vec<u8> {
     let to: [u8; 4] = about[12..16].try_into().unwrap();
     let quoted = &about[..quoted.min(about.len())];
     Builder::icmp(router.into(), to.into(), 3, 1, [0, 0]).build(quoted).unwrap()
 }
 
-/// Returns the packet in the opposite direction.
+/// Makes the answer to a packet: source and destination exchanged.
 fn answer(packet: &[u8]) -> Vec<u8> {
     let mut bytes = packet.to_vec();
     bytes[12..20].rotate_left(4);
@@ -78,14 +78,14 @@ fn answer(packet: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// True if all checksums of a packet are right, by a full computation.
+/// True if all checksums of a packet equal a full computation.
 fn is_sound(packet: &[u8]) -> bool {
     let mut fresh = packet.to_vec();
     refill(&mut fresh);
     fresh == packet
 }
 
-/// Computes all checksums of a packet in full, also in quoted packets.
+/// Computes the checksums of a packet's IPv4 header and of its transport header in full.
 fn refill(packet: &mut [u8]) {
     let length = usize::from(packet[0] & 15) * 4;
     packet[10..12].fill(0);
@@ -119,8 +119,8 @@ fn fold(mut sum: u32) -> u16 {
     sum as u16
 }
 
-/// Runs packets, with their times in milliseconds, through a configuration with an element `rw`, whose
-/// outputs are recorded.
+/// Runs packets, each with its time in milliseconds, from the source `in` through a configuration with an
+/// element `rw`. Returns the outcome, and the packets that leave `rw` by its `outputs` outputs.
 fn run(config: &str, outputs: usize, packets: &[(i64, Vec<u8>)], handlers: &[&str]) -> (Outcome, Vec<Seen>) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("in.pcap");
@@ -135,16 +135,16 @@ fn run(config: &str, outputs: usize, packets: &[(i64, Vec<u8>)], handlers: &[&st
     (outcome, collect(exchange))
 }
 
-/// Returns the configuration of a gateway: packets for the outer address arrive at input 1, all others at
-/// input 0.
+/// Returns the configuration of a gateway with a translator `rw`. Packets for the outer address arrive at
+/// its input 1, all others at input 0.
 fn gateway(class: &str, config: &str) -> String {
     format!(
         "in -> c :: IPClassifier(dst host 192.0.2.1, -); c[1] -> [0] rw :: {class}({config}); c[0] -> [1] rw;"
     )
 }
 
-/// Runs packets through a gateway with ICMPRewriter, in which all outputs are connected to the recorded
-/// element `rw`.
+/// Runs packets through a gateway that translates flows, pings, and ICMP errors about both. Returns the
+/// packets that leave.
 fn with_errors(packets: &[(i64, Vec<u8>)]) -> Vec<Seen> {
     let config = "in -> p :: IPClassifier(icmp type echo or 13 or 15 or 17 or icmp type echo-reply, icmp, -);
         p[2] -> c :: IPClassifier(dst host 192.0.2.1, -); c[1] -> [0] nat :: IPRewriter(pattern 192.0.2.1 3000-4000# - - 0 1, drop, REAP_INTERVAL 1);
@@ -160,14 +160,14 @@ fn value(outcome: &Outcome, n: usize) -> &str {
     outcome.values[n].as_deref().unwrap()
 }
 
-/// Returns the addresses and ports of a packet.
+/// Returns source and destination endpoint of a packet.
 fn ends(bytes: &[u8]) -> (SocketAddr, SocketAddr) {
     let address = |at: usize| <[u8; 4]>::try_from(&bytes[at..at + 4]).unwrap();
     let port = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
     (end(address(12), port(20)), end(address(16), port(22)))
 }
 
-// Behaviour that Click documents.
+// The next tests are about behaviour that Click documents.
 
 #[test]
 fn mappings_are_listed_as_in_click() {
@@ -303,7 +303,8 @@ fn ports_come_back_and_run_out() {
 fn existing_sessions_live_on_when_the_table_is_full() {
     let new = |port: u16| udp(end([10, 0, 0, 1], port), end([2, 0, 0, 2], 30));
     let config = gateway("IPRewriter", "keep 0 1, drop, MAPPING_CAPACITY 2");
-    // The first two are guaranteed for five seconds; then the least recently used mapping is evicted.
+    // Mappings 1 and 2 may not be evicted for five seconds, so flow 3 is refused. Later, the least recently
+    // used mapping is evicted for flow 4.
     let packets: Vec<_> = [(0, 1), (1, 2), (2, 3), (3, 1), (4000, 2), (7000, 4), (7001, 2)]
         .map(|(t, port)| (t, new(port)))
         .into();
@@ -344,8 +345,8 @@ fn addresses_alone_are_translated_for_every_protocol() {
     assert!(seen.iter().all(|seen| is_sound(&seen.bytes)));
 }
 
-/// A packet is matched by its sender before its receiver, also if the packet just before it has made the
-/// sender's mapping.
+/// The third packet matches one mapping by its sender and another one by its receiver; the sender counts.
+/// This has to be so even if the mapping was made by a packet in the same batch.
 #[test]
 fn translators_of_one_address_do_the_same_whatever_comes_together() {
     let [first, other] = [end([10, 0, 1, 2], 20), end([10, 255, 0, 1], 30)];
@@ -365,7 +366,7 @@ fn udp_without_a_checksum_stays_so_and_others_never_become_so() {
     let config = gateway("IPRewriter", "pattern 192.0.2.1 1024-65535# - - 0 1, drop");
     let (_, seen) = run(&config, 2, &[(0, bare)], &[]);
     assert_eq!(seen[0].bytes[26..28], [0, 0]);
-    // A computed checksum of zero is sent as all ones (RFC 768).
+    // A computed UDP checksum of zero is sent as all ones (RFC 768).
     let mut found = false;
     for port in 1..=u16::MAX {
         let packet = udp(end(OUTER, 1024), end([2, 0, 0, 2], port));
@@ -462,7 +463,7 @@ fn errors_about_packets_with_other_addresses_only_are_translated() {
         let (_, seen) = run(&config, 1, &[(0, packet.clone()), (1, error([7; 4], &changed, 28))], &[]);
         assert_eq!(seen[0].bytes, error([7; 4], &packet, 28), "{class}");
     }
-    // Packets without a mapping leave by output 1 if it exists.
+    // An error about a packet without a mapping leaves by output 1, if that is connected.
     let config = "in -> p :: IPClassifier(icmp, -); p[1] -> nat :: IPRewriter(pass 0) -> Discard;
         p[0] -> rw :: ICMPRewriter(nat);";
     let (_, seen) = run(config, 2, &[(0, packet), (1, error([7; 4], &changed, 28))], &[]);
@@ -528,11 +529,11 @@ fn mappings_that_are_over_are_over_for_everybody() {
     let late =
         |at: i64| run(config, 1, &[(0, packet.clone()), (at, error([7; 4], &outside, 28))], &[]).1.len();
     assert_eq!([late(9_900), late(11_000), late(5_000_000)], [1, 0, 0]);
-    // Errors do not refresh mappings (RFC 5508, requirement 6).
+    // ICMP errors about a flow do not refresh its mapping (RFC 5508, requirement 6).
     let errors: Vec<_> = (1..20).map(|n| (n * 1000, error([7; 4], &outside, 28))).collect();
     assert_eq!(run(config, 1, &[vec![(0, packet.clone())], errors].concat(), &[]).1.len(), 9);
-    // Of two translators that share a capacity, one searches for expired mappings of both, even if only the
-    // other has packets.
+    // Two translators share a capacity. One of them searches for expired mappings of both, even if only the
+    // other one receives packets.
     let config = "in -> c :: IPClassifier(src udp port 20, -);
         c[0] -> rw :: UDPRewriter(keep 0 0, MAPPING_CAPACITY o, TIMEOUT 2, REAP_INTERVAL 1);
         c[1] -> o :: UDPRewriter(keep 0 0, TIMEOUT 2, REAP_INTERVAL 0) -> Discard;";
@@ -590,9 +591,10 @@ fn odd_packets_do_no_harm() {
         let mut bytes = seen.bytes.clone();
         header_sum(&mut bytes);
         assert_eq!(bytes, seen.bytes);
-        // Each output packet has been translated: from the outer address, or for the inner host.
+        // Each packet that leaves has been translated: it comes from the outer address, or goes to the
+        // inner host.
         assert!(bytes[12..16] == OUTER || bytes[16..20] == INSIDE, "{bytes:?}");
     }
-    // In untruncated parts, all checksums equal the results of a full computation.
+    // The checksums of the first packet, which is not truncated, equal a full computation.
     assert!(is_sound(&seen[0].bytes));
 }

@@ -1,4 +1,4 @@
-//! A straightforward model of a translator, and a test that the product does the same.
+//! A straightforward model of a translator, and a test that IPRewriter does the same for random packets.
 
 use proptest::prelude::*;
 
@@ -16,7 +16,8 @@ struct Session {
     data: [bool; 2],
 }
 
-/// Time-outs in milliseconds; all sums of a time-out and a time of use are different.
+/// The time-outs of new mappings for TCP and UDP, in milliseconds. They are chosen so that no two mappings
+/// expire at the same time.
 const PLAIN: [i64; 2] = [7_003, 5_001];
 const BUSY: [i64; 2] = [20_007, 9_002];
 const TCP_DONE: i64 = 3_004;
@@ -60,7 +61,8 @@ impl Model {
         self.sessions.iter().enumerate().find_map(of)
     }
 
-    /// Returns output and bytes of a packet, or `None` if it is dropped.
+    /// Translates a packet at the time `now`. Returns the output and the packet's new bytes; `None` if it
+    /// is dropped.
     fn handle(&mut self, now: i64, packet: &[u8]) -> Option<(usize, Vec<u8>)> {
         self.sessions.retain(|session| session.last + GUARANTEE > now || session.ends_at() > now);
         let (protocol, tuple) = (packet[9], ends(packet));
@@ -147,7 +149,7 @@ proptest! {
             now += pause * 10;
             let inside = end([10, 0, 0, host], 100 + port);
             let remote = end([2, 0, 0, server], 80);
-            // Replies go to any port of the range, known or not.
+            // Replies go to any port of the range and to ports above it, with or without a mapping.
             let outer = end(OUTER, PORTS[0] + (u16::from(host) * 3 + port) % 7);
             let (from, to) = if outward { (inside, remote) } else { (remote, outer) };
             let payload: &[u8] = if has_data { b"some data" } else { b"" };

@@ -1,15 +1,15 @@
-//! Tests of the requirements of RFC 4787, 5382 and 5508, one for each requirement.
+//! Tests of translators against RFC 4787, RFC 5382 and RFC 5508, one test for each requirement.
 
 use super::*;
 
-/// Returns the number of packets that pass the translator.
+/// Sends packets through a translator of this class. Returns the number of packets that pass.
 fn through(class: &str, packets: &[(i64, Vec<u8>)]) -> usize {
     run(&gateway(class, &format!("{NAPT}, REAP_INTERVAL 1")), 2, packets, &[]).1.len()
 }
 
 #[test]
 fn rfc4787_req_2_flows_of_a_host_share_an_address() {
-    // Of two outer addresses, each host gets a single one for all its flows.
+    // There are two outer addresses. All flows of a host have to get the same one.
     let config =
         "m :: SourceIPHashMapper(50 3, 192.0.2.1 1024-65535 - - 0 1 1, 192.0.2.2 1024-65535 - - 0 1 2);
         in -> rw :: IPRewriter(m);";
@@ -52,7 +52,7 @@ fn rfc4787_req_10_payloads_are_left_alone() {
 
 #[test]
 fn rfc4787_req_11_who_comes_too_late_for_a_port_is_translated_like_others() {
-    // All hosts want the same port: the first gets it, the others get different ports of the range, and all
+    // 50 hosts want the same port. The first gets it, each of the others another port of the range, and all
     // get their replies.
     let there: Vec<_> = (0..50).map(|n| (n, udp(end([10, 0, 0, n as u8], 5000), end(REMOTE, 53)))).collect();
     let (_, seen) = run(&gateway("IPRewriter", NAPT), 2, &there, &[]);
@@ -84,8 +84,8 @@ fn rfc5382_req_2_both_ends_may_open_a_connection_at_once() {
 fn rfc5382_req_4_nobody_answers_an_unsolicited_syn() {
     let (inside, remote, outer) = (end(INSIDE, 5000), end(REMOTE, 80), end(OUTER, 5000));
     let open = tcp(inside, remote, SYN, b"");
-    // SYNs from ends to which no connection was opened: another host, another port of the same host, for
-    // another port.
+    // SYNs that belong to no connection of the host: from another host, from another port, and to another
+    // outer port.
     let others = [(end([2, 0, 0, 3], 80), outer), (end(REMOTE, 81), outer), (remote, end(OUTER, 5001))];
     let syns = others.into_iter().map(|(from, to)| (1, tcp(from, to, SYN, b"")));
     let packets: Vec<_> = std::iter::once((0, open)).chain(syns).collect();
@@ -140,8 +140,8 @@ fn rfc5382_req_5_connections_hold_for_two_hours_and_a_half_open_one_for_four_min
     assert_eq!([closed(239_000), closed(243_000)], [3, 2]);
     let reset = |at| with(vec![(4, tcp(inside, remote, RST, b"")), late(at)]);
     assert_eq!([reset(239_000), reset(243_000)], [2, 1]);
-    // A connection that is opened again with the same ports is half open, independently of the packets of
-    // the last connection.
+    // A connection that is opened again with the same ports is half open, whatever the packets of the
+    // previous one were.
     let again = |at| {
         with(vec![
             (4, tcp(inside, remote, FIN | ACK, b"")),
@@ -198,14 +198,14 @@ fn rfc5508_req_1_pings_are_told_apart_and_hold_for_more_than_a_minute() {
         assert_eq!(seen.bytes, expected);
     }
     assert_eq!(seen.len(), 6);
-    // A reply without a request, and an identifier without a mapping.
+    // A reply without a request finds no mapping, and is dropped.
     let stray = answer(&echo(OUTER, REMOTE, 8, 4));
     assert_eq!(with_errors(&[(0, stray)]).len(), 0);
 }
 
 #[test]
 fn rfc5508_req_4_errors_from_outside_are_translated_with_what_they_quote() {
-    // Echo requests, and the other queries: time stamps, information, address masks.
+    // UDP, echo requests, and the other queries: time stamps, information, address masks.
     let queries = [8, 13, 15, 17].map(|kind| echo(INSIDE, REMOTE, kind, 9));
     for packet in [udp(end(INSIDE, 5000), end(REMOTE, 53))].into_iter().chain(queries) {
         let outside = with_errors(&[(0, packet.clone())])[0].bytes.clone();
@@ -213,7 +213,7 @@ fn rfc5508_req_4_errors_from_outside_are_translated_with_what_they_quote() {
         let mut expected = error([7; 4], &packet, usize::MAX);
         refill(&mut expected);
         assert_eq!(seen[1].bytes, expected);
-        // Without a mapping there is nothing to translate.
+        // Without a mapping, an error is not forwarded.
         assert_eq!(with_errors(&[(0, error([7; 4], &outside, usize::MAX))]).len(), 0);
     }
 }
@@ -226,7 +226,8 @@ fn rfc5508_req_5_errors_from_inside_are_translated_with_what_they_quote() {
     refill(&mut reply);
     let inside = with_errors(&[(0, packet.clone()), (1, reply.clone())])[1].bytes.clone();
     let seen = with_errors(&[(0, packet), (1, reply.clone()), (2, error(INSIDE, &inside, usize::MAX))]);
-    // The outer source will be translated by the translator that the error passes later.
+    // The quoted packet has the outer source again. The error's own source is translated by the translator
+    // that it passes next.
     assert_eq!(seen[2].bytes[28..], reply[..]);
     assert!(is_sound(&seen[2].bytes));
 }

@@ -1,5 +1,5 @@
-//! Generation of the captures that the examples read: traffic of hosts on both links. `BLESS=1` writes the
-//! captures again.
+//! Generation of the captures for the example routers: traffic of hosts on both links. The test compares
+//! them with the captures in `configs/data`; with `BLESS=1` it writes these.
 
 use std::path::Path;
 
@@ -7,7 +7,9 @@ use wire::MacAddr;
 
 use crate::net::*;
 
-/// Makes a conversation of 80 packets from each side, and other packets that a router has to handle.
+/// Makes the frames that arrive by the left and the right link: a conversation of 80 packets from each
+/// side, and single packets of kinds that a router has to treat specially. `hosts` are on the left, on the
+/// right, and a gateway on the right.
 fn conversation(hosts: [Host; 3], ip6: bool) -> [Arrivals; 2] {
     let [left, right, far] = hosts;
     let address = |host: Host| if ip6 { host.ip6.into() } else { std::net::IpAddr::from(host.ip) };
@@ -36,7 +38,8 @@ fn conversation(hosts: [Host; 3], ip6: bool) -> [Arrivals; 2] {
     for (i, packet) in odd.iter().enumerate() {
         by_left.push((100_000 * (i as i64 + 1) + 5_000, from(left, packet)));
     }
-    // Hosts answer a query a millisecond later, and again when others may have been queried.
+    // Hosts answer a query of the router a millisecond after it, and again at times at which other hosts
+    // may have been queried.
     for time in [11_000, 18_000, 106_000, 206_000, 806_000] {
         let answer = |host, router| match ip6 {
             true => (time, advertisement(host, router)),
@@ -72,7 +75,7 @@ fn examples_have_these_captures() {
         }
         let [left, right] = conversation([LEFT, RIGHT, FAR], ip6);
         let routed = run(&format!("{name}.click"), &left, &right, &[]);
-        // All packets of the conversation arrive; the left host also gets the messages about unusual
+        // All packets of the conversation arrive. The left host also gets ICMP messages about its special
         // packets.
         assert!(routed.packets(1).len() >= 80 && routed.packets(0).len() >= 85, "{name}");
     }

@@ -1,12 +1,12 @@
-//! Tests of RFC 1812 and the RFCs that it refers to, on `configs/router.click`.
+//! Tests of RFC 1812, and of the RFCs that it refers to, on the router in `configs/router.click`.
 
 use wire::MacAddr;
 use wire::ether_type;
 
 use crate::net::*;
 
-/// Runs the router with all Ethernet addresses known; these frames arrive by the left link, a millisecond
-/// apart.
+/// Runs the router on frames that arrive by the left link, a millisecond apart. All hosts have sent ARP
+/// replies before, so that their Ethernet addresses are known.
 fn from_left(frames: &[Vec<u8>]) -> Routed {
     let left = [LEFT, NEAR].map(|host| (0, arp_reply(host, ROUTER))).to_vec();
     let packets = frames.iter().enumerate().map(|(i, frame)| (1_000 * (i as i64 + 1), frame.clone()));
@@ -19,12 +19,13 @@ fn from_left(frames: &[Vec<u8>]) -> Routed {
     )
 }
 
-/// Like [`from_left`], for one packet from the left host.
+/// Runs the router on one packet from the left host, as [`from_left`] does.
 fn sent(packet: &[u8]) -> Routed {
     from_left(&[from(LEFT, packet)])
 }
 
-/// Returns type and code, the second word, and the quoted packet of an ICMP message.
+/// Returns the parts of a packet with an ICMP message: type and code, the second word of its header, and
+/// the quoted packet.
 fn message(packet: &[u8]) -> ([u8; 2], u32, &[u8]) {
     let length = usize::from(packet[0] & 15) * 4;
     assert_eq!(packet[9], 1, "not ICMP: {packet:x?}");
@@ -32,8 +33,8 @@ fn message(packet: &[u8]) -> ([u8; 2], u32, &[u8]) {
     ([packet[length], packet[length + 1]], word, &packet[length + 8..])
 }
 
-/// Checks that a packet is answered by this message, from the interface at which it arrived, and is not
-/// forwarded. Returns the message's second word and quoted packet.
+/// Asserts that the router answers a packet with an ICMP message of this type and code, from the interface
+/// by which it arrived, and does not forward it. Returns the message's second word and the quoted packet.
 fn is_answered(packet: &[u8], kind_and_code: [u8; 2]) -> (u32, Vec<u8>) {
     let routed = sent(packet);
     assert!(routed.packets(1).is_empty());
@@ -43,7 +44,7 @@ fn is_answered(packet: &[u8], kind_and_code: [u8; 2]) -> (u32, Vec<u8>) {
     (word, quoted.to_vec())
 }
 
-/// Returns a packet after one hop: its time to live is decremented.
+/// Returns a packet as it is after one hop: with the time to live decremented.
 fn after_a_hop(packet: &[u8]) -> Vec<u8> {
     let mut packet = packet.to_vec();
     packet[8] -= 1;
@@ -91,7 +92,7 @@ fn rfc1812_5_2_2_malformed_headers_are_dropped_silently() {
         if packet.len() >= 60 && packet[0] & 15 >= 5 {
             refill(&mut packet);
         }
-        // The frame keeps its type.
+        // The frame has the EtherType of IPv4, whatever the packet's version field says.
         let mut frame = from(LEFT, &sound);
         frame.splice(14.., packet);
         assert!(from_left(&[frame]).is_silent(), "{what}");
@@ -189,7 +190,8 @@ fn rfc1812_4_3_2_3_messages_quote_as_much_as_fits_into_576_bytes() {
 
 #[test]
 fn rfc1812_4_3_2_4_messages_come_from_the_interface_that_they_leave_by() {
-    // The interface by which the packet would have left has another address.
+    // The message comes from the interface by which the packet arrived, not from that by which it would
+    // have left.
     is_answered(&changed(LEFT.ip, RIGHT.ip, 8, |builder| builder.ttl(1)), [11, 0]);
 }
 
@@ -202,7 +204,8 @@ fn rfc1812_4_3_2_5_messages_have_the_precedence_of_internetwork_control() {
 #[test]
 fn rfc1812_4_3_2_6_messages_go_back_the_way_of_a_source_route() {
     let packet = changed(LEFT.ip, RIGHT.ip, 8, |builder| builder.ttl(1));
-    // A loose source route with two stops, both already passed.
+    // A loose source route with two stops, both of which have been passed. The answer goes back by the same
+    // stops.
     let route = [131, 11, 12, 10, 7, 0, 1, 10, 7, 0, 2];
     let answer = sent(&with_options(&packet, &route)).only(0);
     assert_eq!(answer[20..32], [131, 11, 4, 10, 7, 0, 2, 10, 7, 0, 1, 0]);
@@ -231,10 +234,10 @@ fn rfc1812_4_3_2_7_no_messages_about_what_must_not_be_answered() {
     for (what, packet) in cases {
         assert!(sent(&packet).is_silent(), "{what}");
     }
-    // A broadcast frame with a packet for a single host.
+    // A unicast packet in a broadcast frame is not answered.
     let shared = framed(MacAddr::BROADCAST, LEFT.mac, &udp(LEFT.ip, NOWHERE, 8));
     assert!(from_left(&[shared]).is_silent());
-    // Requests are not errors.
+    // A request is no error message, so it is answered.
     is_answered(&icmp(LEFT.ip, NOWHERE, 8, 0, b"ping"), [3, 0]);
 }
 
@@ -247,7 +250,7 @@ fn rfc1812_4_3_2_8_messages_are_limited() {
         text.replace("$ERRORS 1000)", "$ERRORS 50)")
     });
     let sent = routed.packets(0).len();
-    // A fifth of a second's packets, and the initial contents of the bucket.
+    // The rate of messages for 0.2 seconds, plus the initial contents of the token bucket.
     assert!((10..=13).contains(&sent), "{sent}");
     assert_eq!(routed.value(0), (200 - sent).to_string());
 }
@@ -255,7 +258,8 @@ fn rfc1812_4_3_2_8_messages_are_limited() {
 #[test]
 fn rfc1812_4_3_3_5_bad_options_are_a_parameter_problem() {
     let packet = udp(LEFT.ip, RIGHT.ip, 8);
-    // A record route option whose length exceeds the header, and one whose pointer points into itself.
+    // A record route option that exceeds the header, and one whose pointer points into the option's own
+    // header.
     for (options, place) in [(&[7, 9, 4, 0][..], 21u32), (&[1, 7, 7, 3, 0, 0, 0, 0][..], 23)] {
         let packet = with_options(&packet, options);
         let (word, quoted) = is_answered(&packet, [12, 0]);
@@ -272,7 +276,7 @@ fn rfc1812_5_2_7_2_hosts_with_a_shorter_way_are_redirected() {
     let (kind, gateway, quoted) = message(redirect);
     assert_eq!((kind, gateway), ([5, 1], u32::from_be_bytes(NEAR.ip)));
     assert_eq!((&redirect[16..20], quoted, forwarded), (&LEFT.ip[..], &packet[..], &after_a_hop(&packet)));
-    // No redirect for hosts that are not neighbours, nor for packets with a source route.
+    // Hosts that are no neighbours get no redirect, and neither do packets with a source route.
     assert_eq!(sent(&udp([10, 77, 0, 1], NEAR.ip, 8)).packets(0).len(), 1);
     let chosen = with_options(&packet, &[131, 7, 8, 10, 7, 0, 1]);
     assert_eq!(sent(&chosen).packets(0).len(), 1);
@@ -284,7 +288,7 @@ fn rfc1812_5_3_4_what_came_to_all_on_the_link_is_not_forwarded() {
     for to in [MacAddr::BROADCAST, MacAddr([1, 0, 0x5e, 0, 0, 5])] {
         assert!(from_left(&[framed(to, LEFT.mac, &packet)]).is_silent());
     }
-    // A frame for another host on the link is not forwarded either.
+    // A frame for another host's Ethernet address is not forwarded either.
     assert!(from_left(&[framed(NEAR.mac, LEFT.mac, &packet)]).is_silent());
 }
 
@@ -319,7 +323,7 @@ fn rfc1812_5_3_7_martians_are_dropped() {
 fn rfc1812_5_3_13_1_unknown_options_pass() {
     let packet = udp(LEFT.ip, RIGHT.ip, 8);
     is_forwarded(&with_options(&packet, &[0x9e, 4, 1, 2]));
-    // Security, stream identifier, router alert.
+    // The options security, stream identifier and router alert are passed on unchanged.
     is_forwarded(&with_options(&packet, &[130, 11, 0, 0, 0, 0, 0, 0, 0, 0, 0]));
     is_forwarded(&with_options(&packet, &[136, 4, 0, 7, 148, 4, 0, 0]));
 }
@@ -339,7 +343,8 @@ fn rfc1812_5_3_13_7_times_are_recorded() {
     let packet = with_options(&udp(LEFT.ip, RIGHT.ip, 8), &[68, 12, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0]);
     let forwarded = sent(&packet).only(1);
     assert_eq!((forwarded[22], &forwarded[24..28]), (13, &ROUTER_RIGHT.ip[..]));
-    // The packet comes a millisecond after the start.
+    // The option has the time in milliseconds since midnight; the packet comes a millisecond after the
+    // start.
     let midnight = START / 1_000 % 86_400_000;
     assert_eq!(i64::from(u32::from_be_bytes(forwarded[28..32].try_into().unwrap())), midnight + 1);
 }
@@ -397,7 +402,7 @@ fn rfc1812_3_3_2_hosts_that_do_not_answer_are_unreachable() {
     let packets: Vec<_> = (0..2).map(|i| udp(LEFT.ip, nobody, 10 + i)).collect();
     let mut left = vec![(0, arp_reply(LEFT, ROUTER))];
     left.extend(packets.iter().map(|packet| (1_000, from(LEFT, packet))));
-    // A host that has answered in time is not reported as unreachable.
+    // The host on the right answers in time, so only the other host is reported as unreachable.
     left.push((2_000_000, from(LEFT, &udp(LEFT.ip, RIGHT.ip, 30))));
     let right = vec![(4_900_000, arp_reply(RIGHT, ROUTER_RIGHT)), (6_000_000, arp_reply(FAR, ROUTER_RIGHT))];
     let routed = run("router.click", &left, &right, &[]);
@@ -409,7 +414,7 @@ fn rfc1812_3_3_2_hosts_that_do_not_answer_are_unreachable() {
         assert_eq!(quoted, after_a_hop(packet), "as it waited");
     }
     assert_eq!(routed.packets(1), [after_a_hop(&udp(LEFT.ip, RIGHT.ip, 30))]);
-    // Errors are not answered with errors, and the router sends none about its own messages.
+    // An error about a packet is not answered with another error, even if it cannot be delivered.
     let error = icmp(LEFT.ip, nobody, 3, 1, &packets[0]);
     let left = vec![(0, arp_reply(LEFT, ROUTER)), (1_000, from(LEFT, &error))];
     assert!(

@@ -1,4 +1,4 @@
-//! Tests of RFC 8200, RFC 4443, RFC 4861 and RFC 4291, on `configs/router6.click`.
+//! Tests of RFC 8200, RFC 4443, RFC 4861 and RFC 4291 on the router in `configs/router6.click`.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -11,13 +11,13 @@ fn ip(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
 }
 
-/// Returns the router's address on both links.
+/// Returns the router's link-local address, which is the same on both links.
 fn link_local() -> Ipv6Addr {
     ip("fe80::fe")
 }
 
-/// Runs the router with frames that arrive by the left link, 20 ms apart. Hosts answer solicitations 2 ms
-/// later.
+/// Runs the router on frames that arrive by the left link, 20 ms apart. Hosts answer neighbour
+/// solicitations 2 ms after each frame.
 fn from_left(frames: &[Vec<u8>]) -> Routed {
     let (mut left, mut right) = (Arrivals::new(), Arrivals::new());
     for (i, frame) in frames.iter().enumerate() {
@@ -33,15 +33,16 @@ fn sent(packet: &[u8]) -> Routed {
     from_left(&[from(LEFT, packet)])
 }
 
-/// Returns type and code, the second word, and the quoted packet of an ICMPv6 message.
+/// Returns the parts of a packet with an ICMPv6 message: type and code, the second word of its header, and
+/// the quoted packet.
 fn message(packet: &[u8]) -> ([u8; 2], u32, &[u8]) {
     assert_eq!(packet[6], 58, "not ICMPv6: {packet:x?}");
     let word = u32::from_be_bytes(packet[44..48].try_into().unwrap());
     ([packet[40], packet[41]], word, &packet[48..])
 }
 
-/// Checks that a packet is answered by this message, from the router to its sender, and is not forwarded.
-/// Returns the message's second word and quoted packet.
+/// Asserts that the router answers a packet with an ICMPv6 message of this type and code to its sender, and
+/// does not forward it. Returns the message's second word and the quoted packet.
 fn is_answered(packet: &[u8], kind_and_code: [u8; 2]) -> (u32, Vec<u8>) {
     let routed = sent(packet);
     assert!(routed.packets(1).is_empty());
@@ -65,8 +66,8 @@ fn is_forwarded(packet: &[u8]) {
     assert!(routed.packets(0).is_empty());
 }
 
-/// Inserts extension headers between the IPv6 header and UDP: pairs of a kind and the bytes after the
-/// header's first byte.
+/// Inserts extension headers between the IPv6 header and UDP. Each is given by its type and its bytes after
+/// the first (next header).
 fn with_extensions(packet: &[u8], headers: &[(u8, &[u8])]) -> Vec<u8> {
     let mut bytes = packet[..40].to_vec();
     let kinds: Vec<u8> = headers.iter().map(|(kind, _)| *kind).chain([packet[6]]).collect();
@@ -81,7 +82,7 @@ fn with_extensions(packet: &[u8], headers: &[(u8, &[u8])]) -> Vec<u8> {
     bytes
 }
 
-/// Padding, as options for the destination or for each hop.
+/// The bytes of an options header (for the destination or for each hop) after the first, with padding only.
 const PADDING: &[u8] = &[0, 1, 4, 0, 0, 0, 0];
 
 fn nowhere() -> Ipv6Addr {
@@ -132,7 +133,7 @@ fn rfc8200_4_extension_headers_pass_unread() {
     is_forwarded(&with_extensions(&packet, &[(60, PADDING)]));
     is_forwarded(&with_extensions(&packet, &[(0, PADDING), (60, PADDING), (43, route), (60, PADDING)]));
     is_forwarded(&with_extensions(&packet, &[(44, &[0, 0, 1, 0, 0, 0, 7])]));
-    // The destination has to detect chains with wrong lengths or without end.
+    // The destination has to detect wrong lengths or too many headers. The router forwards the packet.
     is_forwarded(&with_extensions(&packet, &[(60, &[200, 1, 4, 0, 0, 0, 0])]));
     is_forwarded(&with_extensions(&packet, &[(60, PADDING); 30]));
 }
@@ -175,7 +176,7 @@ fn rfc4443_3_1_and_rfc4861_7_2_2_unanswered_addresses_are_unreachable() {
     let routed = run("router6.click", &left, &Vec::new(), &["right_nd.table", "right_nd.stats"]);
     let answer = routed.only(0);
     assert_eq!((message(&answer).0, message(&answer).2), ([1, 3], &after_a_hop(&packet)[..]));
-    // Three solicitations, a second apart.
+    // The router sends three solicitations, a second apart.
     let questions: Vec<_> = routed.frames().into_iter().filter(|frame| frame.link == 1).collect();
     assert_eq!(questions.iter().map(|frame| frame.time).collect::<Vec<_>>(), [0, 1_000_000, 2_000_000]);
     for question in questions {
@@ -203,7 +204,7 @@ fn rfc4443_3_1_and_3_4_the_router_says_what_it_does_not_have() {
 fn rfc8200_4_what_must_be_stepped_over_is_not_refused() {
     let packet = udp(LEFT.ip6, ROUTER.ip6, 8);
     let ping = icmp(LEFT.ip6, ROUTER.ip6, 128, 0, b"ping");
-    // Six bytes of padding.
+    // The bytes of an options header after the first: length 0 and six bytes of padding.
     let padding: &[u8] = &[0, 1, 4, 0, 0, 0, 0];
     let mut nothing = packet[..40].to_vec();
     (nothing[5], nothing[6]) = (0, 59);
@@ -293,7 +294,8 @@ fn rfc4443_2_4_f_messages_are_limited() {
 
 #[test]
 fn rfc4443_4_2_pings_are_answered() {
-    // Its own addresses, and the subnet-router anycast address (RFC 4291, section 2.6.1).
+    // The router answers pings to its own addresses and to the subnet-router anycast address (RFC 4291,
+    // section 2.6.1).
     for to in [ROUTER.ip6, ROUTER_RIGHT.ip6, ip("2001:db8:1::")] {
         let ping = icmp(LEFT.ip6, to, 128, 0, b"as it came");
         let answer = sent(&ping).only(0);
@@ -323,15 +325,16 @@ fn rfc4291_2_5_and_2_7_packets_stay_in_their_scope() {
     assert!(from_left(&[framed(NEAR.mac, LEFT.mac, &udp(LEFT.ip6, RIGHT.ip6, 8))]).is_silent());
 }
 
-/// Returns the entry of the right host in the router's neighbour cache after these frames arrived by the
-/// right link. A packet for the host is sent first, and then every second.
+/// Runs the router while these frames arrive by the right link. One packet per second comes for the right
+/// host, `packets` in total. Returns what was routed, and the right host's entry in the neighbour cache.
 fn cache_after(right: &Arrivals, packets: i64) -> (Routed, String) {
     let packet = from(LEFT, &udp(LEFT.ip6, RIGHT.ip6, 8));
     let left = (0..packets).map(|i| (1_000_000 * i, packet.clone())).collect();
     cache_of(run("router6.click", &left, right, &["right_nd.table"]))
 }
 
-/// Like [`cache_after`], with unsolicited advertisements accepted.
+/// Returns the entry as [`cache_after`] does, for a router that accepts unsolicited advertisements, and one
+/// packet.
 fn credulous_cache_after(right: &Arrivals) -> String {
     let left = vec![(0, from(LEFT, &udp(LEFT.ip6, RIGHT.ip6, 8)))];
     let credulous = |text: String| text.replace("(right, right)", "(right, right, UNSOLICITED true)");
@@ -343,7 +346,7 @@ fn cache_of(routed: Routed) -> (Routed, String) {
     (routed, line)
 }
 
-/// Makes an advertisement of the right host with another Ethernet address.
+/// Makes an advertisement of the right host to `to` with these flags and another Ethernet address.
 fn moved(flags: u32, to: Ipv6Addr) -> Vec<u8> {
     advertised(MacAddr([2, 0, 0, 0, 2, 9]), [RIGHT.ip6, to, RIGHT.ip6], flags, ROUTER_RIGHT.mac)
 }
@@ -352,7 +355,7 @@ fn moved(flags: u32, to: Ipv6Addr) -> Vec<u8> {
 fn rfc4861_7_2_5_answers_are_learnt() {
     let answer = advertisement(RIGHT, ROUTER_RIGHT);
     assert_eq!(cache_after(&vec![(2_000, answer.clone())], 1).1, "1 02-00-00-00-02-01");
-    // No solicitation was sent.
+    // An answer without a solicitation makes no entry.
     assert_eq!(cache_after(&vec![(2_000, answer)], 0).1, "");
 }
 
@@ -362,7 +365,7 @@ fn rfc4861_7_2_5_what_is_known_changes_only_where_it_may() {
     let answer = (2_000, advertisement(RIGHT, ROUTER_RIGHT));
     let (old, new) = ("1 02-00-00-00-02-01", "1 02-00-00-00-02-09");
     let after = |flags, to| cache_after(&vec![answer.clone(), (4_000, moved(flags, to))], 1).1;
-    // The entry of a host that answers is not replaced without UNSOLICITED.
+    // Without UNSOLICITED, the entry of a host that still answers is not replaced.
     assert_eq!(after(flag::OVERRIDE, all), old);
     assert_eq!(after(flag::OVERRIDE | flag::SOLICITED, ROUTER_RIGHT.ip6), old);
     let credulous = |flags, to| credulous_cache_after(&vec![answer.clone(), (4_000, moved(flags, to))]);
@@ -389,7 +392,7 @@ fn rfc4861_7_2_5_doubtful_addresses_are_asked_about_when_they_are_used() {
     let questions = routed.frames().into_iter().filter(|f| f.link == 1 && f.packet[40] == 135);
     let questions: Vec<_> = questions.map(|f| (f.time, f.to, f.packet[24..40].to_vec())).collect();
     assert_eq!(questions.len(), 2, "{questions:x?}");
-    // Only the host with the cached address is asked.
+    // The router asks the host at the cached Ethernet address only.
     assert_eq!(questions[1], (1_000_000, RIGHT.mac, RIGHT.ip6.octets().to_vec()));
 }
 
@@ -422,7 +425,8 @@ fn rfc4861_7_2_2_the_newest_packet_waits() {
 
 #[test]
 fn rfc4861_7_3_3_neighbours_that_do_not_answer_any_more_are_forgotten() {
-    // The host answers once. After a minute it is asked by unicast three times, and then by multicast.
+    // The host answers only once. After a minute the router asks three times by unicast, and then by
+    // multicast.
     let (routed, _) = cache_after(&vec![(2_000, advertisement(RIGHT, ROUTER_RIGHT))], 68);
     let questions = routed.frames().into_iter().filter(|f| f.link == 1 && f.packet[40] == 135);
     let questions: Vec<_> = questions.map(|f| (f.time / 1_000_000, f.to == RIGHT.mac)).collect();
@@ -450,7 +454,7 @@ fn rfc4861_7_2_4_solicitations_are_answered() {
         );
         assert_eq!(answer.packet[64..], [&[2, 1][..], &ROUTER.mac.0].concat());
     }
-    // A host that is about to take the address gets a multicast answer (RFC 4862, section 5.4).
+    // A host that is about to take the address gets its answer by multicast (RFC 4862, section 5.4).
     let frames = asked(Ipv6Addr::UNSPECIFIED, ROUTER.ip6, 14);
     assert_eq!((frames[0].to, frames[0].packet[44]), (MacAddr([0x33, 0x33, 0, 0, 0, 1]), 0xa0));
     assert_eq!(frames[0].packet[24..40], ip("ff02::1").octets());
@@ -473,7 +477,7 @@ fn rfc4861_8_2_hosts_with_a_shorter_way_are_redirected() {
     assert_eq!((redirect[7], redirect[40], redirect[41]), (255, 137, 0));
     assert_eq!((&redirect[8..24], &redirect[24..40]), (&link_local().octets()[..], &LEFT.ip6.octets()[..]));
     assert_eq!((&redirect[48..64], &redirect[64..80]), (&NEAR.ip6.octets()[..], &NEAR.ip6.octets()[..]));
-    // The quoted packet in whole units of eight bytes.
+    // The redirect quotes the packet in whole units of eight bytes.
     let quoted = packet.len() / 8 * 8;
     assert_eq!((redirect[80], usize::from(redirect[81]) * 8, redirect.len()), (4, quoted + 8, 88 + quoted));
     assert_eq!(redirect[88..], packet[..quoted]);
@@ -498,7 +502,8 @@ fn rfc4443_2_4_e_3_packets_to_groups_can_be_too_big() {
 
 #[test]
 fn rfc6583_addresses_that_nobody_has_are_forgotten() {
-    // A host sends to every address of the network; the known neighbour stays known.
+    // A host sends to each of 5,000 addresses of the other network. The neighbour that is known stays
+    // known.
     let mut left = vec![(0, from(LEFT, &udp(LEFT.ip6, RIGHT.ip6, 8)))];
     for i in 0..5_000u16 {
         let to = Ipv6Addr::new(0x2001, 0xdb8, 2, 0, 0, 0, 7, i);
@@ -511,7 +516,8 @@ fn rfc6583_addresses_that_nobody_has_are_forgotten() {
     assert_eq!(routed.packets(1).len(), 2);
 }
 
-/// Section 6.2: known neighbours take precedence over addresses that are only being resolved.
+/// Neighbours that are known take precedence over addresses that are still being resolved (RFC 6583,
+/// section 6.2).
 #[test]
 fn rfc6583_a_sweep_of_addresses_leaves_known_neighbours_alone() {
     let mut packets = vec![(0, from(LEFT, &udp(LEFT.ip6, RIGHT.ip6, 8)))];

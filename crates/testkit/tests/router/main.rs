@@ -1,6 +1,6 @@
-//! Tests of the example routers against the requirements of RFCs, packet by packet, on
-//! `configs/router.click` and `configs/router6.click` unchanged. `docs/router.md` has the table of
-//! requirements.
+//! Tests of the example routers against the requirements of RFCs, packet by packet. The configurations
+//! `configs/router.click` and `configs/router6.click` are unchanged except for sources and sinks.
+//! `docs/router.md` has the table of requirements.
 
 mod captures;
 mod ipv4;
@@ -8,7 +8,7 @@ mod ipv6;
 mod net;
 mod random;
 
-/// The document names every test in these files, and no others.
+/// `docs/router.md` names each test of a requirement in these files, and no test that does not exist.
 #[test]
 fn the_document_has_every_requirement() {
     let document = include_str!("../../../../docs/router.md");

@@ -1,4 +1,5 @@
-//! The networks around the routers: hosts and their frames, runs, and independent checks of the output.
+//! The networks around the example routers: hosts and their frames, runs of a router, and independent
+//! checks of its output.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::path::Path;
@@ -9,7 +10,7 @@ use wire::build::Builder;
 use wire::neighbor;
 use wire::{MacAddr, arp, ether_type};
 
-/// A host on one of the links.
+/// A host on one of the links, with its Ethernet, IPv4 and IPv6 address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Host {
     pub(crate) mac: MacAddr,
@@ -26,12 +27,12 @@ const fn host(network: u16, number: u8) -> Host {
 }
 
 pub(crate) const LEFT: Host = host(1, 1);
-/// A second host on the left link.
+/// The second host on the left link.
 pub(crate) const NEAR: Host = host(1, 2);
 pub(crate) const RIGHT: Host = host(2, 1);
-/// The gateway to 10.9.0.0/16 and 2001:db8:9::/48, on the right link.
+/// The gateway on the right link to the networks 10.9.0.0/16 and 2001:db8:9::/48.
 pub(crate) const FAR: Host = host(2, 2);
-/// The router's interfaces, on the left and on the right link.
+/// The router's interface on the left link; `ROUTER_RIGHT` is the interface on the right link.
 pub(crate) const ROUTER: Host = router(1, [10, 1, 0, 254]);
 pub(crate) const ROUTER_RIGHT: Host = router(2, [10, 2, 0, 254]);
 
@@ -40,19 +41,19 @@ const fn router(network: u16, ip: [u8; 4]) -> Host {
     Host { mac: MacAddr([2, 0, 0, 0, network as u8, 0xfe]), ip, ip6 }
 }
 
-/// Makes a frame with a packet from a host to the router's interface on its link.
+/// Makes a frame with a packet from a host to the router's interface on the host's link.
 pub(crate) fn from(host: Host, packet: &[u8]) -> Vec<u8> {
     let MacAddr([.., link, _]) = host.mac;
     framed(MacAddr([2, 0, 0, 0, link, 0xfe]), host.mac, packet)
 }
 
-/// Makes a frame with a packet; its first nibble gives the EtherType.
+/// Makes a frame with a packet. The EtherType follows from the IP version of the packet.
 pub(crate) fn framed(to: MacAddr, from: MacAddr, packet: &[u8]) -> Vec<u8> {
     let ether_type = if packet[0] >> 4 == 6 { ether_type::IPV6 } else { ether_type::IPV4 };
     [&to.0[..], &from.0, &ether_type.to_be_bytes(), packet].concat()
 }
 
-/// Makes an ARP frame; `operation` 1 is a request and 2 a reply.
+/// Makes an ARP frame. `operation` is 1 for a request and 2 for a reply.
 pub(crate) fn arp(operation: u16, to: MacAddr, sender: Host, target: ([u8; 4], MacAddr)) -> Vec<u8> {
     let mut frame = [&to.0[..], &sender.mac.0, &[8, 6, 0, 1, 8, 0, 6, 4], &operation.to_be_bytes()].concat();
     assert_eq!(operation == arp::REQUEST, target.1 == MacAddr([0; 6]));
@@ -60,33 +61,35 @@ pub(crate) fn arp(operation: u16, to: MacAddr, sender: Host, target: ([u8; 4], M
     frame
 }
 
-/// Makes a host's reply to the router's ARP query.
+/// Makes the ARP reply of a host to a query of the router's interface `router`.
 pub(crate) fn arp_reply(host: Host, router: Host) -> Vec<u8> {
     arp(arp::REPLY, router.mac, host, (router.ip, router.mac))
 }
 
-/// Makes a host's answer to the router's solicitation.
+/// Makes the neighbour advertisement by which a host answers a solicitation of the router's interface
+/// `router`.
 pub(crate) fn advertisement(host: Host, router: Host) -> Vec<u8> {
     advertised(host.mac, [host.ip6, router.ip6, host.ip6], neighbor::flag::SOLICITED, router.mac)
 }
 
-/// Makes an advertisement with these source, destination and target addresses.
+/// Makes a frame with a neighbour advertisement. `addresses` are source, destination and target.
 pub(crate) fn advertised(mac: MacAddr, addresses: [Ipv6Addr; 3], flags: u32, to: MacAddr) -> Vec<u8> {
     let option = (neighbor::option::TARGET, mac);
     framed(to, mac, &neighbor::build(136, flags, addresses, option))
 }
 
-/// Returns ends with port 4000 and 5000.
+/// Returns the endpoints with these addresses, with port 4000 for the source and port 5000 for the
+/// destination.
 pub(crate) fn ends(from: impl Into<IpAddr>, to: impl Into<IpAddr>) -> (SocketAddr, SocketAddr) {
     (SocketAddr::new(from.into(), 4000), SocketAddr::new(to.into(), 5000))
 }
 
-/// Makes a UDP datagram with `payload` bytes of payload.
+/// Makes an IP packet with UDP between the ports 4000 and 5000, with `payload` bytes of payload.
 pub(crate) fn udp(from: impl Into<IpAddr>, to: impl Into<IpAddr>, payload: usize) -> Vec<u8> {
     changed(from, to, payload, |builder| builder)
 }
 
-/// Like [`udp`], with other fields such as the time to live.
+/// Makes a packet as [`udp`] does; `change` sets other header fields, such as the time to live.
 pub(crate) fn changed(
     from: impl Into<IpAddr>,
     to: impl Into<IpAddr>,
@@ -108,7 +111,7 @@ pub(crate) fn icmp(
     Builder::icmp(from.into(), to.into(), kind, code, [7, 1]).build(payload).unwrap()
 }
 
-/// Inserts options, padded, into the header of an IPv4 packet.
+/// Inserts options into the header of an IPv4 packet, padded to a multiple of four bytes.
 pub(crate) fn with_options(packet: &[u8], options: &[u8]) -> Vec<u8> {
     let mut options = options.to_vec();
     options.resize(options.len().next_multiple_of(4), 0);
@@ -121,7 +124,7 @@ pub(crate) fn with_options(packet: &[u8], options: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Corrects the checksum of an IPv4 header.
+/// Computes the checksum of an IPv4 header.
 pub(crate) fn refill(packet: &mut [u8]) {
     let length = usize::from(packet[0] & 15) * 4;
     packet[10..12].fill(0);
@@ -129,7 +132,7 @@ pub(crate) fn refill(packet: &mut [u8]) {
     packet[10..12].copy_from_slice(&sum.to_be_bytes());
 }
 
-/// Returns the one's complement sum, computed word by word.
+/// Returns the one's complement sum of the bytes, computed word by word.
 pub(crate) fn folded(bytes: &[u8]) -> u16 {
     let word = |pair: &[u8]| u32::from(pair[0]) << 8 | u32::from(*pair.get(1).unwrap_or(&0));
     let mut sum: u32 = bytes.chunks(2).map(word).sum();
@@ -139,22 +142,22 @@ pub(crate) fn folded(bytes: &[u8]) -> u16 {
     sum as u16
 }
 
-/// The results of a run.
+/// The results of a run of a router: the outcome, and the frames that left.
 pub(crate) struct Routed {
     pub(crate) outcome: Outcome,
     pub(crate) seen: Vec<Seen>,
 }
 
-/// The parts of an output frame.
+/// A frame that left the router, in its parts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Frame {
-    /// The link: 0 is left, 1 is right.
+    /// The link by which the frame left: 0 is left, 1 is right.
     pub(crate) link: usize,
     pub(crate) to: MacAddr,
     pub(crate) from: MacAddr,
     pub(crate) ether_type: u16,
     pub(crate) packet: Vec<u8>,
-    /// The time in microseconds since the start of the test.
+    /// The time at which the frame left, in microseconds since the start of the test.
     pub(crate) time: i64,
 }
 
@@ -171,8 +174,8 @@ impl Routed {
         self.seen.iter().map(frame).collect()
     }
 
-    /// Returns the IP packets that left by a link, without ARP and neighbour discovery; checks their
-    /// checksums.
+    /// Returns the IP packets that left by a link, without ARP and neighbour discovery. Asserts that their
+    /// checksums are correct.
     pub(crate) fn packets(&self, link: usize) -> Vec<Vec<u8>> {
         let is_packet = |frame: &Frame| match frame.ether_type {
             ether_type::IPV4 => true,
@@ -183,29 +186,29 @@ impl Routed {
         frames.map(|frame| frame.packet).inspect(|packet| assert!(is_sound(packet), "{packet:x?}")).collect()
     }
 
-    /// Returns the only packet that left by a link.
+    /// Returns the packet that left by a link; panics unless there is exactly one.
     pub(crate) fn only(&self, link: usize) -> Vec<u8> {
         let packets = self.packets(link);
         assert_eq!(packets.len(), 1, "{packets:x?}");
         packets[0].clone()
     }
 
-    /// True if no packet has left by any link.
+    /// True if no IP packet has left by any link.
     pub(crate) fn is_silent(&self) -> bool {
         self.packets(0).is_empty() && self.packets(1).is_empty()
     }
 
-    /// Returns the value of handler `n`.
+    /// Returns the value of the requested handler with index `n`.
     pub(crate) fn value(&self, n: usize) -> &str {
         self.outcome.values[n].as_deref().unwrap()
     }
 }
 
-/// The time of the first packets, in microseconds since the epoch.
+/// The time of packets with time 0, in microseconds since the epoch.
 pub(crate) const START: i64 = 1_000_000_000_000_000;
 
-/// True if all checksums of a packet are right, computed by etherparse or by hand. The packet must not be a
-/// later fragment.
+/// True if all checksums of a packet are correct, as computed by the crate etherparse or by this file. The
+/// packet must not be a fragment other than the first.
 pub(crate) fn is_sound(packet: &[u8]) -> bool {
     use etherparse::{Ipv4HeaderSlice, Ipv6HeaderSlice};
     let (protocol, start, pseudo) = match packet[0] >> 4 {
@@ -241,7 +244,7 @@ pub(crate) fn is_sound(packet: &[u8]) -> bool {
     }
 }
 
-/// The input of a link: frames with their times in microseconds.
+/// The frames that arrive by one link, each with its time in microseconds.
 pub(crate) type Arrivals = Vec<(i64, Vec<u8>)>;
 
 /// Writes a capture of frames.
@@ -254,7 +257,8 @@ pub(crate) fn write_capture(path: &Path, arrivals: &Arrivals) {
     writer.flush().unwrap();
 }
 
-/// Returns the text of a router that reads these captures and records its output in an exchange.
+/// Returns the text of a router that reads these captures, for the left and the right link, and sends its
+/// output to the sinks of an exchange.
 pub(crate) fn text_of(file: &str, captures: [&Path; 2], exchange: u64) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs").join(file);
     let text = std::fs::read_to_string(path).unwrap();
@@ -272,12 +276,13 @@ pub(crate) fn text_of(file: &str, captures: [&Path; 2], exchange: u64) -> String
     lines.join("\n")
 }
 
-/// Runs a router on the input of both links.
+/// Runs the router in `configs/FILE` on the frames that arrive by both links. `handlers` are read at the
+/// end.
 pub(crate) fn run(file: &str, left: &Arrivals, right: &Arrivals, handlers: &[&str]) -> Routed {
     run_changed(file, left, right, handlers, |text| text)
 }
 
-/// Like [`run`], with a change of the configuration's text.
+/// Runs a router as [`run`] does, after `change` has changed the text of its configuration.
 pub(crate) fn run_changed(
     file: &str,
     left: &Arrivals,
@@ -296,5 +301,5 @@ pub(crate) fn run_changed(
     Routed { outcome, seen: collect(exchange) }
 }
 
-/// The description of a fault, and a function that causes it in a packet or frame.
+/// A fault: its name, and a function that causes it in a packet or frame.
 pub(crate) type Spoil = (&'static str, fn(&mut Vec<u8>));

@@ -1,6 +1,6 @@
-//! Tests with random and damaged packets, and captures from other sources: no panic, every packet accounted
-//! for, and right checksums in the output. Compound elements must do the same as the elements that they
-//! combine.
+//! Tests of the routers with random and damaged packets, and with captures from other sources: nothing
+//! panics, every packet is accounted for, and output has correct checksums. Also tests that compound
+//! elements do the same as the elements that they combine.
 
 use std::net::{IpAddr, Ipv6Addr};
 
@@ -13,7 +13,8 @@ use wire::MacAddr;
 
 use crate::net::*;
 
-/// Returns source and destination addresses, of both versions.
+/// Returns the addresses that random packets may have, of both IP versions: of hosts, routers, multicast,
+/// and invalid addresses.
 fn addresses() -> Vec<IpAddr> {
     let mut all: Vec<IpAddr> = Vec::new();
     for host in [LEFT, NEAR, RIGHT, FAR, ROUTER, ROUTER_RIGHT] {
@@ -27,7 +28,8 @@ fn addresses() -> Vec<IpAddr> {
     all
 }
 
-/// A description of a packet: addresses by index, kind, payload, time to live, and bytes to damage.
+/// The description of a random packet: addresses by index, kind of message, length of payload, time to
+/// live, options, and damage.
 #[derive(Clone, Debug)]
 struct Draft {
     by_left: bool,
@@ -75,7 +77,7 @@ fn draft() -> impl Strategy<Value = Draft> {
 impl Draft {
     fn frame(&self) -> Vec<u8> {
         let all = addresses();
-        // A packet with a source address of the router would count as the router's own.
+        // Packets that have a source address of the router would be taken for the router's own messages.
         let own = [ROUTER, ROUTER_RIGHT].map(|own| [IpAddr::from(own.ip), own.ip6.into()]);
         let others: Vec<IpAddr> =
             all.iter().copied().filter(|from| !own.as_flattened().contains(from)).collect();
@@ -105,14 +107,14 @@ impl Draft {
             }
         } else {
             packet[7] = if message >= Some(135) { 255 } else { self.ttl };
-            // The payload of other kinds is interpreted as extension headers.
+            // For these kinds, the payload is interpreted as extension headers.
             packet[6] =
                 [packet[6], packet[6], packet[6], packet[6], packet[6], 0, 43, 60][usize::from(self.kind)];
         }
         let (host, router) = if self.by_left { (LEFT, ROUTER) } else { (RIGHT, ROUTER_RIGHT) };
         let mut frame = framed(if self.to_all { MacAddr::BROADCAST } else { router.mac }, host.mac, &packet);
         for (place, byte) in &self.spoilt {
-            // Bytes of the Ethernet header are not damaged.
+            // The Ethernet header stays undamaged.
             let place = 14 + place.index(frame.len() - 14);
             frame[place] = *byte;
         }
@@ -123,8 +125,9 @@ impl Draft {
     }
 }
 
-/// Returns the faults of the packets that a router sent. Transport checksums are checked only in its own
-/// messages, which are recognised by their source and an unusual time to live.
+/// Returns the first frame of a router with a fault: a wrong length, a wrong checksum, or a wrong source;
+/// `None` if there is none. Transport checksums are checked only in the router's own messages, which are
+/// recognized by their source and an unusual time to live.
 fn faults(routed: &Routed) -> Option<String> {
     let own = [ROUTER, ROUTER_RIGHT];
     routed.frames().into_iter().find_map(|frame| {
@@ -172,7 +175,8 @@ proptest! {
         }
     }
 
-    /// Reassembles fragments independently of the product.
+    /// Fragments a random IPv6 packet, and reassembles it independently of the product. The packet has to
+    /// be the same, and each fragment has to fit the MTU.
     #[test]
     fn rfc8200_4_5_fragments_are_the_packet_again(
         payload in 0usize..6000, mtu in 100u32..1500, options: bool, route: bool, behind: bool, atomic: bool,
@@ -184,7 +188,7 @@ proptest! {
                 kinds.push(kind);
             }
         }
-        // The headers that every fragment repeats: those that routers on the path read.
+        // Each fragment repeats the headers that routers on the path read.
         let repeated = 40 + 8 * (usize::from(options) + usize::from(route));
         let packet = udp(LEFT.ip6, RIGHT.ip6, payload);
         for next in kinds.iter().skip(1).chain([&17]).take(kinds.len()) {
@@ -194,8 +198,8 @@ proptest! {
         whole[6] = *kinds.first().unwrap_or(&17);
         let length = (whole.len() - 40) as u16;
         whole[4..6].copy_from_slice(&length.to_be_bytes());
-        // A fragment header that holds the whole packet follows the repeated headers, and the fragments
-        // have its identification.
+        // The packet has a fragment header already, with the whole packet as one fragment (an atomic
+        // fragment). The new fragments have to keep its identification.
         let mut sent = whole.clone();
         if atomic {
             let named_at = if repeated == 40 { 6 } else { repeated - 8 };
@@ -233,8 +237,8 @@ proptest! {
     }
 }
 
-/// Returns the output of a chain for a packet; `SINK1` in the chain is sink 1, the end of the chain is sink
-/// 0.
+/// Sends a packet through a chain. Returns the packets that come out: at sink 0 downstream of the chain, or
+/// at `SINK1`, `SINK2` ... in it.
 pub(crate) fn through(chain: &str, packet: &[u8]) -> Vec<Seen> {
     let input = Input {
         bytes: packet.to_vec(),
@@ -255,7 +259,7 @@ fn outputs(chain: &str, inputs: Vec<Input>, burst: usize) -> Vec<Seen> {
         Run { burst: Some(burst), ..Run::default() }.text(&text, &[]).unwrap_or_else(|e| panic!("{e}"));
     assert!(outcome.report.balances());
     let mut seen = collect(exchange);
-    // The order of sinks depends on the sorting of packets; each sink keeps its order.
+    // Packets at different sinks may come in any order; at each sink they keep theirs.
     seen.sort_by_key(|seen| seen.sink);
     seen
 }
@@ -279,7 +283,7 @@ fn ip_output_combo_is_what_it_stands_for() {
         -> t :: DecIPTTL -> l :: CheckLength(100); p[1] -> SINK1; g[1] -> SINK2; t[1] -> SINK3; l[1] -> SINK4; l[0]";
     for seed in 0..8 {
         let mut inputs = corpus::inputs(seed);
-        // Without Ethernet, with the header annotation, and with options of every kind.
+        // Packets without Ethernet header, with a marked IP header, and with options of several kinds.
         for (i, input) in inputs.iter_mut().enumerate() {
             let options: &[u8] = match i % 4 {
                 0 => &[],
@@ -305,7 +309,7 @@ fn routers_send_right_checksums_on_every_capture() {
     for capture in files(&data) {
         for file in ["router.click", "router6.click"] {
             let exchange = offer(Vec::new());
-            // The same capture on both links, as if its packets were for the router.
+            // Both links get the same capture, with all frames addressed to the router.
             let text = text_of(file, [&capture, &capture], exchange);
             let text = text.replace("HostEtherFilter($name)", "StoreEtherAddress($name, dst)");
             let outcome = match Run::trace().text(&text, &[]) {
@@ -333,7 +337,7 @@ fn ipv6_packets_that_were_cut_or_are_mostly_headers_are_not_fragmented() {
     assert_eq!(through(&datagram).len(), 3);
     let cut = through(&datagram[..2000]);
     assert!(cut.len() == 1 && cut[0].sink == 1, "what is whole again would be something else");
-    // Hop-by-hop options with padding only.
+    // Returns the packet with a hop-by-hop options header of `length` bytes of padding.
     let with_options = |length: usize| {
         let mut packet = datagram.clone();
         let mut options = vec![0; length];
@@ -349,7 +353,8 @@ fn ipv6_packets_that_were_cut_or_are_mostly_headers_are_not_fragmented() {
         packet
     };
     assert!(through(&with_options(256)).iter().all(|seen| seen.sink == 0));
-    // More extension headers than are walked over, and headers that leave less than a quarter of the MTU.
+    // Extension headers with more bytes than the product walks over, and headers that leave less than a
+    // quarter of the MTU for data.
     for long in [through(&with_options(264)), limited(380, &with_options(256))] {
         assert!(long.len() == 1 && long[0].sink == 1, "{}", long.len());
     }

@@ -1,4 +1,5 @@
-//! Conversion of a satisfying assignment to a packet that can be displayed and run.
+//! Example packets: from a condition on the input packets, as a decision diagram, to the bytes of one
+//! packet that satisfies it, which can be displayed and run.
 
 use element::effects::Header;
 use packet::Annotations;
@@ -13,17 +14,19 @@ const EXTRA_LENGTH: u8 = Annotations::EXTRA_LENGTH as u8;
 /// A packet as it enters a chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Example {
-    /// The bytes, from the link header on.
+    /// The bytes of the packet, from the link header on.
     pub bytes: Vec<u8>,
-    /// The packet type: to this host (0), broadcast, multicast, to another host, outgoing.
+    /// The packet type as a number: to this host (0), broadcast (1), multicast (2), to another host (3),
+    /// outgoing (4).
     pub kind: u8,
-    /// The annotation bytes that are not zero: index and value.
+    /// The annotation bytes that are not zero, each as index and value.
     pub annotations: Vec<(u8, u8)>,
-    /// The uninterpreted functions whose values the example depends on: these are only known at run time.
+    /// The names of the uninterpreted functions on whose values the condition also depends. These values
+    /// are known only at run time, so a run of the example need not satisfy the condition.
     pub depends: Vec<String>,
 }
 
-/// Returns the condition that a byte of the input packet has a value.
+/// Returns the condition that the byte of the input packet at offset `place` has the given value.
 fn equals(d: &Diagrams, place: i32, value: u8) -> Bit {
     let bits = d.input(place);
     bits.iter().enumerate().fold(d.yes(), |all, (i, bit)| match value >> (7 - i) & 1 {
@@ -32,7 +35,8 @@ fn equals(d: &Diagrams, place: i32, value: u8) -> Bit {
     })
 }
 
-/// Returns the properties of a usual packet, the most important first. An example has them if it can.
+/// Returns wishes for an example, the most important one first: conditions that a usual packet satisfies.
+/// An example satisfies as many of them as its own condition permits.
 fn usual(d: &Diagrams) -> Vec<Bit> {
     let equals = |place: i32, value: u8| equals(d, place, value);
     let all = |bytes: &[(i32, u8)]| {
@@ -53,19 +57,20 @@ fn usual(d: &Diagrams) -> Vec<Bit> {
         d.or(&d.not(&all(&[(12, if low == 0xdd { 0x86 } else { 8 }), (13, low)])), &all(then))
     };
     let ipv6 = |then: &[(i32, u8)]| of_type(0xdd, then);
-    // An address of 2001:db8::/64. If the prefix is not possible, at least the other bytes are zero.
+    // Wishes for an IPv6 address in 2001:db8::/64. If the prefix is not possible, a later wish asks for
+    // zeros in the other bytes.
     let address = |at: i32, last: u8| {
         let mut bytes = vec![(at, 0x20), (at + 1, 0x01), (at + 2, 0x0d), (at + 3, 0xb8)];
         bytes.extend((at + 4..at + 15).map(|place| (place, 0)).chain([(at + 15, last)]));
         bytes
     };
     vec![
-        // A valid packet first, because invalid packets take unusual paths; bytes after the end are
-        // irrelevant.
+        // The wishes for a valid packet come first, because invalid packets take unusual paths through a
+        // chain. With a fixed length, bytes after the end do not matter.
         length(60),
         all(&[(12, 8), (13, 0)]),
-        // Packets of other types are empty: an ARP request, IPv6 without a further header from 2001:db8::1
-        // to 2001:db8::2.
+        // Packets of other Ethernet types get a header without payload: an ARP request, or IPv6 with "no
+        // next header", from 2001:db8::1 to 2001:db8::2.
         of_type(0x06, &[(15, 1), (16, 8), (17, 0), (18, 6), (19, 4), (21, 1)]),
         ipv6(&[(14, 0x60), (15, 0), (16, 0), (17, 0)]),
         ipv6(&[(20, 59)]),
@@ -91,8 +96,9 @@ fn usual(d: &Diagrams) -> Vec<Bit> {
     ]
 }
 
-/// Returns the condition with as many wishes as are compatible, earlier wishes first. All wishes at once is
-/// the usual case, and fast: wishes make a diagram small.
+/// Returns the conjunction of the condition with as many wishes as are compatible with it, earlier wishes
+/// first. All of them at once are tried first: that is the usual case, and fast, since wishes make a
+/// diagram small.
 fn narrow(d: &Diagrams, condition: &Bit, wishes: &[Bit]) -> Bit {
     let all = d.and(condition, &d.all(wishes));
     if !d.is_never(&all) {
@@ -106,10 +112,11 @@ fn narrow(d: &Diagrams, condition: &Bit, wishes: &[Bit]) -> Bit {
 }
 
 impl Example {
-    /// Returns a packet of the condition, as usual as possible.
+    /// Returns a packet that satisfies the condition, and as many properties of a usual packet as possible.
+    /// `None` if no packet satisfies the condition, or if memory or time ran out.
     pub fn find(d: &Diagrams, condition: &Bit) -> Option<Example> {
         let mut narrowed = narrow(d, condition, &usual(d));
-        // If UDP is not possible, a well-known protocol is preferred.
+        // UDP was already among the wishes. If it is not possible, TCP, ICMP and GRE are tried.
         for protocol in [6, 1, 47] {
             narrowed = narrow(d, &narrowed, &[equals(d, 23, protocol)]);
         }
@@ -130,7 +137,8 @@ impl Example {
         };
         let annotations =
             (0..TIME).map(|place| (place, side(place))).filter(|(_, byte)| *byte != 0).collect();
-        // Bytes of byte regions go to the offset that the bytes so far determine.
+        // Bytes of a byte region go to the offset in the frame that the bytes before it determine (a header
+        // length).
         let mut regional: Vec<(i32, u8, bool)> = Vec::new();
         for (symbol, &value) in choices {
             if let &Symbol::Input(place, bit) = symbol
@@ -140,7 +148,7 @@ impl Example {
             }
         }
         regional.sort_unstable();
-        // The start of a byte region depends on the bytes before it, so it is computed once.
+        // The start of a region does not depend on its own bytes, so it is computed once per region.
         let mut start: Option<(usize, Option<usize>)> = None;
         for (place, bit, value) in regional {
             let Some((region, offset)) = byte_region_of(place) else { continue };
@@ -164,7 +172,7 @@ impl Example {
                 depends.push(term.name);
             }
         }
-        // A header whose checksum does not matter gets a correct one.
+        // If the condition does not depend on the IPv4 checksum, the header gets a correct one.
         if bytes.get(12..15) == Some(&[8, 0, 0x45]) && !decided(choices, 24..26) {
             let asked = choices
                 .keys()
@@ -178,7 +186,8 @@ impl Example {
     }
 }
 
-/// Returns the index of an offset in the packet.
+/// Returns the index in `bytes` of the offset `place`, which may be in a byte region. `None` if it is
+/// before the start of the packet.
 fn place_of(d: &Diagrams, bytes: &[u8], choices: &Choices, place: i32) -> Option<usize> {
     let value = |symbol: &Symbol| match *symbol {
         Symbol::Input(place, bit) => match usize::try_from(place).ok().and_then(|place| bytes.get(place)) {
@@ -188,19 +197,20 @@ fn place_of(d: &Diagrams, bytes: &[u8], choices: &Choices, place: i32) -> Option
         _ => choices.get(symbol).copied().unwrap_or(false),
     };
     let real = real(d, place);
-    // All variables are evaluated at once: there are many, and an offset has many bits.
+    // The values of all variables are computed once, because an offset has many bits and there are many
+    // variables.
     let values = d.values(&value);
     let number = real.bits().iter().rev().fold(0i64, |n, bit| n << 1 | i64::from(d.is_true(bit, &values)));
     usize::try_from(number).ok()
 }
 
-/// True if the assignment determines any bit of these bytes.
+/// True if the assignment `choices` determines any bit of the bytes at `places`.
 fn decided(choices: &Choices, mut places: std::ops::Range<i32>) -> bool {
     places.any(|place| (0..8).any(|bit| choices.contains_key(&Symbol::Input(place, bit))))
 }
 
-/// Makes an IPv4 header fit the checksum that was chosen for it, by its identification unless that was
-/// chosen too.
+/// Makes the IPv4 header at index `at` fit the checksum that was chosen for it, by setting its
+/// identification. Does nothing if the identification was chosen, too.
 fn fit_identification(bytes: &mut [u8], at: usize, choices: &Choices) {
     let field = at + 4..at + 6;
     if decided(choices, field.start as i32..field.end as i32) {
@@ -212,7 +222,8 @@ fn fit_identification(bytes: &mut [u8], at: usize, choices: &Choices) {
     bytes[field].copy_from_slice(&rest.checksum().to_be_bytes());
 }
 
-/// Makes the checksum of a header correct or wrong, unless its value was chosen.
+/// Sets the checksum that `term` identifies: correct if `right` is true, else wrong. If its value was
+/// chosen already, it stays, and a correct IPv4 checksum is reached by the identification.
 fn set_checksum(d: &Diagrams, bytes: &mut [u8], term: &Term, right: bool, choices: &Choices) {
     let [kind, at, network] = term.numbers[..] else { return };
     let place = |place: i64| place_of(d, bytes, choices, place as i32);

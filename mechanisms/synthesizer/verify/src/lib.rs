@@ -1,8 +1,8 @@
-//! What a chain does to all packets, from the declarations of its elements.
+//! The verifier: finds out, from the declarations of elements, what a chain does to all packets.
 //!
-//! - [`model`]: symbolic execution: all packets at once through a chain
+//! - [`model`]: symbolic execution, which follows all packets at once through a chain
 //! - [`equivalence`]: the equivalence checker for two chains, and for a chain and its programs
-//! - [`lint`]: findings about one chain
+//! - [`lint`]: findings about one chain, such as rules that no packet reaches
 //! - [`example`]: a packet that shows a finding or a difference; [`run`] runs the packet through a chain
 //!
 //! Programs are seen only as data and as declarations ([`program`]). The crate knows neither the compiler

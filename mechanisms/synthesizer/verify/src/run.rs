@@ -1,5 +1,5 @@
-//! The run of one packet through a chain: the entry emits the packet, exits record what arrives, and no
-//! file or device is opened.
+//! A run of one packet through a chain. The entry is replaced by an element that emits the packet, and
+//! exits by elements that record the packets that arrive. No file or device is opened.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,46 +14,49 @@ use program::hex::{bytes, digits};
 
 use crate::example::Example;
 
-/// The classes that replace entries and exits of a chain while a packet runs through it.
+/// The classes that replace entries and exits of a chain: the source of the packet, a source of nothing for
+/// all other entries, and a recording sink.
 pub static CLASSES: &[&Class] = &[&SOURCE, &SILENCE, &SINK];
 
-/// The handler of exits that returns the recorded packets, one line each ([`Came`]).
+/// The read handler of a recording sink. It returns the recorded packets, one line each, which
+/// [`Came::read`] parses.
 pub const PACKETS: &str = "packets";
 
-/// A packet that arrived at an exit.
+/// A packet that arrived at an exit during a run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Came {
-    /// The bytes.
+    /// The bytes of the packet.
     pub bytes: Vec<u8>,
-    /// The annotation bytes that the exit looks at.
+    /// The values of the annotation bytes that the exit reads, in the order of [`Exit::annotations`].
     pub annotations: Vec<u8>,
 }
 
 impl Came {
-    /// Parses a line of the handler.
+    /// Parses one line of the handler [`PACKETS`]; `None` if it has another form.
     pub fn read(line: &str) -> Option<Came> {
         let (packet, annotations) = line.split_once(' ')?;
         Some(Came { bytes: bytes(packet)?, annotations: bytes(annotations)? })
     }
 }
 
-/// An exit of a chain.
+/// An exit of a chain, as it is recorded and compared.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exit {
-    /// The name: corresponding exits have equal names, others differ.
+    /// The name in reports. Corresponding exits of two chains have equal names; all other names differ.
     pub name: String,
-    /// The indices of the annotation bytes that this exit or its counterpart looks at.
+    /// The indices of the annotation bytes that this exit, or its counterpart in the other chain, reads.
     pub annotations: Vec<u8>,
 }
 
-/// Returns the exits of two chains, by number of the element.
+/// Returns the exits of each of two chains, by the number of the element. Exits are paired, so that
+/// corresponding exits have the same name and record the same annotations.
 pub fn exits(chains: [&Chain; 2]) -> [BTreeMap<usize, Exit>; 2] {
     let [a, b] = chains;
     let of = |chain: &Chain| (0..chain.nodes.len()).filter(|&n| chain.is_exit(n)).collect::<Vec<_>>();
     let (pairs, only_a, only_b) = a.pair(&of(a), b, &of(b));
     let mut exits: [BTreeMap<usize, Exit>; 2] = Default::default();
     let mut add = |chain: usize, node: usize, name: &str, nodes: &[&Node]| {
-        // Several exits without a name of their own may have equal titles.
+        // Exits without a name of their own may have equal titles; the second is called "TITLE #2".
         let same = exits[chain].values().filter(|other| other.name.split(" #").next() == Some(name)).count();
         let name = if same == 0 { name.to_string() } else { format!("{name} #{}", same + 1) };
         exits[chain].insert(node, Exit { name, annotations: annotations(nodes) });
@@ -68,7 +71,8 @@ pub fn exits(chains: [&Chain; 2]) -> [BTreeMap<usize, Exit>; 2] {
     exits
 }
 
-/// Returns the indices of the annotation bytes that any of these elements looks at.
+/// Returns the indices of the annotation bytes that at least one of these elements reads, in ascending
+/// order.
 fn annotations(nodes: &[&Node]) -> Vec<u8> {
     let fields = nodes.iter().flat_map(|node| node.looks_at());
     let places = fields.flat_map(|field| match field {
@@ -80,10 +84,10 @@ fn annotations(nodes: &[&Node]) -> Vec<u8> {
 
 static SOURCE: Class = Class {
     name: "VerifySource",
-    // Elements that emit packets may have inputs too.
+    // The replaced element may have inputs; packets that arrive there are dropped.
     ports: "-/-",
     processing: "h/a",
-    // `follows_captures` ends the run when its packet is gone, regardless of timers.
+    // `follows_captures` makes the run end when the packet has been handled, even if timers are pending.
     notes: Notes { task: Task::WherePushing, follows_captures: true, ..Notes::NONE },
     args: &[
         ArgInfo::required("DATA", "hexadecimal digits"),
@@ -96,7 +100,7 @@ static SOURCE: Class = Class {
 
 static SILENCE: Class = Class {
     name: "VerifySilence",
-    // Elements that emit packets may have inputs too.
+    // The replaced element may have inputs; packets that arrive there are dropped.
     ports: "-/-",
     processing: "h/a",
     notes: Notes { task: Task::WherePushing, ..Notes::NONE },
@@ -119,7 +123,8 @@ static SINK: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Returns the configuration in which the packet enters at `entry` and the exits record packets.
+/// Returns the configuration with other classes at its ends: `example` enters at the element `entry`, all
+/// other entries emit nothing, and the elements of `exits` record packets.
 pub fn prepare(
     graph: &Graph,
     chain: &Chain,
@@ -134,7 +139,7 @@ pub fn prepare(
             element.class = SOURCE.name.into();
             let annotations: Vec<u8> =
                 example.annotations.iter().flat_map(|&(place, byte)| [place, byte]).collect();
-            // An empty string needs quotes to be an argument.
+            // Without the quotes, an empty string would not be an argument.
             element.config =
                 format!("\"{}\", {}, \"{}\"", digits(&example.bytes), example.kind, digits(&annotations));
         } else if entries.contains(&number) {
@@ -164,7 +169,8 @@ fn build_source(args: &mut Args<'_>, speaks: bool) -> Result<Box<dyn Element>, I
 }
 
 struct Source {
-    /// The bytes, the type, and annotation bytes as pairs of index and value.
+    /// The bytes of the packet, its type, and annotations as pairs of index and value. `None` if the packet
+    /// was emitted already, or if the source emits nothing.
     packet: Option<(Vec<u8>, u8, Vec<u8>)>,
 }
 
@@ -227,7 +233,7 @@ impl Element for Source {
 }
 
 struct Sink {
-    /// The indices of the annotation bytes that are recorded.
+    /// The indices of the annotation bytes that are recorded for each packet.
     annotations: Vec<u8>,
     packets: String,
 }

@@ -1,4 +1,6 @@
-//! Compares the verifier's verdicts about two chains with runs of both on every packet of a small set.
+//! Compares the verifier with brute force. For random pairs of chains, each of a set of 256 packets runs
+//! through both chains. If the verifier calls the chains equivalent, the outputs have to be equal; if it
+//! calls them different, they differ for its example packet.
 
 use std::collections::BTreeMap;
 
@@ -10,16 +12,16 @@ use testkit::samples::PATTERNS;
 use testkit::{Run, corpus};
 use verify::equivalence::{Difference, Verdict};
 
-/// The number of varied bits of a packet; the number of packets is two to that power.
+/// The number of bits that vary between the packets of a set; the set has two to the power of this number.
 const VARIED: usize = 8;
 
 /// The maximum number of diagram nodes. A pair that needs more counts as undecided, which is rare.
 const NODES: usize = 1 << 18;
 
-/// The number of pairs of chains that are compared.
+/// The number of pairs of chains that are compared in an ordinary test run.
 const CASES: u64 = 150;
 
-/// The destination of an output.
+/// The destination of one output of an element.
 #[derive(Clone, Copy, PartialEq)]
 enum Next {
     Element(usize),
@@ -27,13 +29,14 @@ enum Next {
     Discard,
 }
 
-/// A chain that can be changed before it becomes text. Unreachable elements are not part of the text.
+/// A configuration as a graph that the test can change before it becomes text. Element 0 is first; elements
+/// that cannot be reached from it are not part of the text.
 #[derive(Clone)]
 struct Network {
     elements: Vec<(String, Vec<Next>)>,
 }
 
-/// Returns an Ethernet address, one of few, so that rules overlap.
+/// Returns one of three Ethernet addresses, few enough that random rules overlap.
 fn mac(r: &mut Rng) -> String {
     format!("2:0:0:0:0:{}", r.u8(1..4))
 }
@@ -42,7 +45,7 @@ fn address(r: &mut Rng) -> String {
     format!("10.0.{}.{}", r.u8(..2), r.u8(1..4))
 }
 
-/// Returns a test of IPFilter and IPClassifier.
+/// Returns a random filter expression, as IPFilter and IPClassifier take it.
 fn expression(r: &mut Rng) -> String {
     let simple = |r: &mut Rng| {
         let side = *r.choice(["src", "dst"].iter()).unwrap_or(&"src");
@@ -78,8 +81,9 @@ fn patterns(r: &mut Rng) -> Vec<String> {
     list
 }
 
-/// Returns an element's text and its number of outputs. `start` is the offset at which packets start there
-/// on the straight path; most elements for IP headers are given the offset of a header.
+/// Returns the text of a random element and its number of outputs. `start` is the offset in the frame at
+/// which packets start when they arrive there by first outputs only. Most elements for IP headers are then
+/// given the actual offset of the header.
 fn element(r: &mut Rng, start: i32) -> (String, usize) {
     let at = 14 - start;
     let straight = at >= 0 && r.u8(..8) > 0;
@@ -152,7 +156,7 @@ fn element(r: &mut Rng, start: i32) -> (String, usize) {
         28 => ("VLANDecap".into(), 1),
         29 => ("Tee".into(), 2),
         30 => ((if r.bool() { "Null" } else { "Counter" }).into(), 1),
-        // The effects of these elements are uninterpreted functions.
+        // For the verifier, the effects of the next elements are uninterpreted functions.
         31 => (format!("HashSwitch({}, {})", [20, 22, 30, 33][r.usize(..4)], r.usize(1..3)), 2),
         32 => (format!("IPFragmenter({}, true)", [20, 40, 44, 60][r.usize(..4)]), optional),
         33 => (format!("MoveData({}, {}, 2)", [8, 22, 33][r.usize(..3)], [20, 30][r.usize(..2)]), 1),
@@ -160,7 +164,8 @@ fn element(r: &mut Rng, start: i32) -> (String, usize) {
     }
 }
 
-/// Returns the number of bytes by which an element moves the start of packets.
+/// Returns the number of bytes by which an element moves the start of packets towards their end; negative
+/// if it prepends bytes.
 fn moved(text: &str) -> i32 {
     let argument = || text.trim_end_matches(')').split('(').nth(1).and_then(|n| n.parse().ok()).unwrap_or(0);
     match text.split('(').next() {
@@ -186,7 +191,7 @@ impl Network {
         let mut start = 0;
         for place in 0..n {
             let (text, outputs) = match place {
-                // Most elements need an IP header.
+                // The first element usually marks the IP header, because most elements need one.
                 0 if r.u8(..4) > 0 => {
                     let marked = ["CheckIPHeader(14)", "MarkIPHeader(14)", "Strip(14)"];
                     (marked[r.usize(..3)].to_string(), 1)
@@ -195,7 +200,7 @@ impl Network {
             };
             start += moved(&text);
             let next = |output: usize, r: &mut Rng| match place + 1 {
-                // The first output usually leads on, so that chains are long.
+                // The first output usually leads to the next element, so that chains are long.
                 behind if behind < n && (output == 0 || r.bool()) => {
                     let far = if output == 0 && r.u8(..4) > 0 { behind } else { r.usize(behind..n) };
                     Next::Element(far)
@@ -222,7 +227,7 @@ impl Network {
         (0..reached.len()).filter(|&element| reached[element]).collect()
     }
 
-    /// Inserts elements at an output.
+    /// Inserts elements at an output, the last of `texts` first in the path of the packets.
     fn insert(&mut self, element: usize, output: usize, texts: &[String]) {
         for text in texts {
             let next = self.elements[element].1[output];
@@ -231,7 +236,7 @@ impl Network {
         }
     }
 
-    /// Makes a small change, which may be without effect.
+    /// Makes a random small change, which may be without effect on packets.
     fn mutate(&mut self, r: &mut Rng) {
         let reached = self.reached();
         let at = *r.choice(reached.iter()).unwrap_or(&0);
@@ -250,13 +255,13 @@ impl Network {
                 self.insert(at, output, &[format!("Unstrip({n})"), format!("Strip({n})")]);
             }
             6 => {
-                // Duplicates the element.
+                // Duplicates the element: its first output leads to the copy.
                 let (text, outputs) = self.elements[at].clone();
                 self.elements.push((text, outputs));
                 self.elements[at].1[0] = Next::Element(self.elements.len() - 1);
             }
             7 => {
-                // Swaps two neighbours.
+                // Swaps the element with the next one, if each has one output.
                 if let [Next::Element(next)] = self.elements[at].1[..]
                     && self.elements[next].1.len() == 1
                 {
@@ -268,7 +273,7 @@ impl Network {
             8 => self.insert(at, output, &["SetIPChecksum".into()]),
             9 => self.elements[at].1[output] = end(r),
             _ => {
-                // Gives a path a copy of an element that it shared.
+                // Gives this output its own copy of the next element, which other outputs may share.
                 if let Next::Element(next) = self.elements[at].1[output] {
                     self.elements.push(self.elements[next].clone());
                     self.elements[at].1[output] = Next::Element(self.elements.len() - 1);
@@ -277,7 +282,8 @@ impl Network {
         }
     }
 
-    /// Returns the configuration with the given classes at its ends; `$` is replaced by a sink's number.
+    /// Returns the text of the configuration with the classes `source` and `sink` at its ends; `$` in
+    /// `sink` is replaced by the number of the sink.
     fn text(&self, source: &str, sink: &str) -> String {
         let mut declared = format!("in :: {source};\n");
         let mut connected = String::from("in -> e0;\n");
@@ -314,8 +320,8 @@ impl Network {
         self.text("FromDump(x.pcap)", "ToDump(out$.pcap)")
     }
 
-    /// Returns the packets that arrived, as sink and bytes in the order of sinks, by number of the input
-    /// packet.
+    /// Runs packets through the chain. Returns for each input packet, by its number, the packets that
+    /// arrived, as sink and bytes, sorted.
     fn run(&self, packets: &[Vec<u8>]) -> BTreeMap<u32, Vec<(usize, Vec<u8>)>> {
         let inputs = packets.iter().map(|bytes| Input {
             bytes: bytes.clone(),
@@ -335,8 +341,9 @@ impl Network {
     }
 }
 
-/// The single bits that decide about packets: Ethernet type, version, lengths, fragment, time to live,
-/// protocol, addresses, ports. `CHECKSUM` means a wrong checksum, `LENGTH` four more bytes.
+/// The bits that may vary between packets, as offset in the frame and mask. They decide about Ethernet
+/// type, version, lengths, fragment, time to live, protocol, addresses and ports. `CHECKSUM` makes the IP
+/// checksum wrong; `LENGTH` appends four bytes.
 const PLACES: &[(usize, u8)] = &[
     (0, 1),
     (5, 1),
@@ -373,11 +380,11 @@ const PLACES: &[(usize, u8)] = &[
 const CHECKSUM: (usize, u8) = (24, 1);
 const LENGTH: (usize, u8) = (usize::MAX, 0);
 
-/// Returns all packets in which some bits vary.
+/// Returns 256 packets with all combinations of [`VARIED`] bits, chosen at random from [`PLACES`].
 fn packets(r: &mut Rng) -> Vec<Vec<u8>> {
     let mut places = PLACES.to_vec();
     r.shuffle(&mut places);
-    // Bits that matter to nearly every chain vary nearly always.
+    // The checksum and the time to live matter to nearly every chain, so they usually vary.
     if r.u8(..4) > 0 {
         places.retain(|place| ![CHECKSUM, (22, 1)].contains(place));
         places.splice(0..0, [CHECKSUM, (22, 1)]);
@@ -422,7 +429,7 @@ struct Tally {
     equivalent: usize,
     different: usize,
     undecided: usize,
-    /// The number of different pairs that the small set of packets distinguishes too.
+    /// The number of pairs called different whose difference a packet of the small set shows, too.
     seen: usize,
 }
 
@@ -464,7 +471,7 @@ fn check(seed: u64, tally: &mut Tally) {
 
 #[test]
 fn verdicts_agree_with_running_packets() {
-    // To run more cases by hand: `FROM=1000 CASES=5000 cargo test ...`.
+    // More cases can be run by hand: `FROM=1000 CASES=5000 cargo test ...`.
     let number = |name: &str, otherwise| std::env::var(name).map_or(otherwise, |n| n.parse().unwrap());
     let (from, cases) = (number("FROM", 0), number("CASES", CASES));
     let mut tally = Tally::default();

@@ -1,10 +1,11 @@
-//! Tests loops: if a loop is equal in both chains, packets need not be followed on it.
+//! Tests loops of the graph. If a loop is equal in both chains, the verifier need not follow packets on it,
+//! and changes elsewhere are proven or found as usual.
 
 use testkit::chains::{compare, read};
 use verify::equivalence::{Difference, Verdict};
 
-/// A loop that ends by the time to live, after more rounds than are followed; packets leave it by two
-/// paths.
+/// A loop that packets leave when their time to live is used up, after more rounds than the verifier
+/// follows them. They leave by two paths.
 const ROUND: &str = "in :: FromDump(x.pcap); out :: ToDump(y.pcap); other :: ToDump(z.pcap);
 in -> c :: Classifier(12/0800, -); c[1] -> Discard;
 c[0] -> Strip(14) -> CheckIPHeader -> route :: IPClassifier(dst net 10.0.0.0/8, dst net 11.0.0.0/8, src port 9, -);
@@ -14,7 +15,7 @@ route[1] -> SetIPDSCP(5) -> e :: EtherEncap(0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2) ->
 route[2] -> StoreIPAddress(11.0.0.1, dst) -> [0] route;
 route[3] -> other;";
 
-/// A translator on a loop, and elements that use its state.
+/// An address translator on a loop, and elements that use its state.
 const HAIRPIN: &str = "in :: FromDump(x.pcap); back :: FromDump(b.pcap); out :: ToDump(y.pcap);
 rw :: IPRewriter(pattern 11.0.0.1 1024-65535 - - 0 1, pass 1);
 in -> MarkIPHeader(14) -> [0] rw; back -> MarkIPHeader(14) -> [1] rw;
@@ -35,7 +36,7 @@ fn not_proven(a: &str, b: &str) {
     assert!(!matches!(verdict, Verdict::Equivalent), "{a}\n{b}");
 }
 
-/// Returns the chain with a part replaced.
+/// Returns the chain text with one part, which has to exist, replaced.
 fn with(chain: &str, from: &str, to: &str) -> String {
     assert!(chain.contains(from), "{from}");
     chain.replacen(from, to, 1)
@@ -46,10 +47,10 @@ fn the_same_circle_does_the_same() {
     same(ROUND, ROUND);
     same(HAIRPIN, HAIRPIN);
     for (from, to) in [
-        // Changes upstream of the loop.
+        // Changes without effect upstream of the loop.
         ("Strip(14) -> CheckIPHeader", "CheckIPHeader(14) -> StripToNetworkHeader"),
         ("c[0] -> Strip(14)", "c[0] -> d :: Classifier(30/0b, -); d[0] -> s :: Strip(14); d[1] -> Null -> s"),
-        // Changes downstream of the loop.
+        // Changes without effect downstream of the loop.
         ("SetIPDSCP(5) -> e", "Counter -> SetIPDSCP(4) -> SetIPDSCP(5) -> e"),
         ("SetIPDSCP(3)", "SetIPDSCP(2) -> SetIPDSCP(3)"),
         ("1:1:1:1:1:1, 2:2:2:2:2:2) -> out", "1:1:1:1:1:1, 2:2:2:2:2:2) -> Queue -> Unqueue -> out"),
@@ -70,13 +71,13 @@ fn other_circles_are_not() {
         ("CheckIPHeader ->", "CheckIPHeader -> SetIPDSCP(7) ->"),
         ("CheckIPHeader ->", "CheckIPHeader -> SetTimestamp(7) ->"),
         ("CheckIPHeader -> route ::", "CheckIPHeader -> ttl; route ::"),
-        // The loop itself differs.
+        // An element of the loop differs.
         ("dst net 10.0.0.0/8", "dst net 10.0.0.0/9"),
         ("ttl :: DecIPTTL", "ttl :: DecIPTTL(CALC_CHECKSUM false)"),
         ("ttl :: DecIPTTL", "ttl :: DecIPTTL -> DecIPTTL"),
         ("-> [0] route", "-> ttl"),
         ("route[3] -> other", "route[3] -> StoreIPAddress(10.0.0.1, dst) -> route"),
-        // Packets that leave the loop go elsewhere, or are modified differently.
+        // Packets that leave the loop go to another exit, or are modified differently downstream.
         ("SetIPDSCP(5)", "SetIPDSCP(6)"),
         ("SetIPDSCP(3)", "Null"),
         ("SetIPDSCP(3) -> other", "SetIPDSCP(3) -> Discard"),
@@ -109,7 +110,8 @@ fn read_is_possible(text: &str) -> bool {
     testkit::chains::try_read(text).is_some()
 }
 
-/// Packets leave with their headers at their original offsets, or at offsets that the loop has set.
+/// Packets leave a loop with their headers where they were, or where an element of the loop marked them.
+/// StripToNetworkHeader equals `Strip(14)` only if all headers are at offset 14.
 #[test]
 fn headers_may_be_in_several_places() {
     let chain = |front: &str, behind: &str| {
@@ -126,13 +128,15 @@ fn headers_may_be_in_several_places() {
     same(&chain(one, strip), &chain(one, to_header));
     not_proven(&chain(two, strip), &chain(two, to_header));
     same(&chain(two, to_header), &chain(two, "Counter -> StripToNetworkHeader"));
-    // Each round moves the header four bytes further from the start.
+    // Each round moves the header four bytes further from the packet's start, so Strip and
+    // StripToNetworkHeader differ.
     let moved = |behind: &str| chain(one, behind).replace("DecIPTTL -> r", "DecIPTTL -> Unstrip(4) -> r");
     not_proven(&moved(strip), &moved(to_header));
     same(&moved(strip), &moved(strip));
 }
 
-/// The order of copies may matter on the loop.
+/// Two copies of a packet enter a loop with a stateful element. Their order matters there, so exchanging
+/// them is not proven equivalent.
 #[test]
 fn copies_come_in_an_order() {
     let chain = |first: &str, second: &str| {
@@ -146,7 +150,8 @@ fn copies_come_in_an_order() {
     not_proven(&chain("Paint(1)", "Paint(2)"), &chain("Paint(2)", "Paint(1)"));
 }
 
-/// Packets that leave a loop meet copies that have not been on it.
+/// A packet that leaves a loop meets a copy that has not been on it at a stateful element. An equal chain
+/// is proven equivalent, exchanged copies are not.
 #[test]
 fn copies_may_meet_behind_a_circle() {
     let chain = |round: usize, past: usize| {
@@ -161,7 +166,8 @@ fn copies_may_meet_behind_a_circle() {
     not_proven(&chain(0, 1), &chain(1, 0));
 }
 
-/// The result of an element may depend on packets that arrived at another element.
+/// The result of ICMPRewriter depends on the packets that arrive at the rewriter whose state it uses. If
+/// other packets arrive there, the chains are not proven equivalent.
 #[test]
 fn who_uses_the_state_of_others_depends_on_what_comes_to_them() {
     let chain = |to_rewriter: &str| {
@@ -175,7 +181,7 @@ fn who_uses_the_state_of_others_depends_on_what_comes_to_them() {
     not_proven(&chain("Null"), &chain("q :: IPClassifier(dst host 1.2.3.4, -); q[0] -> Discard; q[1]"));
 }
 
-/// A difference downstream of a loop is found if packets with few rounds show it.
+/// A difference downstream of a loop is found with an example packet that leaves the loop after few rounds.
 #[test]
 fn differences_are_still_found() {
     let changed = with(ROUND, "SetIPDSCP(5)", "SetIPDSCP(6)");

@@ -1,9 +1,10 @@
-//! Tests the verifier: equivalent chains are proven equivalent, and others are distinguished by a packet.
+//! Tests the verifier on a small router: each change without effect is proven equivalent, and for each
+//! other change an example packet shows the difference.
 
 use testkit::chains::{compare, read};
 use verify::equivalence::{Difference, Verdict};
 
-/// A small router with a firewall upstream.
+/// A small router: a firewall, then a route look-up, then Ethernet headers.
 const BASE: &str = "
 in :: FromDump(x.pcap);
 out0 :: ToDump(a.pcap);
@@ -93,7 +94,8 @@ fn changes_without_effect_are_none() {
     same(BASE, &early);
 }
 
-/// For an unconnected output, the element's own drop reason counts.
+/// Compares drop reasons, too. A packet for an unconnected output is dropped for the element's own reason,
+/// so Discard at that output makes a difference.
 #[test]
 fn reasons_are_those_of_the_elements() {
     let chain = |check: &str| format!("FromDump(x) -> {check} -> out :: ToDump(y);");
@@ -110,12 +112,13 @@ fn reasons_are_those_of_the_elements() {
         let verdict = reasons(a, b);
         assert!(matches!(verdict, Verdict::Equivalent), "{a}, {b}: {verdict:?}");
     }
-    // The packet is too long, or matches no pattern.
+    // The element drops with its own reason (too long, or no pattern matches), Discard with another.
     let verdict = reasons("CheckLength(60)", "l :: CheckLength(60); l[1] -> Discard; l");
     assert!(matches!(verdict, Verdict::Different(_)), "{verdict:?}");
 }
 
-/// Examples are usual frames, whatever packets the chain makes.
+/// An example packet of a difference is a usual frame of 60 bytes with an IPv4 header, although the chain
+/// also makes ICMP errors and fragments.
 #[test]
 fn examples_are_usual_frames() {
     let chain = |port: u16| {
@@ -133,7 +136,8 @@ fn examples_are_usual_frames() {
     assert!(matches!(example.bytes[36..38], [0, 25 | 26]), "{example:?}");
 }
 
-/// A checksum does not depend on the order of the words that it covers.
+/// IPMirror swaps words that checksums cover. Their sums stay correct, so checking or setting them again
+/// changes nothing.
 #[test]
 fn mirrored_headers_keep_their_checksums() {
     let chain = |end: &str| {
@@ -146,7 +150,7 @@ fn mirrored_headers_keep_their_checksums() {
     same(&chain(""), &chain("-> CheckTCPHeader"));
     same(&chain(""), &chain("-> SetIPChecksum"));
     different(&chain(""), &chain("-> StoreData(28, \\<0a>) -> CheckIPHeader(14)"));
-    // Words moved to an offset outside of the checksum's header.
+    // Here the words move to offsets outside of the header that the checksum covers.
     let moved = |end: &str| {
         format!(
             "FromDump(x) -> Classifier(12/0800 14/45) -> CheckIPHeader(14) -> Strip(2) {end} -> out :: ToDump(y);"
@@ -155,7 +159,8 @@ fn mirrored_headers_keep_their_checksums() {
     same(&moved(""), &moved("-> Unstrip(2) -> CheckIPHeader(14) -> Strip(2)"));
 }
 
-/// Two truncations remove as much as one, and so does the annotation that counts removed bytes.
+/// Two truncations in a row equal the shorter one alone, with respect to the bytes and to the annotation
+/// that counts removed bytes.
 #[test]
 fn cutting_twice_is_cutting_once() {
     let chain = |cut: &str| format!("FromDump(x) -> {cut} -> out :: ToDump(y);");
@@ -167,7 +172,8 @@ fn cutting_twice_is_cutting_once() {
     different(&counted("Truncate(50)"), &counted("Truncate(50, EXTRA_LENGTH false)"));
 }
 
-/// Writing a value twice equals writing it once, even for a checksum that may be correct by chance.
+/// After a write without update, the checksum may be correct only by chance. Whether it is depends on the
+/// header alone, so writing the same value twice equals writing it once.
 #[test]
 fn a_checksum_by_chance_depends_on_its_header_only() {
     let chain = |more: &str| {
@@ -176,7 +182,8 @@ fn a_checksum_by_chance_depends_on_its_header_only() {
         )
     };
     same(&chain(""), &chain("-> StoreData(20, \\<0102>)"));
-    // The value of a write outside of the header does not matter for the checksum; its existence does.
+    // A write outside of the header does not affect whether the checksum is correct, before or after the
+    // check.
     let paid = |store: &str, more: &str| chain(&format!("{store} {more}"));
     same(
         &paid("-> StoreData(0, \\<07>)", ""),

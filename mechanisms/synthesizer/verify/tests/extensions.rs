@@ -1,5 +1,5 @@
-//! Tests chains with extension headers of IPv6, where only the element knows the offset of the transport
-//! header: compares verdicts about random pairs with runs of packets.
+//! Compares verdicts about random pairs of chains with runs of packets, for chains with extension headers
+//! of IPv6. Only the element knows the offset of the transport header there.
 
 use fastrand::Rng;
 use testkit::chains::{compare_within, outputs, read};
@@ -8,10 +8,11 @@ use verify::example::Example;
 
 const CASES: u64 = 60;
 
-/// The maximum number of diagram nodes; a pair that needs more is undecided.
+/// The maximum number of diagram nodes; a pair that needs more is undecided, and says nothing.
 const NODES: usize = 1 << 20;
 
-/// Elements that read and write the header, and elements that write or test at offsets where it may be.
+/// Elements that read or write the transport header, and elements that test or write fixed offsets at which
+/// it may be.
 const ELEMENTS: &[&str] = &[
     "IP6Mirror",
     "IP6Mirror",
@@ -40,7 +41,8 @@ fn chain(elements: &[&str]) -> String {
     )
 }
 
-/// Returns an IPv6 packet with a link header.
+/// Returns an IPv6 packet in an Ethernet frame: next header, bytes after the IPv6 header, last byte of the
+/// destination, hop limit.
 fn packet(next: u8, behind: &[u8], destination: u8, hops: u8) -> Vec<u8> {
     let mut bytes = vec![0; 12];
     bytes.extend([0x86, 0xdd, 0x60, 0, 0, 0, 0, behind.len() as u8, next, hops]);
@@ -75,7 +77,7 @@ fn packets() -> Vec<Vec<u8>> {
     all
 }
 
-/// Swaps two elements, removes one, or adds one.
+/// Swaps two elements, removes one, or adds one, at random.
 fn mutate(r: &mut Rng, elements: &mut Vec<&str>) {
     let place = r.usize(..elements.len());
     match r.u8(..4) {
@@ -90,7 +92,7 @@ fn mutate(r: &mut Rng, elements: &mut Vec<&str>) {
 
 #[test]
 fn verdicts_agree_with_running_packets() {
-    // To run more cases by hand: `FROM=1000 CASES=600 cargo test ...`.
+    // More cases can be run by hand: `FROM=1000 CASES=600 cargo test ...`.
     let number = |name: &str, otherwise| std::env::var(name).map_or(otherwise, |n| n.parse().unwrap());
     let (from, cases) = (number("FROM", 0), number("CASES", CASES));
     let packets = packets();

@@ -1,9 +1,10 @@
-//! Tests uninterpreted functions: equal packets have equal results, however the packets came about.
+//! Tests uninterpreted functions of elements: equal packets have equal results, regardless of the paths and
+//! writes by which they became equal.
 
 use testkit::chains::{compare, read};
 use verify::equivalence::Verdict;
 
-/// Compares two chains between one entry and two exits.
+/// Compares two chains, each with one entry `in` and the exits `out_a` and `out_b`.
 fn verdict(a: &str, b: &str) -> Verdict {
     let chain = |body: &str| {
         read(&format!("in :: FromDump(x.pcap); out_a :: ToDump(a.pcap); out_b :: ToDump(b.pcap); {body}"))
@@ -21,7 +22,7 @@ fn not_proven(a: &str, b: &str) {
     assert!(!matches!(verdict, Verdict::Equivalent), "{a}\n{b}");
 }
 
-/// Elements that decide, write, cut and make packets by uninterpreted functions.
+/// Elements that decide, write, truncate or make packets by functions that the declaration does not give.
 const ELEMENTS: &[&str] = &[
     "HashSwitch(20, 4)",
     "IPFragmenter(576)",
@@ -30,7 +31,8 @@ const ELEMENTS: &[&str] = &[
     "MoveData(40, 20, 4) -> HashSwitch(40, 4)",
 ];
 
-/// Packets with a time to live of 4 take one path upstream of the element, other packets another path.
+/// Returns a chain in which packets with a time to live of 4 pass `first` and other packets pass `second`
+/// before they meet at `element`.
 fn parted(element: &str, first: &str, second: &str) -> String {
     format!(
         "in -> MarkIPHeader(14) -> c :: Classifier(22/04, -); c[0] -> {first} -> n :: Null -> {};
@@ -39,7 +41,7 @@ fn parted(element: &str, first: &str, second: &str) -> String {
     )
 }
 
-/// Names the element `f`, the last element if there are several.
+/// Names the element `f`; of several elements in a row, the last one.
 fn named(element: &str) -> String {
     match element.rsplit_once("-> ") {
         Some((front, last)) => format!("{front}-> f :: {last}"),
@@ -51,14 +53,14 @@ fn named(element: &str) -> String {
 fn parts_do_not_matter() {
     for element in ELEMENTS {
         let plain = parted(element, "Null", "Null");
-        // The write stores the value that is already there.
+        // The write stores the value that is already there, so nothing changes.
         same(&plain, &parted(element, "StoreData(22, \\<04>)", "Null"));
         let written = parted(element, "StoreData(22, \\<05>)", "StoreData(22, \\<05>)");
         same(
             &written,
             &parted(element, "StoreData(22, \\<05>)", "StoreData(22, \\<06>) -> StoreData(22, \\<05>)"),
         );
-        // Equal packets in different parts.
+        // The packets become equal in three parts instead of two.
         let thirds = "d :: Classifier(23/11, -); d[0] -> e :: StoreData(20, \\<4000>); d[1] -> e; e";
         same(&parted(element, "StoreData(20, \\<4000>)", "Null"), &parted(element, thirds, "Null"));
     }
@@ -69,7 +71,7 @@ fn what_is_seen_matters() {
     for element in ELEMENTS {
         let plain = parted(element, "Null", "Null");
         let written = |first, second| parted(element, first, second);
-        // In the first part, in the second, or in both.
+        // The write happens in the first part only, in the second only, or in both.
         let store = "StoreData(20, \\<20>)";
         for (first, second) in [(store, "Null"), ("Null", store), (store, store)] {
             not_proven(&plain, &written(first, second));
@@ -81,7 +83,8 @@ fn what_is_seen_matters() {
     not_proven(&fragmenter("576"), &fragmenter("577"));
 }
 
-/// The value that a translator gives a flow's source differs from the value that it gives its destination.
+/// The function that chooses a translated source differs from the function that chooses a destination. So
+/// filters downstream that test both have an effect.
 #[test]
 fn choices_for_two_fields_are_two() {
     let chain = |behind: &str| {
@@ -99,7 +102,8 @@ fn choices_for_two_fields_are_two() {
     }
 }
 
-/// A packet for which the function has two different arguments.
+/// Two copies of each packet, one of which may be changed, arrive at the element: the function has two
+/// different values for one input packet. Chains are equivalent if both arguments are equal.
 #[test]
 fn copies_are_told_apart() {
     for element in ELEMENTS {
@@ -116,7 +120,7 @@ fn copies_are_told_apart() {
         not_proven(&copies("Null", store), &copies(store, store));
         not_proven(&copies("Null", store), &copies("Null", "StoreData(20, \\<21>)"));
     }
-    // For a stateless element, the order of copies does not matter.
+    // If the element has no state, the order of the copies does not matter.
     let copies = "in -> MarkIPHeader(14) -> t :: Tee; t[0] -> n :: Null -> f :: IPFragmenter(576) -> out_a;
         t[1] -> StoreData(22, \\<03>) -> n; Idle -> out_b;";
     same(copies, &copies.replace("t[0]", "t[x]").replace("t[1]", "t[0]").replace("t[x]", "t[1]"));

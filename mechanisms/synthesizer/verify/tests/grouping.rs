@@ -1,5 +1,5 @@
-//! Tests that the partition of packets at an element does not matter: streams are equal if their packets
-//! are.
+//! Tests that it does not matter into which paths packets are separated before they reach a stateful
+//! element: streams are equal if their packets are.
 
 use testkit::chains::{compare, read};
 use verify::equivalence::Verdict;
@@ -26,8 +26,8 @@ fn not_proven(a: &str, b: &str) {
 
 const PLAIN: &str = "MarkIPHeader -> rw -> out";
 
-/// Packets that are separated and merged again upstream of a stateful element, which updates checksums at
-/// offsets that depend on a length that may be too small.
+/// Packets are separated and merged again upstream of a rewriter. The rewriter updates checksums at offsets
+/// that depend on the header length, which may be too small here. The chains are proven equivalent.
 #[test]
 fn packets_in_parts_are_the_same_packets() {
     same(PLAIN, "c :: Classifier(0/45, -); c[0] -> m :: MarkIPHeader -> rw -> out; c[1] -> m");
@@ -43,7 +43,7 @@ fn packets_in_parts_are_the_same_packets() {
 
 #[test]
 fn other_packets_are_not() {
-    // Some packets do not reach the element, or reach it with another mark, or with another byte.
+    // Some packets do not reach the rewriter, or reach it with another header mark or another byte.
     not_proven(PLAIN, "c :: Classifier(0/45, -); c[0] -> m :: MarkIPHeader -> rw -> out; c[1] -> Discard");
     not_proven(
         PLAIN,
@@ -53,6 +53,6 @@ fn other_packets_are_not() {
         PLAIN,
         "MarkIPHeader -> c :: IPClassifier(ip ttl 77, -); c[0] -> SetIPDSCP(1) -> rw; c[1] -> rw; rw -> out",
     );
-    // Packets that bypass the element, although it would not have changed them.
+    // Some packets bypass the rewriter, although it would not have changed them.
     not_proven(PLAIN, "MarkIPHeader -> c :: IPClassifier(ip ttl 77, -); c[0] -> out; c[1] -> rw -> out");
 }

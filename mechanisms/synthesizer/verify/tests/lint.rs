@@ -1,4 +1,4 @@
-//! Compares the findings of `check` with runs of all packets one by one.
+//! Compares the findings of the lint with brute force over all packets that the tested rules distinguish.
 
 use std::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ fn names(read: &Read, nodes: &[usize]) -> Vec<String> {
     nodes.iter().map(|&node| read.chain.nodes[node].name.clone()).collect()
 }
 
-/// A rule of a test: an optional network of source addresses, port and protocol.
+/// A rule of a test: allow or deny, with an optional network of source addresses, port and protocol.
 #[derive(Clone, Debug)]
 struct Rule {
     allow: bool,
@@ -26,8 +26,9 @@ struct Rule {
     tcp: Option<bool>,
 }
 
-/// The properties that such rules distinguish: the last byte of the source, the port (8 means any other),
-/// and the protocol (a protocol other than TCP and UDP has no port).
+/// A packet, as far as the rules distinguish packets: the last byte of the source address, the port (8
+/// means any other port), and the protocol (`None` is a protocol other than TCP and UDP, which has no
+/// port).
 type Header = (u8, u16, Option<bool>);
 
 fn headers() -> impl Iterator<Item = Header> {
@@ -77,8 +78,8 @@ impl Rule {
     }
 }
 
-/// Exactly the rules that decide about no packet are found, and the rules reported as their cover take
-/// their packets.
+/// Random rules: the lint reports exactly those that decide about no packet. The rules that it names as
+/// cover do take packets of the idle rule.
 #[test]
 fn idle_rules_are_those_that_decide_about_no_packet() {
     let mut random = fastrand::Rng::with_seed(7);
@@ -86,7 +87,8 @@ fn idle_rules_are_those_that_decide_about_no_packet() {
     for _ in 0..60 {
         let rules: Vec<Rule> = (0..random.usize(2..12)).map(|_| Rule::random(&mut random)).collect();
         let texts: Vec<String> = rules.iter().map(Rule::text).collect();
-        // Only whole packets from a network of sixteen addresses reach the rules, and no fragments.
+        // Only unfragmented packets longer than 100 bytes from a network of sixteen addresses reach the
+        // rules.
         let chain = read(&format!(
             "FromDump(x) -> Strip(14) -> CheckIPHeader -> IPFilter(deny ip frag, allow src net 10.0.0.0/28)
              -> long :: CheckLength(100) -> Discard;
@@ -132,7 +134,7 @@ fn rules_of_files_are_known_by_their_lines() {
     assert_eq!(found.idle[0].elsewhere, Some(line(3)));
 }
 
-/// A rule about packets that never arrive is idle although no rule covers it.
+/// A rule about UDP downstream of a filter for TCP is idle, although no earlier rule covers it.
 #[test]
 fn rules_about_packets_that_never_come_are_idle() {
     let chain = read(
@@ -155,7 +157,7 @@ fn elements_that_no_packet_comes_to_are_found() {
     assert_eq!(names(&chain, &findings(&chain).unreached), ["never", "island"]);
 }
 
-/// Returns the text of an element with this number of outputs.
+/// Returns a chain in which the element has this number of connected outputs.
 fn with_outputs(element: &str, outputs: usize) -> String {
     let ways = (0..outputs).map(|output| format!("f[{output}] -> Counter -> Discard;"));
     format!("FromDump(x) -> f :: {element}; {}", ways.collect::<String>())
@@ -174,7 +176,8 @@ fn work_grows_with_the_outputs_of_an_element_and_not_faster() {
     }
 }
 
-/// The bits that a function makes of lengths and headers are next to the bits that they are compared with.
+/// 2^17 diagram nodes suffice for a chain in which a function writes all headers again. The variables of
+/// its bits have to be next to the lengths and fields that they are compared with.
 #[test]
 fn headers_that_a_function_has_written_take_little_room() {
     let chain = read(
@@ -206,7 +209,8 @@ fn what_was_found_before_there_was_no_room_is_kept() {
     assert_eq!(names(&chain, &[found.entries[0].fates[0].node]), ["ToDump@3"]);
 }
 
-/// Downstream of an opaque element, nothing is excluded.
+/// Downstream of an opaque element, each rule may decide and each element may be reached, so nothing is
+/// reported.
 #[test]
 fn nothing_is_said_of_packets_that_are_not_known() {
     let chain = read(
@@ -218,11 +222,12 @@ fn nothing_is_said_of_packets_that_are_not_known() {
     assert_eq!(names(&chain, &found.entries[0].opaque), ["Script@2"]);
 }
 
-/// The input part of a router, after which only the element knows the offsets of transport headers.
+/// The start of a chain in which only CheckIP6Header knows the offset of the transport header.
 const EXTENSIONS: &str =
     "FromDump(x) -> Classifier(12/86dd) -> Strip(14) -> CheckIP6Header(PROCESS_EH true) -> ";
 
-/// An unknown offset of the transport header does not affect the rest of the packet.
+/// The offset of the transport header is unknown, but the rest of the packet is known: rules about IPv6
+/// addresses are found idle.
 #[test]
 fn packets_with_a_header_somewhere_are_known_otherwise() {
     let chain = read(&format!(
@@ -234,7 +239,8 @@ fn packets_with_a_header_somewhere_are_known_otherwise() {
     assert_eq!(names(&chain, &found.unreached), ["never", "Discard@8", "four", "Discard@11"]);
 }
 
-/// Packets with a header at an unknown offset stay known on a loop.
+/// Packets with a transport header at an unknown offset stay known on a loop, so an idle rule on it is
+/// found.
 #[test]
 fn packets_with_a_header_somewhere_come_round() {
     let chain = read(&format!(
@@ -248,8 +254,8 @@ fn packets_with_a_header_somewhere_come_round() {
     assert_eq!(idle, [1]);
 }
 
-/// A write at an unknown offset may change any byte of the packet, also a byte that another element tests
-/// later.
+/// IP6Mirror writes ports at an unknown offset. It may change a byte that was tested upstream, so both
+/// outputs of a later test can be reached.
 #[test]
 fn what_is_written_somewhere_may_be_anything() {
     let chain = read(&format!(
@@ -259,7 +265,7 @@ fn what_is_written_somewhere_may_be_anything() {
     assert_eq!(names(&chain, &findings(&chain).unreached), Vec::<String>::new());
 }
 
-/// Packets that an element makes are followed from there.
+/// The ICMP errors that an element makes reach the elements downstream of it.
 #[test]
 fn packets_that_elements_make_reach_what_is_behind() {
     let chain = read(
@@ -270,7 +276,8 @@ fn packets_that_elements_make_reach_what_is_behind() {
     assert_eq!(names(&chain, &found.unreached), Vec::<String>::new());
 }
 
-/// Examples of exit states reach these exits when they are run.
+/// Each example packet of an exit state, when it is run, ends at the exit or with the drop reason that the
+/// lint says.
 #[test]
 fn examples_meet_their_fates() {
     let chain = read(
@@ -302,7 +309,7 @@ fn examples_meet_their_fates() {
     }
 }
 
-/// A full queue is a possible end in this analysis.
+/// The lint considers that a queue may be full: its second output is a possible end.
 #[test]
 fn queues_may_be_full() {
     let chain = read("FromDump(x) -> q :: Queue(2) -> Unqueue -> ToDump(y); q[1] -> full :: Discard;");
@@ -328,7 +335,8 @@ fn regions_end_at_what_cannot_be_composed() {
     assert_eq!((why("in"), why("out"), why("b")), (None, None, None));
 }
 
-/// Stripped bytes of a packet on a loop become visible again.
+/// Bytes that were stripped before a loop become visible again after it, with Unstrip; the lint does not
+/// call the test of these bytes idle.
 #[test]
 fn what_is_in_front_may_come_back_on_a_circle() {
     let chain = read(
@@ -342,8 +350,8 @@ fn what_is_in_front_may_come_back_on_a_circle() {
     assert!(!found.entries[0].round.is_empty(), "{found:?}");
 }
 
-/// Packets on a loop are replaced by arbitrary packets after some rounds: the analysis terminates, and no
-/// element or rule that they may reach is reported as idle or unreached.
+/// Packets that come round on a loop too often are replaced by arbitrary packets. The analysis therefore
+/// ends, and elements or rules downstream that may be reached are not reported.
 #[test]
 fn circles_end() {
     let chain = read(

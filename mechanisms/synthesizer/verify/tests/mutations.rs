@@ -1,5 +1,5 @@
-//! Tests changes of generated routers with firewalls: each single change with an effect is found with an
-//! example packet, and each change without an effect is proven equivalent.
+//! Changes random routers with firewalls in one place. For each change with an effect the verifier finds an
+//! example packet; each change without effect is proven equivalent.
 
 use std::collections::BTreeSet;
 
@@ -7,36 +7,38 @@ use fastrand::Rng;
 use testkit::chains::{compare, read};
 use verify::equivalence::{Difference, Verdict};
 
-/// The number of routers for each kind of change.
+/// The number of random routers on which each change is tried.
 const ROUTERS: u64 = 6;
 
-/// A rule of the firewall: an action, and the packets that it applies to.
+/// A rule of the firewall: allow or deny, and the filter expression for its packets.
 #[derive(Clone, PartialEq)]
 struct Rule {
     action: &'static str,
     packets: String,
 }
 
-/// A port of the router: the addresses of its Ethernet headers.
+/// A port of the router: source and destination address of the Ethernet header of packets that leave by it.
 #[derive(Clone)]
 struct Port {
     source: [u8; 6],
     destination: [u8; 6],
 }
 
-/// A router with several ports, downstream of a firewall that denies packets that no rule allows.
+/// A router with several ports. The firewall upstream of the route look-up denies packets that no rule
+/// allows.
 #[derive(Clone)]
 struct Router {
     rules: Vec<Rule>,
-    /// Adjacent networks, each with its port; all other packets go to port 0.
+    /// The route table: second and third byte of a network in 10.0.0.0/8, the prefix length, and the port of
+    /// the network's packets. All other packets go to port 0.
     routes: Vec<(u8, u8, u8, usize)>,
     ports: Vec<Port>,
     dscp: u8,
 }
 
 impl Router {
-    /// Returns a random router. Each rule matters: an allowed part of a network precedes the denied
-    /// network, followed by allowed services, no two of which share packets.
+    /// Returns a random router in which each rule matters: an allowed part of a network, the denied
+    /// network, then allowed services, no two of which share packets.
     fn random(r: &mut Rng) -> Router {
         let allow = |packets: String| Rule { action: "allow", packets };
         let denied = r.u8(20..100);
@@ -108,7 +110,8 @@ fn verdict(a: &str, b: &str) -> Verdict {
     compare(&read(a), &read(b)).verdict
 }
 
-/// Tries a change on all routers. The change returns the text of another router.
+/// Applies `change` to random routers and compares each with the changed text. They have to be equivalent
+/// if `equal` is true, else different.
 fn try_out(change: impl Fn(&Router, &mut Rng) -> String, equal: bool) {
     for seed in 0..ROUTERS {
         let r = &mut Rng::with_seed(seed);
@@ -118,7 +121,7 @@ fn try_out(change: impl Fn(&Router, &mut Rng) -> String, equal: bool) {
         let verdict = verdict(&before, &after);
         let is_right = match verdict {
             Verdict::Equivalent => equal,
-            // A run of both chains on the packet has confirmed the difference.
+            // A run of both chains on the example packet has confirmed the difference.
             Verdict::Different(Difference::Packet { .. }) => !equal,
             _ => false,
         };
@@ -134,7 +137,7 @@ fn proven_equal(change: impl Fn(&Router, &mut Rng) -> String) {
     try_out(change, true);
 }
 
-/// Replaces a part of the text, which has to exist.
+/// Replaces a part of the text; panics if it does not exist.
 fn replaced(text: &str, from: &str, to: &str) -> String {
     assert!(text.contains(from), "no '{from}' in {text}");
     text.replacen(from, to, 1)
@@ -189,19 +192,19 @@ fn a_missing_decrement() {
 
 #[test]
 fn a_missing_checksum() {
-    // StoreData writes the byte without an update of the checksum.
+    // StoreData writes the byte, but does not update the checksum.
     told_apart(|router, _| {
         let dscp = router.dscp;
         let stored = format!("StoreData(1, \\<{:02x}>, MASK \\<fc>)", dscp << 2);
         replaced(&router.text(), &format!("SetIPDSCP({dscp})"), &stored)
     });
-    // A checksum that is computed too early.
+    // The checksum is computed before the write.
     told_apart(|router, _| {
         let (dscp, text) = (router.dscp, router.text());
         let stored = format!("SetIPChecksum -> StoreData(1, \\<{:02x}>, MASK \\<fc>)", dscp << 2);
         replaced(&text, &format!("SetIPDSCP({dscp})"), &stored)
     });
-    // A checksum that is computed after the write.
+    // The checksum is computed after the write, which has the same effect as an update.
     proven_equal(|router, _| {
         let (dscp, text) = (router.dscp, router.text());
         let stored = format!("StoreData(1, \\<{:02x}>, MASK \\<fc>) -> SetIPChecksum", dscp << 2);
@@ -254,7 +257,7 @@ fn another_ethernet_address() {
 fn disjoint_rules_exchanged() {
     proven_equal(|router, r| {
         let mut router = router.clone();
-        // Rules after the denied network all allow.
+        // All rules after the denied network allow packets, so their order does not matter.
         let (a, b) = (r.usize(2..4), r.usize(4..6));
         router.rules.swap(a, b);
         router.text()
@@ -265,7 +268,7 @@ fn disjoint_rules_exchanged() {
         router.routes.swap(n, n + 1);
         router.text()
     });
-    // A deny rule and allow rules for different networks.
+    // The deny rule and the allow rules are about different networks.
     for seed in 0..ROUTERS {
         let router = Router::random(&mut Rng::with_seed(seed));
         let packets = "src net 11.0.0.0/8 && dst net 10.0.0.0/9".to_string();
@@ -283,7 +286,8 @@ fn disjoint_rules_exchanged() {
 fn a_shadowed_rule() {
     proven_equal(|router, r| {
         let mut router = router.clone();
-        // A part of the packets that the second rule denies already, or a part of a service.
+        // The new rule is about packets that the second rule denies already, or that an earlier rule
+        // allows.
         let denied = router.rules[1].packets.replace(".0.0/16", &format!(".{}.0/24", r.u8(..)));
         let service = format!("{} && src net 10.0.0.0/8", router.rules[2].packets);
         let place = r.usize(3..router.rules.len());
@@ -341,7 +345,7 @@ fn elements_that_do_nothing() {
     {
         proven_equal(|router, r| {
             let text = router.text();
-            // At any connection.
+            // The element is inserted at a random connection.
             let arrows: Vec<usize> = text.match_indices(" -> ").map(|(place, _)| place).collect();
             let at = arrows[r.usize(..arrows.len())];
             format!("{} -> {element}{}", &text[..at], &text[at..])
@@ -376,10 +380,10 @@ fn arguments_in_other_words() {
             }
         }
     }
-    // Similar texts that differ in meaning.
+    // These texts look alike, but differ in meaning.
     told_apart(|router, _| replaced(&router.text(), "12/0800", "12/08??"));
     told_apart(|router, _| replaced(&router.text(), "&& udp", "|| udp"));
-    // Addresses in lower case.
+    // Ethernet addresses in lower case and without leading zeros.
     proven_equal(|router, _| {
         let mut text = router.text();
         for port in &router.ports {

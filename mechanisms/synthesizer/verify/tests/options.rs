@@ -1,5 +1,5 @@
-//! Tests chains with IPv4 options, which may be where other packets have ports: compares verdicts about
-//! random pairs with runs of packets.
+//! Compares verdicts about random pairs of chains with runs of packets, for chains with IPv4 options.
+//! Options may be at offsets at which other packets have ports.
 
 use fastrand::Rng;
 use testkit::chains::{compare, compare_within, outputs, read};
@@ -8,11 +8,11 @@ use verify::example::Example;
 
 const CASES: u64 = 60;
 
-/// The maximum number of diagram nodes; a pair that needs more is undecided.
+/// The maximum number of diagram nodes; a pair that needs more is undecided, and says nothing.
 const NODES: usize = 1 << 20;
 
-/// Elements that write options, ports, and the length of the header, or that write or test fixed offsets
-/// where either may be.
+/// Elements that write options, ports or the header length, and elements that test or write fixed offsets
+/// at which options or ports may be.
 const ELEMENTS: &[&str] = &[
     "IPGWOptions(10.0.0.1)",
     "IPGWOptions(10.0.0.1)",
@@ -56,7 +56,7 @@ fn checksum(header: &[u8]) -> [u8; 2] {
     (!((sum & 0xffff) + (sum >> 16)) as u16).to_be_bytes()
 }
 
-/// Returns an IPv4 packet with a link header.
+/// Returns an IPv4 packet in an Ethernet frame: options, protocol, bytes after the header.
 fn packet(options: &[u8], protocol: u8, behind: &[u8]) -> Vec<u8> {
     let header = 20 + options.len();
     let mut ip =
@@ -68,8 +68,8 @@ fn packet(options: &[u8], protocol: u8, behind: &[u8]) -> Vec<u8> {
     [&[0; 12][..], &[8, 0], &ip, behind].concat()
 }
 
-/// Returns packets with and without options, including options that look like ports and ports that look
-/// like options.
+/// Returns packets with and without options. Some options have the values of ports, and some ports the
+/// values of options.
 fn packets() -> Vec<Vec<u8>> {
     let options: [&[u8]; 9] = [
         &[],
@@ -83,8 +83,8 @@ fn packets() -> Vec<Vec<u8>> {
         &[68, 12, 5, 1, 0, 0, 0, 0, 0, 0, 0, 0],
     ];
     let mut all = Vec::new();
-    // Headers with a length field that is too small, with checksums over the whole header and over the
-    // given length: the ports are then read at the offsets of addresses.
+    // Headers with a length field that is too small, whose checksum covers the whole header or the given
+    // length. Ports are then read at the offsets of addresses.
     for words in [4, 3, 0] {
         let mut short = packet(&[], 6, &[0; 20]);
         short[14] = 0x40 | words;
@@ -108,7 +108,7 @@ fn packets() -> Vec<Vec<u8>> {
     all
 }
 
-/// Swaps two elements, removes one, or adds one.
+/// Swaps two elements, removes one, or adds one, at random.
 fn mutate(r: &mut Rng, elements: &mut Vec<&str>) {
     let place = r.usize(..elements.len());
     match r.u8(..4) {
@@ -123,7 +123,7 @@ fn mutate(r: &mut Rng, elements: &mut Vec<&str>) {
 
 #[test]
 fn verdicts_agree_with_running_packets() {
-    // To run more cases by hand: `FROM=1000 CASES=600 cargo test ...`.
+    // More cases can be run by hand: `FROM=1000 CASES=600 cargo test ...`.
     let number = |name: &str, otherwise| std::env::var(name).map_or(otherwise, |n| n.parse().unwrap());
     let (from, cases) = (number("FROM", 0), number("CASES", CASES));
     let packets = packets();
@@ -155,13 +155,14 @@ fn verdicts_agree_with_running_packets() {
     assert!(equivalent * 6 > cases && told_apart * 6 > cases, "one-sided: {equivalent}, {told_apart}");
 }
 
-/// True if two chains are equivalent.
+/// True if two chains of these elements are proven equivalent.
 fn are_equivalent(a: &[&str], b: &[&str]) -> bool {
     let outcome = compare(&read(&chain(a)), &read(&chain(b)));
     matches!(outcome.verdict, Verdict::Equivalent)
 }
 
-/// Written options end where the ports start, so options and ports are independent.
+/// Options end where ports start, so an element that writes options and one that tests ports can be
+/// exchanged.
 #[test]
 fn options_and_ports_are_apart() {
     let (options, mirror, port) = ("IPGWOptions(10.0.0.1)", "IPMirror", "IPClassifier(dst port 7)");
@@ -171,8 +172,8 @@ fn options_and_ports_are_apart() {
     assert!(!are_equivalent(&[options, mirror, options], &[options, options, mirror]));
 }
 
-/// Options are where the ports were if the header length is increased; a test at a fixed offset reads
-/// either.
+/// A larger header length makes ports to options, and a test at a fixed offset may read either. Elements
+/// that do so cannot be exchanged.
 #[test]
 fn options_may_be_where_ports_are() {
     let (options, mirror) = ("IPGWOptions(10.0.0.1)", "IPMirror");
@@ -185,7 +186,8 @@ fn options_may_be_where_ports_are() {
     assert!(!are_equivalent(&[longer, options, mirror], &[longer, mirror, options]));
 }
 
-/// Addresses are where ports are read if the header length is less than the minimum.
+/// With a header length below the minimum, ports are read where addresses are. After CheckIPHeader this
+/// cannot happen, so the two elements can be exchanged.
 #[test]
 fn ports_may_be_where_addresses_are() {
     let (address, port) = ("StoreData(16, \\<0007>)", "IPClassifier(src tcp port 7)");

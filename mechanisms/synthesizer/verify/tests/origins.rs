@@ -1,10 +1,10 @@
-//! Tests packets derived from one packet that meet at a stateful element, or at two elements that share
-//! state.
+//! Tests several packets that come from one input packet (a packet and an ICMP error about it) and meet at
+//! a stateful element, or at two elements that share state. Their order must be proven equal.
 
 use testkit::chains::{compare, read};
 use verify::equivalence::Verdict;
 
-/// Compares two chains between one entry and two exits.
+/// Compares two chains, each with an entry whose packets reach `check`, and the exits `out_a` and `out_b`.
 fn verdict(a: &str, b: &str) -> Verdict {
     let chain = |body: &str| {
         read(&format!(
@@ -25,7 +25,7 @@ fn not_proven(a: &str, b: &str) {
     assert!(!matches!(verdict, Verdict::Equivalent), "{a}\n{b}");
 }
 
-/// Exchanges the outputs 0 and 1 of an element.
+/// Exchanges the outputs 0 and 1 of an element in a text.
 fn exchanged(text: &str, element: &str) -> String {
     let output = |n: &str| format!("{element}[{n}]");
     let changed = text.replace(&output("0"), &output("x")).replace(&output("1"), &output("0"));
@@ -34,7 +34,7 @@ fn exchanged(text: &str, element: &str) -> String {
 
 const ERROR: &str = "ICMPError(9.9.9.9, timeexceeded)";
 
-/// A stateful element with its exits.
+/// A stateful element that leads to both exits.
 const ENDS: &str = "s :: RoundRobinSwitch; s[0] -> out_a; s[1] -> out_b;";
 
 #[test]
@@ -42,16 +42,16 @@ fn an_error_comes_before_its_packet_or_behind_it() {
     let chain = format!("{ENDS} check -> t :: Tee; t[0] -> {ERROR} -> s; t[1] -> s;");
     same(&chain, &chain);
     not_proven(&chain, &exchanged(&chain, "t"));
-    // Changes upstream that cancel out do not affect the order.
+    // Changes upstream that have no effect together do not affect the order.
     same(&chain, &chain.replace("check ->", "check -> Paint(1) -> Paint(0) ->"));
     same(&chain, &chain.replace("t[1] ->", "t[1] -> Counter ->"));
     not_proven(&chain, &chain.replace("t[1] ->", "t[1] -> SetIPDSCP(3) ->"));
-    // A packet that waits may come after a later packet.
+    // A packet that waits in a queue may come after a later packet.
     let waits = chain.replace("t[1] ->", "t[1] -> Queue -> Unqueue ->");
     same(&waits, &waits);
     not_proven(&chain, &waits);
     not_proven(&waits, &waits.replace("check ->", "check -> Counter ->"));
-    // Errors about errors.
+    // Two errors about a packet, from different copies.
     let chain = format!(
         "{ENDS} check -> t :: Tee; t[0] -> Discard; t[1] -> u :: Tee; u[0] -> {ERROR} -> s; u[1] -> v :: Tee;
         v[0] -> ICMPError(8.8.8.8, redirect) -> s; v[1] -> Discard;"
@@ -65,7 +65,7 @@ fn packets_that_never_meet_may_come_by_any_way() {
     let chain = format!("{ENDS} check -> d :: DecIPTTL -> s; d[1] -> {ERROR} -> s;");
     same(&chain, &chain.replace("check ->", "check -> Counter ->"));
     same(&chain, &chain.replace("-> d ::", "-> Paint(1) -> Paint(0) -> d ::"));
-    // A packet and its other fragments.
+    // The first fragment and the other fragments of a packet.
     let chain = format!("{ENDS} check -> IPFragmenter(576) -> s;");
     same(&chain, &chain.replace("check ->", "check -> Counter ->"));
     same(&chain, &chain.replace("-> s;", "-> Null -> s;"));
@@ -87,14 +87,14 @@ fn elements_that_use_the_state_of_others_are_passed_in_an_order() {
     same(chain, chain);
     same(chain, &chain.replace("check ->", "check -> Counter ->"));
     not_proven(chain, &exchanged(chain, "t"));
-    // An element that adds to the state of another element.
+    // FTPPortMapper adds entries to the state of the rewriter.
     let mapper = chain.replace("ICMPRewriter(rw)", "FTPPortMapper(rw, rw, 0)");
     same(&mapper, &mapper);
     not_proven(&mapper, &exchanged(&mapper, "t"));
-    // Elements in a row.
+    // The two elements with shared state follow each other.
     let row = "rw :: IPRewriter(pattern 11.0.0.1 - - - 0 0); check -> rw -> ICMPRewriter(rw) -> out_a; Idle -> out_b;";
     same(row, &row.replace("check ->", "check -> Paint(1) -> Paint(0) ->"));
-    // Different packets.
+    // The two elements with shared state receive different packets, so the order does not matter.
     let apart = "rw :: IPRewriter(pattern 11.0.0.1 - - - 0 0); check -> c :: IPClassifier(icmp, -);
         c[0] -> ICMPRewriter(rw) -> out_a; c[1] -> rw -> out_b;";
     same(apart, &apart.replace("check ->", "check -> Paint(1) -> Paint(0) ->"));

@@ -1,4 +1,5 @@
-//! Regression tests: pairs that a review found to be wrongly called equivalent, each for its own reason.
+//! Regression tests: pairs of chains that the verifier once called equivalent, as a review found, although
+//! they are not. Each pair has another reason.
 
 use testkit::chains::{compare, outputs, read};
 use verify::equivalence::Verdict;
@@ -16,7 +17,7 @@ fn are_equivalent(a: &str, b: &str) {
     assert!(matches!(outcome.verdict, Verdict::Equivalent), "{a}\n{b}\n{outcome:?}");
 }
 
-/// Packets that an element makes may have annotations: an ICMP error has a destination.
+/// An ICMP error has a destination annotation, so a route look-up downstream may send it by any output.
 #[test]
 fn made_packets_have_annotations() {
     let chain = |port: usize| {
@@ -28,7 +29,8 @@ fn made_packets_have_annotations() {
     are_not_equivalent(&chain(0), &chain(1));
 }
 
-/// A source may mark headers at offsets that only the source knows.
+/// A source marks the IP header at an offset that the verifier does not know, so a test for TCP differs
+/// from one for UDP.
 #[test]
 fn sources_mark_headers() {
     let chain = |protocol: &str| {
@@ -40,7 +42,8 @@ fn sources_mark_headers() {
 const TCP: &str =
     "FromDump(x) -> Classifier(14/45 20/0000%3fff 46/50) -> CheckIPHeader(14) -> IPClassifier(tcp) ->";
 
-/// The length and the protocol are part of the pseudo-header that TCP's checksum covers.
+/// The pseudo-header of TCP's checksum has length and protocol, so a write to the IP length makes the
+/// checksum wrong.
 #[test]
 fn transport_checksums_cover_length_and_protocol() {
     are_not_equivalent(
@@ -53,7 +56,7 @@ fn transport_checksums_cover_length_and_protocol() {
     );
 }
 
-/// Packets that start at different offsets may have equal first bytes, but different bytes after them.
+/// Strip(1) and Strip(2) of packets that start with zeros: the first bytes are equal, later bytes are not.
 #[test]
 fn shifted_packets_are_different() {
     let chain = |bytes: usize| {
@@ -65,7 +68,8 @@ fn shifted_packets_are_different() {
     are_not_equivalent(&chain(1), &chain(2));
 }
 
-/// 0000 and ffff are equal in a sum.
+/// A write of 0000 over ffff keeps a sum correct, since both represent zero. So the check passes for more
+/// packets than those with 0000.
 #[test]
 fn a_wrong_word_may_leave_a_sum_right() {
     let start = "FromDump(x) -> Classifier(12/0800 14/45) -> MarkIPHeader(14) ->";
@@ -80,8 +84,8 @@ fn a_wrong_word_may_leave_a_sum_right() {
     );
 }
 
-/// A correct checksum and a computed checksum are equal except for the two zeros; that is reported as an
-/// assumption.
+/// Computing a correct checksum again changes nothing, except that ffff may become 0000. The verdict is
+/// "equivalent" with that assumption.
 #[test]
 fn the_two_zeros_are_an_assumption() {
     let outcome = compare(
@@ -92,9 +96,9 @@ fn the_two_zeros_are_an_assumption() {
     assert!(outcome.assumptions.iter().any(|text| text.contains("ffff")), "{outcome:?}");
 }
 
-/// An update without changes turns ffff into 0000, which is equal in a sum: with or without the update,
-/// packets are equal except for that. If both chains update, whatever they change, zero has a single
-/// representation.
+/// An update that changes nothing still turns the checksum ffff into 0000. With an update in one chain
+/// only, the verdict is "equivalent" with the assumption that the two are equal. With updates in both
+/// chains the assumption is not needed, whatever they change.
 #[test]
 fn updates_may_turn_one_zero_into_the_other() {
     let chain = |elements: &str| {
@@ -116,7 +120,7 @@ fn updates_may_turn_one_zero_into_the_other() {
     let set = ["SetIPDSCP(3) ->", "StoreIPAddress(10.0.0.1, dst) ->"];
     assert!(!says_so(&set.concat(), &[set[1], set[0]].concat()));
 
-    // The difference that the assumption ignores does occur.
+    // A packet with checksum ffff shows the difference that the assumption ignores.
     let mut bytes = vec![0; 14];
     bytes.extend([0x45, 0, 0, 20, 0, 0, 0, 0, 64, 17, 0xff, 0xff, 10, 0, 0, 1, 10, 0, 0, 2]);
     let rest = wire::checksum::Sum::new().bytes(&bytes[14..24]).bytes(&bytes[26..]).checksum();
@@ -145,7 +149,7 @@ fn names_stand_for_what_they_are_given() {
     are_not_equivalent(&chain("10.0.0.1"), &chain("10.0.0.9"));
 }
 
-/// Elements that write at offsets that only they know are equal to themselves.
+/// A router whose elements write at offsets that only they know is equivalent to itself.
 #[test]
 fn a_router_that_fragments_is_itself() {
     let router = read(
@@ -158,7 +162,8 @@ fn a_router_that_fragments_is_itself() {
     assert!(matches!(outcome.verdict, Verdict::Equivalent), "{outcome:?}");
 }
 
-/// Packets that are not pulled do not pass.
+/// Pull switches and schedulers decide which packets are pulled. Packets that are not pulled do not arrive,
+/// so chains with different schedulers are not equivalent.
 #[test]
 fn pullers_choose_what_passes() {
     let pulled = |scheduler: &str| {
@@ -175,7 +180,7 @@ fn pullers_choose_what_passes() {
     are_not_equivalent(&chain("LIMIT 1"), &chain(""));
 }
 
-/// The output of an element may depend on the input of a packet.
+/// EtherSwitch and Hub send a packet to another output than its input; exchanged inputs are not equivalent.
 #[test]
 fn inputs_make_a_difference() {
     for class in ["EtherSwitch(TIMEOUT 0)", "Hub"] {
@@ -189,7 +194,7 @@ fn inputs_make_a_difference() {
     }
 }
 
-/// The data that a checksum covers may contain another maintained checksum.
+/// The data that one checksum covers may contain another checksum. Then the order of setting both matters.
 #[test]
 fn sums_cover_other_sums() {
     let start = "FromDump(x) -> Classifier(12/0800 14/45 20/0000 23/11 42/45)";
@@ -205,7 +210,7 @@ fn sums_cover_other_sums() {
         &format!("{start} {inner} -> out :: ToDump(y);"),
         &format!("{start} {inner} -> CheckICMPHeader -> out :: ToDump(y);"),
     );
-    // Two checksums in the same bytes.
+    // The fields of two checksums overlap in the same bytes.
     let start = "FromDump(x) -> Classifier(24/45000024 30/0000 33/11 40/45000014 48/0010)";
     let (one, two) = ("-> MarkIPHeader(40) -> SetIPChecksum", "-> MarkIPHeader(24) -> SetUDPChecksum");
     are_not_equivalent(
@@ -221,7 +226,8 @@ fn sums_cover_other_sums() {
     );
 }
 
-/// A checksum accounts for the data it was computed over.
+/// Two checksums that were computed over different data differ, even if the data is overwritten with equal
+/// values later.
 #[test]
 fn sums_remember_what_they_were_computed_over() {
     let start = "FromDump(x) -> Classifier(12/0800 14/45) -> l :: CheckLength(33); l[0] -> Discard; l[1]";
@@ -239,7 +245,7 @@ fn sums_remember_what_they_were_computed_over() {
     are_not_equivalent(&chain("1111"), &chain("2222"));
 }
 
-/// Elements with inputs may emit packets of their own.
+/// ICMPPingSource has inputs and emits packets of its own, which are compared, too.
 #[test]
 fn sources_may_have_inputs() {
     let chain = |bytes: usize| {
@@ -251,7 +257,8 @@ fn sources_may_have_inputs() {
     are_not_equivalent(&chain(1), &chain(2));
 }
 
-/// Each of several equal elements is paired with one counterpart.
+/// Two equal elements make packets in each chain. Each is paired with one counterpart, so a chain that
+/// discards the packets of one of them differs.
 #[test]
 fn each_made_packet_has_one_counterpart() {
     let start = "FromDump(x) -> CheckIPHeader(14) -> Strip(14) -> t :: Tee(2);";
@@ -267,7 +274,8 @@ fn each_made_packet_has_one_counterpart() {
     );
 }
 
-/// The order of copies matters for a stateful element.
+/// Two copies of a packet reach an element that numbers packets: exchanged copies are not equivalent, the
+/// unchanged chain is.
 #[test]
 fn copies_come_in_an_order() {
     let chain = |first: usize| {
@@ -283,7 +291,8 @@ fn copies_come_in_an_order() {
     assert!(matches!(outcome.verdict, Verdict::Equivalent), "{outcome:?}");
 }
 
-/// Elements that call handlers change switches.
+/// A Counter calls a handler of a Switch after some packets; with different counts the chains are not
+/// equivalent.
 #[test]
 fn calls_turn_switches() {
     let chain = |count: usize| {
@@ -295,7 +304,7 @@ fn calls_turn_switches() {
     are_not_equivalent(&chain(2), &chain(5));
 }
 
-/// A difference in drop reasons must be confirmed by a run.
+/// Only the drop reasons differ in the model. The verdict is not "different" unless a run confirms it.
 #[test]
 fn reasons_are_run_too() {
     let start = "FromDump(x) -> CheckIPHeader(14) -> c :: Classifier(14/45 20/0000%3fff 23/11 34/0035, -); c[1] -> Discard;";
@@ -308,7 +317,7 @@ fn reasons_are_run_too() {
     assert!(!matches!(outcome.verdict, Verdict::Different(_)), "{outcome:?}");
 }
 
-/// An exit that reads headers depends on their marks.
+/// An exit that prints IP addresses depends on the offset at which the IP header was marked.
 #[test]
 fn exits_may_see_marks() {
     let chain = |place: usize| {
@@ -317,7 +326,8 @@ fn exits_may_see_marks() {
     are_not_equivalent(&chain(14), &chain(18));
 }
 
-/// The input of a packet decides the output.
+/// A switch that learns nothing sends a packet to all outputs but the output of its own port, so other
+/// inputs give other outputs.
 #[test]
 fn switches_that_learn_nothing_send_elsewhere() {
     for (class, ports) in
@@ -336,7 +346,7 @@ fn switches_that_learn_nothing_send_elsewhere() {
         let outcome = compare(&read(&chain(0)), &read(&chain(0)));
         assert!(matches!(outcome.verdict, Verdict::Equivalent), "{class} {ports}: {outcome:?}");
     }
-    // A hub of which all outputs but one are dropped equals a wire.
+    // A Hub with three ports of which only one output is used equals a wire.
     are_equivalent(
         "FromDump(x) -> h :: Hub; Idle -> [1] h; Idle -> [2] h;
          h[0] -> Discard; h[1] -> out :: ToDump(y); h[2] -> Discard;",
@@ -347,7 +357,8 @@ fn switches_that_learn_nothing_send_elsewhere() {
 const EXTENSIONS: &str =
     "FromDump(x) -> Classifier(12/86dd) -> Strip(14) -> CheckIP6Header(PROCESS_EH true) ->";
 
-/// A header at an offset that only the element knows is equally unknown in both chains.
+/// A transport header at an offset that only the element knows is at the same offset in both chains. So the
+/// order of two disjoint tests of its bytes does not matter.
 #[test]
 fn headers_somewhere_are_in_the_same_place() {
     let chain = |first: &str, second: &str| {
@@ -360,7 +371,8 @@ fn headers_somewhere_are_in_the_same_place() {
     are_not_equivalent(&chain("24/20", "24/30"), &chain("24/20", "24/31"));
 }
 
-/// The bytes of such a header also have names in the frame.
+/// The bytes of a transport header at an unknown offset may also be read or written at a fixed offset, so
+/// such an element cannot be exchanged with one that writes the header.
 #[test]
 fn headers_somewhere_may_be_what_is_asked_about() {
     let mirrored =
@@ -371,14 +383,15 @@ fn headers_somewhere_may_be_what_is_asked_about() {
     are_not_equivalent(&mirrored("", ""), &mirrored("", "").replace("PROCESS_EH true", ""));
 }
 
-/// An update of a wrong checksum leaves it wrong.
+/// DecIPTTL updates a checksum that StoreData has made wrong. It stays wrong, so a check downstream drops
+/// the packet.
 #[test]
 fn updates_do_not_mend_a_checksum() {
     let start = "FromDump(x) -> CheckIPHeader(14) -> StoreData(22, \\<0303>) ->";
     let wrong = format!("{start} DecIPTTL -> out :: ToDump(y);");
     are_not_equivalent(&wrong, &wrong.replace("DecIPTTL", "DecIPTTL -> SetIPChecksum"));
     are_not_equivalent(&wrong, &wrong.replace("DecIPTTL", "DecIPTTL -> CheckIPHeader(14)"));
-    // Between two updates, too.
+    // The write without update may also be between two updates.
     let between = wrong.replace("StoreData", "DecIPTTL -> StoreData");
     are_not_equivalent(&between, &between.replace("-> out", "-> SetIPChecksum -> out"));
     are_equivalent(&between, &between.replace("-> out", "-> Counter -> out"));

@@ -1,10 +1,10 @@
-//! Tests elements whose outcome depends on more than the packet: counters, chance, queues, earlier packets;
-//! and packets that elements make.
+//! Tests elements whose outcome depends on more than the packet (counters, chance, queues, earlier
+//! packets), and packets that elements make.
 
 use testkit::chains::{compare, read};
 use verify::equivalence::{Difference, Verdict};
 
-/// Returns a chain between one entry and three exits.
+/// Returns the text of a chain with one entry `in` and three exits.
 fn chain(body: &str) -> String {
     let mut text = String::from("in :: FromDump(x.pcap);\n");
     for out in ["a", "b", "c"] {
@@ -24,7 +24,7 @@ fn same(a: &str, b: &str) {
     assert!(matches!(verdict, Verdict::Equivalent), "{a}\n{b}\n{verdict:?}");
 }
 
-/// Asserts that two chains are not proven equivalent, with or without an example packet.
+/// Asserts that two chains are not proven equivalent: the verdict is "different" or "undecided".
 fn not_proven(a: &str, b: &str) {
     let verdict = verdict(a, b);
     assert!(!matches!(verdict, Verdict::Equivalent), "{a}\n{b}");
@@ -35,7 +35,7 @@ fn different(a: &str, b: &str) {
     assert!(matches!(verdict, Verdict::Different(Difference::Packet { .. })), "{a}\n{b}\n{verdict:?}");
 }
 
-/// Stateful elements between `in` and two outputs, each with a different element.
+/// Stateful elements with two outputs, each with an element that behaves differently.
 const STATEFUL: &[(&str, &str)] = &[
     ("RoundRobinSwitch", "StrideSwitch(1, 2)"),
     ("RandomSwitch", "RoundRobinSwitch"),
@@ -56,14 +56,14 @@ fn the_same_state_with_the_same_packets_does_the_same() {
         let longer =
             format!("in -> Null -> s :: {element}; s [0] -> Counter -> out_a; s [1] -> Null -> out_b;");
         same(&plain, &longer);
-        // A change on every output can also be made in two steps on each of them.
+        // A change on both outputs equals the same change in two steps.
         let late = format!("in -> s :: {element}; s [0] -> Strip(4) -> out_a; s [1] -> Strip(4) -> out_b;");
         same(&late, &late.replace("Strip(4)", "Strip(2) -> Strip(2)"));
     }
 }
 
-/// Metadata that no element looks at does not distinguish the packets of a stateful element; metadata that
-/// any element looks at does.
+/// Painting packets upstream of a stateful element has no effect if no element reads the paint, and has one
+/// if an element does.
 #[test]
 fn what_nobody_looks_at_does_not_count() {
     for (element, _) in STATEFUL {
@@ -99,20 +99,22 @@ fn other_packets_make_other_state() {
         if element.starts_with("Hash") {
             continue;
         }
-        // Half of the packets do not reach the element, so the others are distributed differently.
+        // In the second chain half of the packets do not reach the element, so the others are distributed
+        // differently.
         let all = format!(
             "in -> s :: {element}; s [0] -> f :: Classifier(12/0800); s [1] -> g :: Classifier(12/0800); f -> out_a; g -> out_b;"
         );
         let some =
             format!("in -> f :: Classifier(12/0800) -> s :: {element}; s [0] -> out_a; s [1] -> out_b;");
         not_proven(&all, &some);
-        // Packets modified upstream of the element.
+        // The packets are modified upstream of the element.
         let plain = format!("in -> s :: {element}; s [0] -> out_a; s [1] -> out_b;");
         not_proven(&plain, &plain.replace("in ->", "in -> Strip(1) ->"));
     }
 }
 
-/// Two consecutive packets at an element can have different results, even if they are copies.
+/// Two copies of a packet arrive at a switch one after the other. They may leave by different outputs, so
+/// the verifier must not treat them alike.
 #[test]
 fn copies_do_not_share_their_fate() {
     for element in ["RoundRobinSwitch", "RandomSwitch", "StrideSwitch(1, 1)"] {
@@ -126,7 +128,7 @@ fn copies_do_not_share_their_fate() {
             not_proven(&switched, "in -> t :: Tee; t [0] -> out_a; t [1] -> out_b;");
             same(&switched, &switched);
         }
-        // Indistinguishable copies.
+        // Both copies have the same contents.
         let twice =
             format!("in -> t :: Tee; t [0] -> s :: {element}; t [1] -> s; s [0] -> out_a; s [1] -> out_b;");
         let both = format!(
@@ -137,7 +139,8 @@ fn copies_do_not_share_their_fate() {
     }
 }
 
-/// An element distributes packets over two outputs by another function than over four.
+/// The choice among two outputs is another function than the choice among four, even if the outputs lead to
+/// the same exits.
 #[test]
 fn the_number_of_ways_matters() {
     for element in ["RoundRobinSwitch", "RandomSwitch", "HashSwitch(0, 4)"] {
@@ -150,7 +153,7 @@ fn the_number_of_ways_matters() {
     }
 }
 
-/// Counts are only displayed, so it does not matter which packets are counted together.
+/// Counters only show their counts, so one Counter for two sources equals one Counter for each.
 #[test]
 fn counters_and_switches_for_handlers_are_no_state() {
     for element in ["Counter", "AverageCounter", "SetIPDSCP(3)", "CheckLength(100)"] {
@@ -165,8 +168,8 @@ fn counters_and_switches_for_handlers_are_no_state() {
     }
 }
 
-/// A shared stateful element differs from two elements of its kind, although each does the same to its own
-/// packets.
+/// A stateful switch shared by two sources differs from a switch for each source, although each switch
+/// does the same with its own packets.
 #[test]
 fn shared_state_is_not_state_of_ones_own() {
     let shared = "other :: FromDump(y.pcap); s :: RoundRobinSwitch; in -> s; other -> s; s [0] -> out_a; s [1] -> out_b;";
@@ -214,9 +217,9 @@ fn errors_are_compared_with_what_becomes_of_them() {
     not_proven(&base, &router("18.26.4.24, timeexceeded", "-> Strip(1)"));
     not_proven(&base, &router("18.26.4.24, timeexceeded", "-> Classifier(0/45 20/0b)"));
     not_proven(&base, &router("18.26.4.24, timeexceeded", "-> SetIPDSCP(3)"));
-    // Errors about other packets.
+    // The errors are about modified packets.
     not_proven(&base, &base.replace("d [1] ->", "d [1] -> StoreData(8, \\<07>) ->"));
-    // No errors at all.
+    // No errors are made.
     not_proven(&base, &base.replace("e :: ICMPError(18.26.4.24, timeexceeded) ", "Discard; Idle "));
 }
 
@@ -224,7 +227,8 @@ fn errors_are_compared_with_what_becomes_of_them() {
 fn circles_that_are_left_are_followed() {
     let circle =
         "in -> MarkIPHeader(14) -> c :: IPClassifier(ip ttl > 0, -); c [0] -> DecIPTTL -> c; c [1] -> out_a;";
-    // Each round decrements the time to live, so no packet stays forever; DecIPTTL drops it earlier.
+    // Each round decrements the time to live, so no packet stays on the loop; DecIPTTL drops packets before
+    // that.
     let verdict = verdict(circle, circle);
     assert!(!matches!(verdict, Verdict::Different(_)), "{verdict:?}");
     let painted = "in -> p :: CheckPaint(3); p [0] -> out_a; p [1] -> Strip(2) -> Paint(3) -> p;";
@@ -252,7 +256,8 @@ fn state_in_a_circle_is_not_taken_for_known() {
     not_proven(&body("RoundRobinSwitch"), "in -> out_a; Idle -> out_b;");
 }
 
-/// Copies are matched one by one, regardless of the number of layouts and of marks.
+/// Copies of a packet at an exit are matched one by one, even if they arrive with several layouts and
+/// header marks.
 #[test]
 fn copies_of_several_kinds_are_matched() {
     let ends = "c :: CheckLength(63); c [0] -> out_a; c [1] -> out_b;";
@@ -271,25 +276,26 @@ fn copies_of_several_kinds_are_matched() {
     same(swapped, &swapped.replace("t [0]", "t [x]").replace("t [1]", "t [0]").replace("[x]", "[1]"));
 }
 
-/// A checksum covers exactly the bytes within the header's length.
+/// A write after the end of the IP header keeps its checksum correct; a write in it, or in its options,
+/// makes it wrong.
 #[test]
 fn what_stands_behind_a_header_has_no_part_in_its_checksum() {
     let check = "MarkIPHeader(14) -> SetIPChecksum ->";
     for place in [34, 46, 59] {
-        // The packet is long enough to have that byte.
+        // The filter makes sure that the packet has the byte that is written.
         let plain = format!("in -> Classifier(14/45 60/00) -> {check}");
         let written = format!("{plain} StoreData({place}, \\<12>) -> CheckIPHeader(14) -> out_a;");
         not_proven(&written, &format!("{plain} Classifier({place}/12) -> CheckIPHeader(14) -> out_a;"));
         same(&written, &written.replace("CheckIPHeader(14)", "CheckIPHeader(14, CHECKSUM false)"));
-        // With options, the byte may be part of the header.
+        // With a longer header, the byte may be an option.
         let optional = written.replace("14/45", "14/4?");
         not_proven(&optional, &optional.replace("CheckIPHeader(14)", "CheckIPHeader(14, CHECKSUM false)"));
     }
-    // A byte of the header itself.
+    // The byte is part of the fixed header.
     let inside =
         format!("in -> Classifier(14/45) -> {check} StoreData(22, \\<12>) -> CheckIPHeader(14) -> out_a;");
     same(&inside, &format!("in -> Classifier(14/45 22/12) -> {check} CheckIPHeader(14) -> out_a;"));
-    // The checksum of a longer header covers other words.
+    // With a changed header length, the checksum would cover other words.
     let longer =
         format!("in -> Classifier(14/45) -> {check} StoreData(14, \\<46>) -> CheckIPHeader(14) -> out_a;");
     not_proven(
@@ -298,8 +304,8 @@ fn what_stands_behind_a_header_has_no_part_in_its_checksum() {
     );
 }
 
-/// A packet with fewer bytes than are stripped becomes empty and keeps its start: marked headers keep their
-/// offsets.
+/// A packet with fewer bytes than Strip removes becomes empty and keeps its start. Marked headers keep
+/// their offsets, so Unstrip does not restore the packet.
 #[test]
 fn packets_too_short_to_strip_stay_where_they_are() {
     let whole = "in -> Strip(14) -> EtherRewrite(1:1:1:1:1:1, 2:2:2:2:2:2) -> out_a;";
@@ -310,15 +316,15 @@ fn packets_too_short_to_strip_stay_where_they_are() {
     different("in -> out_a;", "in -> Strip(4) -> Unstrip(4) -> out_a;");
 }
 
-/// An effect that declarations cannot express is a function of the fields that are read, as far as they
-/// exist, and of the element's arguments.
+/// Effects that declarations cannot express (moving bytes, growing, IP options, filters by address) are
+/// functions of the element's arguments and of the fields that exist.
 #[test]
 fn functions_are_those_of_their_element_and_of_all_that_is_there() {
-    // Six bytes are too few to move two bytes from the fifth on.
+    // MoveData changes only packets with a byte after the source bytes, here at offsets 4 and 5.
     let moved = "in -> CheckLength(6) -> MoveData(0, 4, 2) -> out_a;";
     same(moved, "in -> CheckLength(6) -> out_a;");
     different(&moved.replace("(6)", "(7)"), "in -> CheckLength(7) -> out_a;");
-    // The new bytes of a packet that grows were never part of it.
+    // Bytes that are added to a packet were never part of it.
     let grown = "in -> StoreData(58, \\<01>, GROW true) -> out_a;";
     not_proven(grown, &grown.replace("in ->", "in -> Truncate(40) ->"));
     let options =

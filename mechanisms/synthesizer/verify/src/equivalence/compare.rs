@@ -1,4 +1,6 @@
-//! The comparison of two chains' results for the same input packets.
+//! The comparison of the packets that arrive at corresponding exits of two chains: for which input packets
+//! they differ, and in which part. An empty list of differences is a proof that the exits receive equal
+//! packets. Each difference is a [`Candidate`], from which the caller makes an example packet.
 
 use std::collections::BTreeSet;
 
@@ -10,15 +12,18 @@ use crate::model::packet::Packet;
 use crate::model::places::{byte_region_of, in_byte_region};
 use crate::model::sums::Sum;
 
-/// A difference between two chains, as far as the model shows one.
+/// A difference between the results of two chains in the symbolic model. A run of an example packet must
+/// confirm it.
 pub struct Candidate {
-    /// The condition on the input packets.
+    /// The condition on the input packets for which the results differ; at least one input packet satisfies
+    /// it.
     pub condition: Bit,
-    /// The part that differs: `"length"`, `"byte 22"`.
+    /// The part of the arriving packets that differs, as text for messages: `"length"`, `"byte 22"`.
     pub what: String,
 }
 
-/// True if several packets arrive for one input packet.
+/// True if an input packet exists from which at least two of these packets come (a Tee upstream, for
+/// example).
 fn has_copies(d: &Diagrams, arrivals: &[Arrival]) -> bool {
     arrivals
         .iter()
@@ -26,11 +31,13 @@ fn has_copies(d: &Diagrams, arrivals: &[Arrival]) -> bool {
         .any(|(i, a)| arrivals[..i].iter().any(|b| d.overlap(&a.condition, &b.condition)))
 }
 
-/// The maximum number of parts of the input packets that are distinguished where there are copies.
+/// The maximum number of sets into which [`regions`] partitions the input packets. If there are more, all
+/// packets count as different.
 const MOST_REGIONS: usize = 1000;
 
-/// Partitions the input packets so that all packets of a part have the same arrivals; `None` if there are
-/// too many parts.
+/// Partitions the input packets into disjoint conditions. Within one condition, either all input packets
+/// lead to an arrival or none does, for each of `arrivals`. Returns `None` if there are more than
+/// [`MOST_REGIONS`] conditions.
 fn regions<'a>(d: &Diagrams, arrivals: impl Iterator<Item = &'a Arrival>) -> Option<Vec<Bit>> {
     let mut regions = vec![d.yes()];
     for arrival in arrivals {
@@ -43,8 +50,9 @@ fn regions<'a>(d: &Diagrams, arrivals: impl Iterator<Item = &'a Arrival>) -> Opt
     Some(regions)
 }
 
-/// Returns the differences between the copies that arrive for a part of the input packets in two chains.
-/// The order of copies is not compared.
+/// Compares the packets that arrive in each of two `chains` for the input packets in `region`, where
+/// several may arrive for one input packet. Copies are matched as multisets: their order is not compared.
+/// Returns the differences; if more than one copy has no match, a single difference named "copies".
 fn copies(d: &Diagrams, region: &Bit, chains: [&[Arrival]; 2], observed: &[Field]) -> Vec<Candidate> {
     let [a, mut left] = chains.map(|arrivals| {
         arrivals.iter().filter(|arrival| d.overlap(region, &arrival.condition)).collect::<Vec<_>>()
@@ -52,7 +60,7 @@ fn copies(d: &Diagrams, region: &Bit, chains: [&[Arrival]; 2], observed: &[Field
     let differ = |x: &Arrival, y: &Arrival| packets(d, region, &x.packet, &y.packet, observed);
     let mut rest: Vec<&Arrival> = Vec::new();
     for arrival in a {
-        // A copy is removed together with its counterpart.
+        // Each packet of the second chain matches at most one packet of the first.
         match left.iter().position(|other| differ(arrival, other).is_empty()) {
             Some(place) => {
                 left.swap_remove(place);
@@ -71,8 +79,9 @@ fn any(d: &Diagrams, arrivals: &[Arrival]) -> Bit {
     arrivals.iter().fold(d.no(), |any, arrival| d.or(&any, &arrival.condition))
 }
 
-/// Returns the differences between the packets that arrive at one place in two chains. `observed` has the
-/// fields that the place looks at in addition to bytes.
+/// Returns the differences between the packets that arrive at one exit in the first chain (`a`) and in the
+/// second (`b`); none if they are equal for every input packet. `observed` has the metadata fields that the
+/// exit reads, which are compared in addition to length and bytes.
 pub fn arrivals(d: &Diagrams, a: &[Arrival], b: &[Arrival], observed: &[Field]) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     let (from_a, from_b) = (any(d, a), any(d, b));
@@ -85,7 +94,8 @@ pub fn arrivals(d: &Diagrams, a: &[Arrival], b: &[Arrival], observed: &[Field]) 
         }
     }
     if !candidates.is_empty() {
-        // Differences in the contents of packets are not needed, and may be far larger diagrams.
+        // A packet that arrives in one chain only is example enough. The diagrams of differences in
+        // contents are not built, because they may be far larger.
         return candidates;
     }
     if has_copies(d, a) || has_copies(d, b) {
@@ -109,10 +119,11 @@ pub fn arrivals(d: &Diagrams, a: &[Arrival], b: &[Arrival], observed: &[Field]) 
     candidates
 }
 
-/// The number of bytes after the last written byte that are compared if packets start at different offsets.
+/// The number of bytes, counted from the last written byte, that are still compared if the two packets
+/// start at different offsets of the frame. Bytes further on count as different.
 const SHIFTED: i32 = 8;
 
-/// Returns the readable name of an offset.
+/// Returns the name that messages use for the byte at offset `place` in the frame.
 fn name(packet: &Packet, place: i32) -> String {
     match byte_region_of(place) {
         None => format!("byte {}", place - packet.start),
@@ -120,7 +131,8 @@ fn name(packet: &Packet, place: i32) -> String {
     }
 }
 
-/// Returns the differences between two packets, for input packets of a condition.
+/// Returns the differences between the packets `a` and `b`, each with the condition on the input packets
+/// for which they differ. Only input packets that satisfy `condition` count.
 fn packets(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, observed: &[Field]) -> Vec<Candidate> {
     let mut candidates = Vec::new();
     let mut add = |difference: &Bit, what: &dyn Fn() -> String| {
@@ -130,7 +142,8 @@ fn packets(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, observed: &[Fi
         }
     };
     if a.lost.is_some() || b.lost.is_some() {
-        // Equal functions of equal arguments are equal; of others nothing is known.
+        // Packets made by one function of equal arguments are equal. For two functions the result is
+        // unknown: the condition is then a fresh variable, so that the example depends on the function.
         if a.lost != b.lost {
             let unequal = d.symbol(Symbol::Term(a.lost.or(b.lost).unwrap_or_default(), u32::MAX));
             add(&unequal, &|| "the result of an opaque element".into());
@@ -138,7 +151,7 @@ fn packets(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, observed: &[Fi
         return candidates;
     }
     if a.headers != b.headers {
-        // Exits that look at headers find them at different offsets.
+        // The exit would read headers at different offsets.
         add(&d.yes(), &|| "where headers are marked".into());
     }
     let lengths = (a.length(d), b.length(d));
@@ -147,12 +160,12 @@ fn packets(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, observed: &[Fi
     }
     let sums: BTreeSet<_> = a.sums.keys().chain(b.sums.keys()).copied().collect();
     let aligned = a.start == b.start && a.is_original() == b.is_original();
-    // Only bytes that both packets have are compared.
+    // Bytes are compared only for input packets for which both results are long enough to have them.
     let within =
         |offset: i32| d.and(&a.reaches(d, a.start + offset + 1), &b.reaches(d, b.start + offset + 1));
     if aligned {
         for &key in &sums {
-            // Checksums have their own comparison.
+            // [`Sum::differences`] compares checksums, because their bits have no diagram.
             let offset = key.field().start - a.start;
             if offset < 0 && !in_byte_region(a.start) {
                 continue;
@@ -166,8 +179,9 @@ fn packets(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet, observed: &[Fi
     let mut places: BTreeSet<i32> = a.written().map(|place| place - a.start).collect();
     places.extend(b.written().map(|place| place - b.start));
     if !aligned || !a.is_original() {
-        // Unwritten bytes come from different functions, which differ at once, or from different offsets:
-        // then some bytes are compared, and the bytes after them are left to the run of an example.
+        // Unwritten bytes either come from different functions, and then differ in the first byte, or from
+        // different offsets of the frame. In the second case only bytes up to `last` are compared. All
+        // packets with more bytes become candidates, and a run decides.
         let last = places.iter().copied().filter(|&offset| !in_byte_region(a.start + offset)).max();
         let last = last.unwrap_or(0).max(0) + SHIFTED;
         places.extend(0..=last);

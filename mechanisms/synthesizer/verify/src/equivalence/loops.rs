@@ -1,20 +1,22 @@
-//! Loops that are equal in two chains.
+//! Loops of a configuration that are equal in two chains, so that the comparison need not follow packets on
+//! them.
 //!
-//! Packets on a loop may reach the same element any number of times, so following them need not terminate.
-//! But if the elements of a loop and their connections with each other are equal in both chains, packets
-//! need not be followed on the loop. The behaviour of such a loop, with all its state and packets, follows
-//! from the packets that enter it: its elements do the same as long as equal packets arrive at each, and
-//! every packet that arrives at an element entered the loop from outside or came from another element of
-//! the loop, earlier. So if it is proven for each packet and each start that equal packets enter the loop
-//! at the same inputs, then equal packets leave it by the same outputs, including packets that its elements
-//! make, whatever these packets are. Downstream of the loop, exploration continues with an arbitrary packet
-//! of each layout that may leave there.
+//! A packet on a loop may reach the same element any number of times, so following it need not terminate.
+//! It is not necessary if the elements of the loop and the connections between them are equal in both
+//! chains. The behaviour of the loop, with all its state and packets, then follows from the packets that
+//! enter it. Its elements do the same as long as equal packets arrive at each. Every packet that arrives at
+//! one of them has entered the loop from outside, or came earlier from another element of the loop. So it
+//! suffices to prove, for each packet and each start, that equal packets enter the loop at the same inputs.
+//! Equal packets then leave it by the same outputs, including packets that its elements make, whatever
+//! these packets are. Downstream of the loop, exploration continues with an arbitrary packet of each layout
+//! that may leave there.
 //!
-//! All of that loop (a strongly connected component) has to be equal: a single additional element or
-//! connection would be another path for packets. The rest of the chain need not be equal, since no packet
-//! that leaves the loop comes back. The order of two packets from one input packet may matter on the loop,
-//! and depends on the elements upstream; so it is then not enough that both arrive. Nor is it enough for a
-//! stateful element that receives packets from a loop among other packets.
+//! A loop here is a strongly connected component of the graph. The whole component has to be equal: one
+//! additional element or connection would be another path for packets. The chain outside of the loop need
+//! not be equal, since no packet that leaves the loop comes back. Two cases are not covered, and remain
+//! undecided. If two packets from one input packet enter a loop, their order may matter there, and it
+//! depends on the elements upstream. The same is true of a stateful element that receives packets from a
+//! loop among packets from elsewhere.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -26,37 +28,39 @@ use crate::model::step::{To, Unit};
 use crate::model::streams::{are_same, come_twice};
 use program::chain::{Chain, Port};
 
-/// The maximum number of layouts at one input. Where each round moves a header, there are more; then the
-/// packet is unknown.
+/// The maximum number of packet layouts (offsets of start and headers) that are kept apart at one input of
+/// a loop. If each round moves a header, the number of layouts is unlimited; from this number on, the
+/// packet is assumed to have an unknown layout.
 const MOST_LAYOUTS: usize = 32;
 
-/// The loops that are equal in both of two chains.
+/// The loops that are equal in both of two compared chains, numbered from 0.
 pub(super) struct Loops {
-    /// The number of the loop that each element is on, by chain and element.
+    /// For each chain, for each element: the number of its loop, or `None` if it is on no such loop.
     of: [Vec<Option<usize>>; 2],
-    /// The elements of each loop in both chains.
+    /// For each loop: the pairs of corresponding elements, in the first and in the second chain.
     elements: Vec<Vec<[usize; 2]>>,
 }
 
-/// The packets that enter a loop from outside, by element.
+/// The packets that enter one loop from outside, by the element of the loop that they reach first.
 pub(super) type Entering = BTreeMap<usize, Waiting>;
 
-/// The packets that may leave a loop.
+/// The packets that may leave one loop, as [`Loops::leaving`] computes them.
 #[derive(Default)]
 pub(super) struct Leaving {
-    /// An arbitrary packet of each layout, by element and output of the first chain.
+    /// An arbitrary packet for each layout, with the element and output of the first chain by which it
+    /// leaves.
     pub(super) packets: Vec<(Port, Packet)>,
-    /// Queues of the first chain that were assumed never to be full.
+    /// Queues on the loop, as elements of the first chain, that were assumed never to be full.
     pub(super) queues: Vec<usize>,
 }
 
 impl Loops {
-    /// Returns no loops: packets are followed round by round.
+    /// Returns an empty set of loops: the comparison then follows packets on every loop, round by round.
     pub(super) fn none(chains: [&Chain; 2]) -> Loops {
         Loops { of: chains.map(|chain| vec![None; chain.nodes.len()]), elements: Vec::new() }
     }
 
-    /// Finds the equal loops of two chains.
+    /// Finds the loops that are equal in both chains.
     pub(super) fn of_both(chains: [&Chain; 2]) -> Loops {
         let mut loops = Loops::none(chains);
         let [a, _] = chains;
@@ -80,22 +84,23 @@ impl Loops {
         loops
     }
 
-    /// True if there are no loops.
+    /// True if no loop is equal in both chains, or none was sought ([`none`](Self::none)).
     pub(super) fn is_empty(&self) -> bool {
         self.elements.is_empty()
     }
 
-    /// Returns the loop of each element of a chain.
+    /// Returns, for each element of the first (0) or second (1) chain, the number of its loop, or `None`.
     pub(super) fn in_chain(&self, chain: usize) -> &[Option<usize>] {
         &self.of[chain]
     }
 
-    /// Returns the elements of a loop in both chains.
+    /// Returns the pairs of corresponding elements on the loop with number `circle`.
     pub(super) fn elements(&self, circle: usize) -> &[[usize; 2]] {
         &self.elements[circle]
     }
 
-    /// True if equal packets enter a loop in both chains, without copies.
+    /// True if equal packets enter the loop with number `circle` at equal inputs in both chains, and no
+    /// input packet enters it more than once.
     pub(super) fn get_the_same(&self, d: &Diagrams, circle: usize, entering: [&Entering; 2]) -> bool {
         let twice = entering.iter().any(|entering| {
             let all = entering.values().flat_map(|waiting| waiting.values().flatten());
@@ -109,18 +114,19 @@ impl Loops {
         !twice && self.elements[circle].iter().all(same)
     }
 
-    /// Returns the counterpart in the second chain of an element of the first, if the element is on such a
-    /// loop.
+    /// Returns the element of the second chain that corresponds to `element` of the first; `None` if
+    /// `element` is on no loop that is equal in both chains.
     pub(super) fn other(&self, element: usize) -> Option<usize> {
         let pairs = self.elements.get(self.of[0][element]?)?;
         pairs.iter().find(|[x, _]| *x == element).map(|[_, y]| *y)
     }
 
-    /// Returns the packets that may leave a loop that these packets enter: arbitrary packets of each
-    /// possible layout.
+    /// Computes which packets may leave the loop with number `circle` if the packets `entering` enter it.
+    /// Only layouts are followed: contents are arbitrary. `chain` is the first chain.
     pub(super) fn leaving(&self, d: &Diagrams, chain: &Chain, circle: usize, entering: &Entering) -> Leaving {
         let (mut leaving, functions) = (Leaving::default(), Functions::default());
-        // Returns an unknown packet if the layout is not known.
+        // Stands in for a packet: arbitrary contents with the same layout, or an entirely unknown packet if
+        // the layout is unknown.
         let like = |packet: &Packet| packet.any_like(d).unwrap_or_else(|| anything(d));
         let mut seen: Vec<(Port, Packet)> = Vec::new();
         let come = |port: Port, packet: Packet, seen: &mut Vec<(Port, Packet)>| {
@@ -179,8 +185,9 @@ fn anything(d: &Diagrams) -> Packet {
     Packet::lost(d, d.term(Term { name: "whatever is on a circle".into(), ..Term::default() }))
 }
 
-/// Returns pairs of a loop's elements in the first chain and their counterparts in the second: the first
-/// pair by name, the others along connections, which reach all of the loop.
+/// Returns pairs of corresponding elements of a loop. `elements` are the elements of the loop in chain `a`.
+/// The first pair is found by an equal name, the other pairs by following corresponding connections from
+/// there. Empty if no element of the loop has a name that occurs in chain `b`.
 fn counterparts([a, b]: [&Chain; 2], elements: &[usize]) -> Vec<[usize; 2]> {
     let find = |&x: &usize| {
         let (node, mut others) = (&a.nodes[x], (0..b.nodes.len()).filter(|&y| b.nodes[y].circle.is_some()));
@@ -209,8 +216,8 @@ fn counterparts([a, b]: [&Chain; 2], elements: &[usize]) -> Vec<[usize; 2]> {
     pairs
 }
 
-/// True if the elements of each pair are equal and have equal connections with each other, and the pairs
-/// are a whole loop in both chains.
+/// True if the elements of each pair have equal functions and equal connections with each other, and the
+/// pairs are all elements of the loop in both chains.
 fn are_alike([a, b]: [&Chain; 2], pairs: &[[usize; 2]]) -> bool {
     let Some(&[first, other]) = pairs.first() else { return false };
     let (mine, theirs) = (a.nodes[first].circle, b.nodes[other].circle);
@@ -229,7 +236,8 @@ fn are_alike([a, b]: [&Chain; 2], pairs: &[[usize; 2]]) -> bool {
             to == inside(theirs_to, b, theirs)
         };
         right.circle == theirs
-            // Programs and their steps are not elements of one function.
+            // A program is never on an equal loop, because an equal class does not imply an equal function
+            // for it.
             && left.class != program::CLASS_NAME
             && left.function == right.function
             && (left.inputs, left.forward.len()) == (right.inputs, right.forward.len())

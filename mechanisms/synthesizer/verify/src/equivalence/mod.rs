@@ -1,12 +1,13 @@
-//! Translation validation: proves that two chains do the same to every packet.
+//! Translation validation: proves that two chains do the same to every packet, or finds a packet for which
+//! they differ.
 //!
-//! Both chains receive the same symbolic packet ([`crate::model`]); the results at corresponding exits are
-//! compared bit by bit. Equal functions have equal diagrams, so the absence of differences is a proof. A
-//! difference is turned into a packet, which is run through both chains: only a difference that the run
-//! shows counts. Anything else is undecided, with a reason.
+//! Both chains receive the same symbolic packet ([`crate::model`]), and the results at corresponding exits
+//! are compared bit by bit. Equal Boolean functions have equal diagrams, so the absence of differences is a
+//! proof. From each difference an example packet is made and run through both chains. The verdict is
+//! "different" only if that run differs, too; otherwise it is undecided, with a reason.
 //!
-//! Entries may emit any packet, whatever their arguments say. Queues are never full. Time and the order of
-//! packets are not compared.
+//! The model assumes that entries may emit any packet, whatever their arguments say, and that queues are
+//! never full. It does not compare times, nor the order of packets at an exit.
 
 pub mod compare;
 mod loops;
@@ -29,109 +30,118 @@ use loops::Loops;
 use origins::{Came, Parent, mixed_circle, shared_state};
 use program::chain::{Chain, Node, Order, Port};
 
-/// The number of examples that are run for a difference. If none of them shows the difference, the result
-/// is undecided.
+/// The maximum number of example packets that are run to confirm the differences of one start. If no run
+/// shows a difference, the verdict is undecided.
 const TRIES: usize = 12;
 
-/// A reason for an undecided comparison that more time may change.
+/// The reason of an undecided verdict when the deadline has passed: more time may lead to a decision.
 pub const TOO_LONG: &str = "it takes too long here";
-/// A reason for an undecided comparison that more memory may change.
+/// The reason of an undecided verdict when the diagrams need more nodes than permitted: more memory may
+/// lead to a decision.
 pub const NO_ROOM: &str = "there is no room for the decision diagrams";
 
-/// The number of rounds on a loop after which packets are no longer followed: a time to live of the usual
-/// 64 expires earlier.
+/// The number of visits of a packet to one element of a loop after which it is no longer followed. A loop
+/// on which each round decrements the time to live ends before that, if packets start with the usual 64.
 const MOST_ROUNDS: usize = 65;
 
-/// Options of a comparison.
+/// Options of a comparison of two chains.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options {
     /// True if dropped packets must have equal drop reasons.
     pub reasons: bool,
-    /// The time at which the comparison is aborted.
+    /// The time at which the comparison is aborted with an undecided verdict; `None` for no limit.
     pub deadline: Option<Instant>,
 }
 
-/// The result of a comparison.
+/// The result of a comparison of two chains.
 #[derive(Debug)]
 pub enum Verdict {
     /// The chains do the same to every packet.
     Equivalent,
-    /// The chains differ.
+    /// The chains differ: an entry has no counterpart, or a run of a packet has shown the difference.
     Different(Difference),
-    /// The comparison found neither a proof nor a difference.
+    /// The comparison has found neither a proof nor a confirmed difference.
     Undecided {
-        /// The element that prevents a proof, if it is a single element.
+        /// The element, or the uninterpreted function of an element, that prevents a proof; `None` if there
+        /// is no single cause.
         element: Option<String>,
-        /// The reason.
+        /// The reason, as text for people.
         reason: String,
     },
 }
 
-/// A difference between two chains.
+/// A proven difference between two chains.
 #[derive(Debug)]
 pub enum Difference {
-    /// An entry of the first (0) or second (1) chain has no counterpart in the other.
+    /// An entry without a counterpart in the other chain: 0 if the entry belongs to the first chain, 1 if
+    /// to the second, and the name of the entry.
     Entry(usize, String),
-    /// A packet for which the chains differ.
+    /// A packet for which a run of both chains has different results.
     Packet {
-        /// The entry, in both chains.
+        /// The number of the entry element that the packet comes from, in each chain.
         entry: [usize; 2],
-        /// The packet.
+        /// The packet as it enters.
         example: Example,
-        /// The part that differs, according to the model.
+        /// The part of the result that differs in the symbolic model, for example "byte 22 at 'out'".
         what: String,
     },
 }
 
-/// A verdict, with its assumptions.
+/// The verdict of a comparison, with the assumptions that it relies on.
 #[derive(Debug)]
 pub struct Outcome {
     /// The verdict.
     pub verdict: Verdict,
-    /// The assumptions: queues, arguments of entries.
+    /// The assumptions, as sentences for people: queues that are never full, entries with different
+    /// arguments that emit the same packets, checksums whose two zeros are compared as equal.
     pub assumptions: Vec<String>,
-    /// The number of diagram nodes at the end.
+    /// The number of decision diagram nodes that exist at the end, as a measure of the proof's size.
     pub nodes: usize,
 }
 
-/// Callbacks of the verification.
+/// Callbacks by which a comparison reports its progress and has example packets run.
 pub trait Companion {
-    /// Reports the element that is being processed.
+    /// Called before each element is processed, with the chain (0 or 1) and the name of the element. Does
+    /// nothing by default.
     fn progress(&mut self, _chain: usize, _element: &str) {}
 
-    /// Runs a packet that enters at an entry (its number in both chains) through both chains. Returns true
-    /// if the outputs differ, or with `reasons` the drop reasons; `None` if the chains cannot be run.
+    /// Runs `example` through both chains, from the entry with the number `entry[0]` in the first chain and
+    /// `entry[1]` in the second. Returns true if the packets at the exits differ, or, if `reasons` is true,
+    /// the drop reasons; `None` if the chains cannot be run.
     fn differs(&mut self, entry: [usize; 2], example: &Example, reasons: bool) -> Option<bool>;
 }
 
-/// Packets that an element emits at an output, all of one emission.
+/// The packets that an element makes by one declared emission and that leave by one output.
 type Group<'e> = Vec<&'e Made>;
 
-/// A start of packets in both chains; the comparison processes starts one by one.
+/// A packet and an output from which it is followed in both chains. Each entry has one start per output.
+/// Packets that elements make and packets that leave a loop are starts of their own. The comparison
+/// processes them one by one.
 struct Start {
-    /// The elements that the packets come from.
+    /// The number of the element that emits the packet, in each chain.
     from: [usize; 2],
     output: usize,
-    /// The packet in each chain.
+    /// The symbolic packet in each chain.
     packets: [Packet; 2],
     origin: Origin,
-    /// The packets that these packets were made of, by their start.
+    /// For packets that an element makes: the packets that they were made of, grouped by start.
     parents: Vec<Parent>,
 }
 
-/// The origin of the packets of a start.
+/// The kind of place from which the packets of a start come.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Origin {
-    /// The packets enter from outside.
+    /// An entry of the chain: the packets come from outside.
     Entry,
-    /// An element makes the packets.
+    /// An element that makes the packets from other packets, such as an ICMP error.
     Made,
-    /// The packets leave a loop.
+    /// A loop that is not followed; the packets leave it with arbitrary contents.
     Circle,
 }
 
-/// Compares two chains. `nodes` is the maximum number of diagram nodes; without it, the largest possible
-/// number.
+/// Compares two chains. Up to three attempts follow each other until one decides: proofs of single
+/// programs, a proof of the whole chain that does not follow packets on equal loops, and one that does.
+/// `nodes` is the maximum number of decision diagram nodes; `None` allows as many as the diagrams can have.
 pub fn verify(
     chains: [&Chain; 2],
     options: Options,
@@ -144,8 +154,8 @@ pub fn verify(
     };
     let (mut first, mut left) = (None, None);
     let mut assumptions = Vec::new();
-    // Without loops, the proof of the whole chain includes everything that single proofs of programs can
-    // show.
+    // Proofs of single programs are only tried if the chain has loops: without loops, the proof of the
+    // whole chain shows everything that they can show.
     let is_round = a.nodes.iter().any(|node| node.circle.is_some());
     if let Some(replaced) =
         regions::replaced(chains, false).filter(|replaced| is_round && !replaced.is_empty())
@@ -157,7 +167,8 @@ pub fn verify(
         });
         match outcome.verdict {
             Verdict::Equivalent if without.nodes.iter().all(|node| !leases(node)) => return outcome,
-            // The programs that remain lease flows.
+            // The proven programs are removed. Programs that lease flows are left, and need the proof of
+            // the whole chain.
             Verdict::Equivalent => (left, assumptions) = (Some(without), outcome.assumptions),
             _ => first = Some(outcome),
         }
@@ -179,16 +190,18 @@ pub fn verify(
         first.get_or_insert(outcome);
     }
     let last = attempt(&Loops::none(chains));
-    // The reason that packets come round is less useful than another reason.
+    // Without knowledge of equal loops the usual reason is that packets return without end. The reason of
+    // the earlier attempt says more.
     match first {
         Some(first) if matches!(last.verdict, Verdict::Undecided { .. }) => first,
         _ => last,
     }
 }
 
-/// Proves that each program of the second chain does what its elements do, for all packets that arrive. The
-/// second chain must be the first one with programs inserted; otherwise the result is undecided. Proven
-/// programs may be inserted together.
+/// Proves for each program in the second chain, separately, that it does what the elements that it replaces
+/// do, for all packets that reach it. The second chain must be the first one with programs inserted;
+/// otherwise the verdict is undecided. If the verdict is "equivalent", all programs may be inserted
+/// together.
 pub fn verify_programs(
     chains: [&Chain; 2],
     options: Options,
@@ -199,7 +212,8 @@ pub fn verify_programs(
         let calls = chains.iter().any(|chain| chain.calls);
         let reason = match calls {
             true => "handlers are written after packets have arrived".to_string(),
-            // The configuration itself has programs, or an inserted program cannot be read.
+            // The first chain contains programs itself, an inserted program cannot be parsed, or elements
+            // were changed.
             false => "it is not the configuration with programs put in".to_string(),
         };
         let verdict = Verdict::Undecided { element: None, reason };
@@ -213,7 +227,8 @@ pub fn verify_programs(
     })
 }
 
-/// True if the element runs a program that leases flows.
+/// True if the element runs a program that leases flows, that is, handles packets in place of the elements
+/// that own the flows' state.
 fn leases(node: &Node) -> bool {
     node.region.as_ref().is_some_and(|region| region.leases)
 }
@@ -236,14 +251,15 @@ fn attempt(
     let d = diagrams();
     let mut verdict = verdict(&d, chains, loops, options, companion, run);
     let mut nodes = d.nodes();
-    // If a single element prevents the proof, more precision does not help.
+    // A verdict that blames one element stays the same with one fork per header offset.
     let single_zero = match &verdict.0 {
         Verdict::Different(_) | Verdict::Undecided { element: Some(_), .. } => true,
         Verdict::Equivalent | Verdict::Undecided { element: None, .. } => false,
     };
     let inexact = d.overlap_found() || matches!(verdict.0, Verdict::Undecided { .. });
     if !single_zero && inexact && d.byte_regions() > 0 && !d.exhausted() {
-        // Byte regions for headers were not precise enough.
+        // Byte regions, which have variables of their own for each header, are an approximation. The second
+        // attempt forks for each offset of a header instead.
         drop(d);
         let d = diagrams().exact();
         verdict = self::verdict(&d, chains, loops, options, companion, run);
@@ -279,12 +295,12 @@ fn verdict(
 struct Verifier<'v> {
     d: &'v Diagrams,
     chains: [&'v Chain; 2],
-    /// The loops on which packets are not followed.
+    /// The loops that are equal in both chains, on which packets are not followed.
     loops: &'v Loops,
     options: Options,
     companion: &'v mut dyn Companion,
     assumptions: Vec<String>,
-    /// The last element processed while there was time and memory.
+    /// The name of the last element that was processed before memory or time ran out.
     at: Option<String>,
 }
 
@@ -325,7 +341,8 @@ impl Verifier<'_> {
             let from: [Vec<Port>; 2] = std::array::from_fn(|chain| {
                 let node = &self.chains[chain].nodes[start.from[chain]];
                 let ports = node.forward.get(start.output).cloned().unwrap_or_default();
-                // Packets that leave a loop do not include packets that stay on it.
+                // The packet starts as a packet that leaves the loop, so it is not sent to inputs on the
+                // same loop.
                 let circle = self.loops.in_chain(chain);
                 let stays = |to: usize| circle[to].is_some() && circle[to] == circle[start.from[chain]];
                 ports.into_iter().filter(|&(to, _)| start.origin != Origin::Circle || !stays(to)).collect()
@@ -399,8 +416,9 @@ impl Verifier<'_> {
         }
     }
 
-    /// Follows packets through both chains from the inputs `from` on, but not through the elements in
-    /// `unfollowed`.
+    /// Follows one symbolic packet through each chain, from the inputs `from` to its ends. Returns the ends
+    /// in each chain. `packets`, `unfollowed` and `orders` have one entry per chain. Packets that reach an
+    /// element for which `unfollowed` is not `None` stop there.
     fn explore(
         &mut self,
         from: [&[Port]; 2],
@@ -431,7 +449,8 @@ impl Verifier<'_> {
         }
     }
 
-    /// Returns the differences between the exits.
+    /// Returns the differences between the two chains at exits, in packets that elements make and, if the
+    /// options say so, in drop reasons.
     fn candidates(&mut self, ends: &[Ends; 2]) -> Vec<Candidate> {
         let [a, b] = self.chains;
         let exits = |ends: &Ends| ends.out.keys().copied().collect::<Vec<_>>();
@@ -468,8 +487,9 @@ impl Verifier<'_> {
         candidates
     }
 
-    /// Pairs the packets that elements make, as exits are paired: groups of the first chain with groups of
-    /// the second, then the groups without a counterpart.
+    /// Pairs the packets that elements of the first chain make with the packets that elements of the second
+    /// chain make: the element's class and arguments, output and emission have to be equal. A group without
+    /// a counterpart is returned with `None`.
     fn pair_made<'e>(&self, ends: &'e [Ends; 2]) -> Vec<[Option<Group<'e>>; 2]> {
         let groups = ends.each_ref().map(|ends| {
             let mut groups: BTreeMap<(usize, usize, &str), Group> = BTreeMap::new();
@@ -482,7 +502,8 @@ impl Verifier<'_> {
         let [left, mut right] = groups;
         let mut pairs = Vec::new();
         let mut rest = Vec::new();
-        // Elements of equal names first, so that no other element takes their counterpart.
+        // Elements with equal names are paired first, so that no element of another name is paired with
+        // their counterpart.
         for same_name in [true, false] {
             let open = if same_name { left.clone() } else { std::mem::take(&mut rest) };
             for group in open {
@@ -535,7 +556,9 @@ impl Verifier<'_> {
         }
     }
 
-    /// Makes packets of differences and runs them.
+    /// Makes an example packet of each difference and runs it in both chains, if the packets come from an
+    /// entry. Returns `None` if there are no differences, "different" if a run confirms a difference, else
+    /// "undecided" with a reason.
     fn try_out(&mut self, entry: [usize; 2], is_entry: bool, candidates: Vec<Candidate>) -> Option<Verdict> {
         if candidates.is_empty() {
             return None;
@@ -543,7 +566,8 @@ impl Verifier<'_> {
         let mut depends: Vec<String> = Vec::new();
         let mut tries = 0;
         let mut what = String::new();
-        // Examples that depend on no uninterpreted function come first.
+        // Examples that depend on no uninterpreted function are run first, because their result is
+        // predictable.
         let mut examples = Vec::new();
         for candidate in &candidates {
             if examples.len() >= TRIES {
@@ -579,10 +603,11 @@ impl Verifier<'_> {
         Some(Verdict::Undecided { element, reason })
     }
 
-    /// Adds starts for packets that elements make, with arbitrary contents.
+    /// Adds a start for each packet that elements make in both chains, with arbitrary contents. If the
+    /// start exists already, the packets of start `parent` are added to its parents.
     fn follow(&self, ends: &[Ends; 2], parent: usize, starts: &mut Vec<Start>) {
         for pair in self.pair_made(ends) {
-            // A group without a counterpart is already a difference.
+            // A group without a counterpart has been reported as a difference.
             let [Some(mine), Some(theirs)] = pair else { continue };
             let (made, other) = (mine[0], theirs[0]);
             let packets = [made.start.clone(), other.start.clone()];
@@ -606,8 +631,9 @@ impl Verifier<'_> {
         }
     }
 
-    /// Adds starts for packets that may leave loops, with arbitrary contents. Returns an element of a loop
-    /// that different packets enter in the two chains, if there is one.
+    /// Adds a start for each packet that may leave a loop, with arbitrary contents. If different packets
+    /// enter a loop in the two chains, returns the name of an element of that loop, and adds no starts for
+    /// it.
     fn leave_circles(&mut self, ends: &[Ends; 2], starts: &mut Vec<Start>) -> Option<String> {
         let nothing = BTreeMap::new();
         let reached: BTreeSet<usize> = ends.iter().flat_map(|ends| ends.loops.keys().copied()).collect();

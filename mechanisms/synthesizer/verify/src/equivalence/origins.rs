@@ -1,10 +1,11 @@
-//! The order of packets from one input packet: where they meet, it has to be equal in both of two chains.
+//! The order in which several packets that come from one input packet reach a stateful element. The order
+//! has to be equal in both of two chains.
 //!
-//! A packet and an error about it, or two errors, have different starts, so each is followed separately.
-//! The effect of a stateful element on them depends on their order. The order is equal in both chains if
-//! they separate at the same element by the same branches, or if all elements upstream are equal. The order
-//! also matters where elements use the state of other elements (ICMPRewriter uses the state of rewriters),
-//! and where one of the packets has been on a loop.
+//! A packet and an ICMP error about it, or two errors, have different starts, so each is followed
+//! separately. A stateful element treats them according to their order. The order is equal in both chains
+//! if they separate at the same element by the same branches, or if all elements upstream are equal. The
+//! order also matters where elements use the state of another element (ICMPRewriter uses the state of
+//! rewriters), and where one of the packets has been on a loop.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,28 +22,31 @@ use program::chain::Chain;
 /// The maximum number of derivations of packets that are distinguished.
 const MOST_WAYS: usize = 256;
 
-/// The packets of one start that arrive at a stateful element.
+/// The packets of one start that arrive at one stateful element.
 pub(super) struct Came {
-    /// The number of the start.
+    /// The index of the start in the comparison's list of starts.
     pub(super) start: usize,
-    /// The number of the stream.
+    /// The number of the packet stream that these packets are
+    /// ([`Streams`](crate::model::streams::Streams)): equal numbers mean equal packets.
     pub(super) stream: u32,
-    /// The condition and the branch history of the packets of that start.
+    /// For each path to the element: the condition on the start's packets, and the branch history.
     pub(super) packets: Vec<Turned>,
 }
 
-/// The packets of one start from which packets of another start were made.
+/// The packets of one start from which an element made the packets of another start.
 pub(super) struct Parent {
-    /// The number of that start.
+    /// The index, in the comparison's list of starts, of the start of the original packets.
     start: usize,
-    /// The conditions and branch histories of the original packets, in each chain.
+    /// For each chain, for each path to the element that makes the packets: the condition on the original
+    /// packets, and their branch history.
     packets: [Vec<Turned>; 2],
-    /// True if several packets were made of one.
+    /// True if the element may make several packets of one original packet.
     several: bool,
 }
 
 impl Parent {
-    /// Adds the packets from which these packets were made in each chain.
+    /// Records that the packets `made`, in each chain, were made of packets of the start with index
+    /// `start`: adds a parent, or extends the parent of that start.
     pub(super) fn add(d: &Diagrams, parents: &mut Vec<Parent>, start: usize, made: [&Group<'_>; 2]) {
         let several = made.iter().any(|group| come_twice(d, group.iter().map(|made| &made.arrival)));
         let packets = made.map(|group| {
@@ -62,18 +66,20 @@ impl Parent {
     }
 }
 
-/// A derivation of packets: their starts, the last one first, each with the packets of that start.
+/// A derivation: the chain of starts by which packets reach an element, from the last start (its packets
+/// arrive there) back to an entry or a loop. Each start is given by its index, with the condition and
+/// branch history of its packets.
 type Derivation<'w> = Vec<(usize, &'w [Turned])>;
 
-/// A stateful element of one chain, with the packets that arrive there.
+/// A stateful element of one chain, with the derivations of all packets that arrive there.
 struct Place<'p> {
     chain: &'p Chain,
     number: usize,
     node: usize,
     came: &'p [Came],
     ways: Vec<Derivation<'p>>,
-    /// True if several packets of one derivation come from one packet, or if there are too many
-    /// derivations.
+    /// True if several packets with one derivation may come from one packet, or if there are more than
+    /// [`MOST_WAYS`] derivations. Their order is then unknown.
     several: bool,
 }
 
@@ -84,7 +90,8 @@ impl<'p> Place<'p> {
         place
     }
 
-    /// Adds the derivations of packets of a start.
+    /// Extends the derivation `way` by the start with index `start`, and continues with its parents, back
+    /// to starts without parents. A derivation that comes back to a start, or one too many, sets `several`.
     fn add(&mut self, starts: &'p [Start], mut way: Derivation<'p>, start: usize, packets: &'p [Turned]) {
         if way.iter().any(|(other, _)| *other == start) || self.ways.len() >= MOST_WAYS {
             self.several = true;
@@ -101,21 +108,23 @@ impl<'p> Place<'p> {
         }
     }
 
-    /// Returns class and arguments, and the streams that arrive, by start.
+    /// Returns the identity by which elements of two chains are paired: class and arguments, and the starts
+    /// and numbers of the streams that arrive.
     fn key(&self) -> (&'p str, Vec<(usize, u32)>) {
         let came = self.came.iter().map(|came| (came.start, came.stream)).collect();
         (&self.chain.nodes[self.node].key, came)
     }
 
-    /// True if packets of several starts arrive here, and some have been on a loop.
+    /// True if packets of several starts arrive at this element, and some of them have been on a loop.
     fn is_behind_circle(&self, starts: &[Start]) -> bool {
         let first = |way: &Derivation<'_>| way.last().map(|(start, _)| starts[*start].origin);
         come_from_several(self.came.iter().map(|came| &starts[came.start]))
             && self.ways.iter().any(|way| first(way) == Some(Origin::Circle))
     }
 
-    /// Returns the order of two packets that come from one, one with a derivation here and one with a
-    /// derivation at another place, with the condition for each order.
+    /// Returns the order in which two packets that come from one packet arrive: one by derivation `mine` at
+    /// this element, one by derivation `theirs` at the element `other`. Each order has the condition on the
+    /// packets for which it applies. Empty if the derivations have no start in common.
     fn orders(
         &self,
         d: &Diagrams,
@@ -128,7 +137,8 @@ impl<'p> Place<'p> {
         if common == 0 {
             return Vec::new();
         }
-        // Returns the element at which the packets of a derivation end: the next start, or this place.
+        // Returns the element that packets of the last common start reach: the element that makes the next
+        // start's packets, or the place itself.
         let at = |place: &Place<'_>, way: &Derivation<'_>| match (way.len() - common).checked_sub(1) {
             Some(made) => starts[way[made].0].from[self.number],
             None => place.node,
@@ -143,15 +153,16 @@ impl<'p> Place<'p> {
     }
 }
 
-/// True if packets that come from one packet arrive at two places, or at one, in equal order in both
-/// chains.
+/// True if packets that come from one packet arrive in the same order in both chains, at two elements or at
+/// one. `places` has the two elements for each chain.
 fn come_in_order(d: &Diagrams, starts: &[Start], places: [[&Place<'_>; 2]; 2]) -> bool {
     let [[mine, others], [theirs, elsewhere]] = places;
     let is_one = mine.node == others.node;
     if [mine, others, theirs, elsewhere].iter().any(|place| place.several) {
         return false;
     }
-    // Packets of one start have the same derivations in both chains.
+    // Derivations can be compared by index, because packets of one start have the same parents in both
+    // chains.
     let pairs = || (0..mine.ways.len()).flat_map(|a| (0..others.ways.len()).map(move |b| (a, b)));
     mine.ways.len() == theirs.ways.len()
         && others.ways.len() == elsewhere.ways.len()
@@ -166,17 +177,17 @@ fn come_in_order(d: &Diagrams, starts: &[Start], places: [[&Place<'_>; 2]; 2]) -
         })
 }
 
-/// Returns a stateful element that packets of several starts reach, if they are not equal in both chains,
-/// or if packets that come from one packet do not arrive in equal order. If elements use the state of
-/// others, packets at one element decide the result of another, so the order must be equal at all stateful
-/// elements.
+/// Returns the name of a stateful element for which it is not proven that it receives the same packets in
+/// the same order in both chains; `None` if there is no such element. Only elements that packets of several
+/// starts reach are checked, or all stateful elements if any element uses the state of another: then
+/// packets at one element affect the results at another.
 pub(super) fn shared_state(
     d: &Diagrams,
     chains: [&Chain; 2],
     streams: &[BTreeMap<usize, Vec<Came>>; 2],
     starts: &[Start],
 ) -> Option<String> {
-    // An opaque element may use other elements' state without declaring it.
+    // An opaque element may use the state of other elements without declaring it.
     let uses = |effects: &Effects| !effects.beside.is_empty() || effects.opaque.is_some();
     let is_used = chains.iter().flat_map(|chain| &chain.nodes).any(|node| uses(&node.effects));
     let [mine, theirs] = std::array::from_fn(|number| {
@@ -215,8 +226,9 @@ pub(super) fn shared_state(
     name(open.next()?.1.0)
 }
 
-/// Returns an element of a loop that receives packets together with packets that may have been made of
-/// them, if the elements upstream are not equal in both chains: these decide the order.
+/// Returns the name of an element on a loop whose packets may arrive in a different order in each chain;
+/// `None` if there is none. The loop is entered by packets of several starts, some made from others, and
+/// the elements upstream, which decide the order, differ between the chains.
 pub(super) fn mixed_circle(
     [a, b]: [&Chain; 2],
     loops: &Loops,
@@ -233,7 +245,8 @@ pub(super) fn mixed_circle(
     odd.next().map(|[x, _]| a.nodes[*x].name.clone())
 }
 
-/// True if packets have several starts, not only several layouts at one start.
+/// True if the packets come from more than one element or output. Starts that differ only in the packet's
+/// layout count as one.
 fn come_from_several<'s>(starts: impl Iterator<Item = &'s Start>) -> bool {
     starts.map(|start| (start.from, start.output)).collect::<BTreeSet<_>>().len() > 1
 }

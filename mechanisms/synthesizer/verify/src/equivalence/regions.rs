@@ -1,19 +1,20 @@
-//! Translation validation of single programs.
+//! Translation validation of single programs, without following packets through the whole chain.
 //!
-//! If a chain is another chain with programs inserted, and all elements of the other chain are still there,
-//! packets need not be followed from entry to exit. It suffices to prove for each program and each packet
-//! that arrives: equal packets reach equal inputs downstream of the region, from the program and from the
-//! elements that it replaces. The results of these elements follow from the packet and their state, so
-//! program and elements are interchangeable wherever packets come from, even on loops. A packet that is
-//! handed over continues through the elements themselves, to the end of the region. Packets that elements
-//! make of it are made by the same elements, and leave by outputs that are unchanged, or whose programs are
-//! proven separately.
+//! This is possible if the second chain is the first with programs inserted, and all elements of the first
+//! chain are still there. It then suffices to prove the following for each program and each packet that
+//! arrives: equal packets reach equal inputs downstream of the region, from the program and from the
+//! elements that it replaces. The results of the elements downstream follow from the packet and their
+//! state. Therefore program and elements are interchangeable wherever packets come from, even on loops. A
+//! packet that the program hands over continues through the elements themselves, to the end of the region.
+//! Packets made of such a packet are made by the same elements as without the program. They leave by
+//! outputs that are unchanged, or that lead to programs which are proven separately.
 //!
-//! Elements that a program leases flows from have state, which depends on all packets that arrive there.
-//! Therefore equal packets have to arrive at each of them, too; packets from elsewhere are equal in any
-//! case. Other stateful elements, and elements that hold packets, end a region. If an element makes several
-//! packets of one, directly after each other, the proof of the whole chain is needed: their order
-//! downstream of a region that separates them depends on the element that separates them.
+//! Elements from which a program leases flows have state, which depends on all packets that arrive there.
+//! Therefore equal packets have to arrive at each of these elements, too; packets that bypass the program
+//! are equal in any case. Other stateful elements, and elements that hold packets, end a region. If an
+//! element makes several packets of one, directly after each other, the proof of the whole chain is needed.
+//! The reason is the order of these packets downstream: it depends on the element that separates them,
+//! which may be inside the region.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -28,19 +29,19 @@ use crate::model::packet::{Packet, incoming};
 use crate::model::streams::{are_same_at, come_twice};
 use program::chain::{Chain, Node, Port, Region};
 
-/// A program and the entry of the region that it replaces.
+/// A program, and the connection of the graph without programs in which it was inserted.
 #[derive(Clone, Copy)]
 pub(super) struct Replaced {
-    /// The output that the packets come from.
+    /// The element and output whose packets the program receives.
     from: Port,
-    /// The input that the output was connected to.
+    /// The element and input to which that output leads without the program: the first of the region.
     to: Port,
-    /// The element that runs the program.
+    /// The number of the element that runs the program, in the second chain.
     program: usize,
 }
 
-/// Returns the programs of the second chain, if it is the first with programs inserted: all, or only
-/// programs without leases.
+/// Returns the programs of chain `b`, if `b` is chain `a` with programs inserted, else `None`. If
+/// `with_leases` is false, programs that lease flows are left out of the list.
 pub(super) fn replaced([a, b]: [&Chain; 2], with_leases: bool) -> Option<Vec<Replaced>> {
     if !a.same_scripts(b) || a.calls || b.calls {
         return None;
@@ -68,7 +69,8 @@ pub(super) fn replaced([a, b]: [&Chain; 2], with_leases: bool) -> Option<Vec<Rep
                 .collect::<Option<Vec<Port>>>()?;
             match (&ports[..], &originals[..]) {
                 _ if *ports == originals => {}
-                // Packets from elsewhere would need the same layout as packets from this output.
+                // Exactly one connection may lead to a program: packets from another output could have
+                // another layout.
                 (&[(program, 0)], &[to]) if is_program(&b.nodes[program]) && ways_to(program) == 1 => {
                     let leases = b.nodes[program].region.as_ref()?.leases;
                     let replaced = Replaced { from: (here, output), to, program };
@@ -81,7 +83,7 @@ pub(super) fn replaced([a, b]: [&Chain; 2], with_leases: bool) -> Option<Vec<Rep
     Some(all)
 }
 
-/// Returns a chain without these programs.
+/// Returns the chain with the original connections in place of the programs `replaced`.
 pub(super) fn without(chain: &Chain, replaced: &[Replaced]) -> Chain {
     let mut without = chain.clone();
     for one in replaced {
@@ -92,7 +94,8 @@ pub(super) fn without(chain: &Chain, replaced: &[Replaced]) -> Chain {
     without
 }
 
-/// Proves, one by one, that programs do what their elements do.
+/// Calls `attempt` for each program until one is not proven equivalent. Returns the verdict for all
+/// programs, with the assumptions of all attempts.
 pub(super) fn verify(replaced: &[Replaced], mut attempt: impl FnMut(&Replaced) -> Outcome) -> Outcome {
     let mut all = Outcome { verdict: Verdict::Equivalent, assumptions: Vec::new(), nodes: 0 };
     for one in replaced {
@@ -112,8 +115,8 @@ pub(super) fn verify(replaced: &[Replaced], mut attempt: impl FnMut(&Replaced) -
 }
 
 impl Replaced {
-    /// Proves that the program does what its elements do. The first chain is the second one without
-    /// programs.
+    /// Proves that this program does what its elements do. In the verifier, the first chain is the second
+    /// one without programs. The verdict is never "different", only "equivalent" or "undecided".
     pub(super) fn verdict(&self, verifier: &mut Verifier<'_>) -> Verdict {
         let same = self.compare(verifier).and_then(|()| match verifier.d.equates_zeros() {
             true => Err("checksums of 0000 and ffff are compared as equal".to_string()),
@@ -128,7 +131,8 @@ impl Replaced {
         }
     }
 
-    /// Compares program and elements. The error is the reason why they are not proven equal.
+    /// Compares the program with the elements that it replaces, for each layout of packets that arrives.
+    /// `Err` has the reason why they are not proven equal.
     fn compare(&self, verifier: &mut Verifier<'_>) -> Result<(), String> {
         let (d, [without, with]) = (verifier.d, verifier.chains);
         let Some(region) = &with.nodes[self.program].region else {
@@ -143,7 +147,8 @@ impl Replaced {
         }
         let names: BTreeSet<&str> = region.elements.iter().map(String::as_str).collect();
         let own = &with.nodes[self.program].name;
-        // Other programs in the region lead to elements of the region.
+        // Packets are also followed through other programs, because a program inserted inside the region
+        // leads to elements of the region.
         let is_program = |node: &Node| node.class == program::CLASS_NAME && !leases(node);
         let is_followed =
             |node: &Node| names.contains(node.name.as_str()) || node.is_of_program(own) || is_program(node);
@@ -153,7 +158,8 @@ impl Replaced {
         if let Some(node) = followed.iter().find(|node| node.effects.hold != Hold::None) {
             return Err(format!("'{}' holds packets", node.name));
         }
-        // Elements that search the graph downstream must find the same elements.
+        // Some elements search the graph downstream for other elements. They find the same elements only if
+        // the program leads to no element that its elements do not reach.
         let behind = reached(without, self.to.0);
         let is_of_it = |node: &&Node| node.is_of_program(own);
         let mut outputs = with.nodes.iter().filter(is_of_it).flat_map(Node::leads);
@@ -171,8 +177,9 @@ impl Replaced {
     }
 }
 
-/// Proves that packets end equally, as far as they are followed, and, if the program bypasses stateful
-/// elements, that equal packets arrive at these.
+/// Compares the ends of one packet with and without the program: the packets that reach inputs downstream,
+/// the packets that elements make and, if the options say so, the drop reasons. `has_state` is true if the
+/// program leases flows; then the streams at stateful elements have to be equal, else there may be none.
 fn compare_ends(verifier: &Verifier<'_>, ends: &[Ends; 2], has_state: bool) -> Result<(), String> {
     let (d, nodes) = (verifier.d, &verifier.chains[0].nodes);
     for ends in ends {
@@ -211,16 +218,16 @@ fn compare_ends(verifier: &Verifier<'_>, ends: &[Ends; 2], has_state: bool) -> R
     }
 }
 
-/// A place at which exploration ends.
+/// A place at which exploration of a region ends.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum Place<'e> {
-    /// An input downstream of the region.
+    /// An input downstream of the region: element and input.
     Input(usize, usize),
-    /// An emission: the element, the output and the name.
+    /// A declared emission, by which an element makes a packet: element, output and name of the emission.
     Made(usize, usize, &'e str),
 }
 
-/// Groups packets by the place at which exploration ends.
+/// Groups the packets by the place at which their exploration ends.
 fn places(ends: &Ends) -> BTreeMap<Place<'_>, Vec<&Arrival>> {
     let mut places: BTreeMap<Place<'_>, Vec<&Arrival>> = BTreeMap::new();
     for (&node, inputs) in ends.loops.values().flatten() {
@@ -234,8 +241,8 @@ fn places(ends: &Ends) -> BTreeMap<Place<'_>, Vec<&Arrival>> {
     places
 }
 
-/// True if equal packets arrive at a place. The order of packets from one input packet follows from their
-/// branch histories, so these have to be equal, too.
+/// True if equal packets arrive at one place with the program (`theirs`) and without it (`mine`). Branch
+/// histories decide the order of packets that come from one input packet, so these have to be equal, too.
 fn get_the_same(d: &Diagrams, mine: &[&Arrival], theirs: &[&Arrival]) -> bool {
     let mut turns: Vec<&BranchHistory> = Vec::new();
     for arrival in mine.iter().chain(theirs) {
@@ -251,8 +258,9 @@ fn get_the_same(d: &Diagrams, mine: &[&Arrival], theirs: &[&Arrival]) -> bool {
     })
 }
 
-/// True if several packets made of one, or one and its original, can leave an element by one output. Copies
-/// take equal paths.
+/// True if an element may send several packets by this output for one packet that it receives: packets that
+/// it makes, or the packet and one made of it. Copies do not count, because they take equal paths. False
+/// for entries.
 fn makes_several(element: &Node, output: usize) -> bool {
     let effects = &element.effects;
     let made = effects.emits.iter().filter(|emit| !emit.is_copy());
@@ -261,7 +269,7 @@ fn makes_several(element: &Node, output: usize) -> bool {
     element.inputs > 0 && made + usize::from(passes) > 1
 }
 
-/// Returns the elements that packets can reach from an element, including the element.
+/// Returns all elements that packets can reach from the element `from`, and `from` itself.
 fn reached(chain: &Chain, from: usize) -> BTreeSet<usize> {
     let mut reached = BTreeSet::from([from]);
     let mut work = vec![from];
@@ -271,9 +279,10 @@ fn reached(chain: &Chain, from: usize) -> BTreeSet<usize> {
     reached
 }
 
-/// Returns all packets that a program accepts. The headroom of packets does not matter, and sometimes
-/// neither does the offset of the link header: elements keep such a number, or replace it by another,
-/// regardless of its value. Therefore two packets with different numbers represent all packets.
+/// Returns symbolic packets that together represent all packets that a program accepts; `Err` if that is
+/// not possible, with the reason. Some numbers of a layout do not affect the result: the headroom and,
+/// unless an element reads it, the offset of the link header. Elements keep such a number, or replace it by
+/// another, whatever its value. So two packets with different numbers represent all packets.
 fn packets(d: &Diagrams, source: &Node, region: &Region, elements: &[&Node]) -> Result<Vec<Packet>, String> {
     if source.inputs == 0 {
         let packet = incoming(d, &source.effects);
@@ -303,7 +312,8 @@ fn packets(d: &Diagrams, source: &Node, region: &Region, elements: &[&Node]) -> 
     }
 }
 
-/// True if an element depends on the offset at which a link header was marked before packets arrived.
+/// True if an element reads or writes relative to the link header that was marked upstream of it, so that
+/// its result depends on that header's offset.
 fn depends_on_link(element: &Node) -> bool {
     let is_link = |field: &Field| match field {
         Field::Bytes { base, .. } | Field::HeaderOffset(base) => *base == Base::Mac,

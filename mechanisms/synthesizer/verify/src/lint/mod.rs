@@ -1,9 +1,9 @@
-//! The lint: findings about one chain without running it: where packets end, which elements and rules no
-//! packet ever reaches, and which parts can be composed.
+//! The lint: findings about one chain, without running it. It reports where packets end, which elements and
+//! rules no packet ever reaches, and which parts can be composed into a program.
 //!
-//! All findings follow from the model ([`crate::model`]): symbolic execution covers every packet, so
-//! anything that no path does never happens. An entry may emit any packet, whatever its arguments say. The
-//! effect of an opaque element is unknown, so downstream of it nothing is excluded.
+//! All findings follow from the model ([`crate::model`]). Symbolic execution covers every packet, so what
+//! happens on no path never happens. An entry may emit any packet, whatever its arguments say. The effect
+//! of an opaque element is unknown, so anything may happen downstream of it.
 
 pub mod regions;
 pub mod rules;
@@ -23,65 +23,72 @@ use crate::model::streams::Streams;
 use program::chain::{Chain, Port};
 use rules::{IdleRule, Usage};
 
-/// The number of times that packets are followed to an element on a loop.
+/// The maximum number of visits to an element on a loop. Packets that come again start from there, with
+/// arbitrary contents.
 const MOST_ROUNDS: usize = 3;
 
-/// The maximum number of diagram nodes for an analysis that forks for each header offset: most chains need
-/// far fewer nodes, and some more than there are.
+/// The maximum number of diagram nodes for the second analysis, which forks for each header offset. Most
+/// chains need far fewer nodes; for some no number suffices, and these should fail soon.
 const EXACT_NODES: usize = 1 << 19;
 
-/// The findings about a chain.
+/// The findings about one chain. Elements are given by their numbers in the chain.
 #[derive(Debug, Default)]
 pub struct Findings {
-    /// The exit states of packets, by entry.
+    /// For each entry that was analyzed completely: the ends of its packets.
     pub entries: Vec<Entry>,
-    /// Elements with inputs that no packet reaches.
+    /// Elements with at least one input that no packet ever reaches, in the order of the chain.
     pub unreached: Vec<usize>,
-    /// Rules that never decide.
+    /// Rules that never decide about a packet, because earlier rules take all packets that match them, or
+    /// none matches.
     pub idle: Vec<IdleRule>,
-    /// Elements on loops where packets exceeded the number of rounds: downstream of them, any packet is
-    /// assumed possible.
+    /// Elements on loops at which packets arrived more often than they are followed. Downstream of them,
+    /// any packet is assumed to be possible.
     pub round: BTreeSet<usize>,
-    /// The distances in bytes from the IP header to the start of packets that arrive at each element;
-    /// negative if the packet starts before the header.
+    /// For each element, the possible starts of the packets that arrive there, as distances in bytes from
+    /// their IP header to their first byte; negative if the packet starts before the header (-14 for an
+    /// Ethernet header).
     pub starts: BTreeMap<usize, BTreeSet<i32>>,
-    /// True if the analysis ran out of memory or time. Then `entries` has the entries whose packets have
-    /// all been analyzed, and the other findings are empty.
+    /// True if the analysis ran out of memory or time. Then `entries` has the entries that were analyzed
+    /// completely, `unknown` the others, and all other findings are empty.
     pub exhausted: bool,
-    /// The entries whose packets have not all been analyzed.
+    /// The entries whose packets were not all analyzed.
     pub unknown: Vec<usize>,
-    /// The cost of the analysis, independent of the machine: the number of steps of diagram operations.
+    /// The number of steps of diagram operations: the cost of the analysis, which does not depend on the
+    /// machine.
     pub steps: u64,
 }
 
-/// The exit states of the packets of one entry.
+/// The possible ends of the packets from one entry.
 #[derive(Debug)]
 pub struct Entry {
-    /// The element that the packets come from.
+    /// The number of the element that the packets come from.
     pub node: usize,
-    /// The ends of the packets: exits of the chain first, each group in the order in which packets pass
-    /// elements.
+    /// The possible ends: exits of the chain first, then drops, each in the order of the elements in the
+    /// chain.
     pub fates: Vec<Fate>,
-    /// Opaque elements that packets reach: from there on, nothing is known of them.
+    /// Opaque elements that packets reach. Nothing is known of packets that leave them, so the ends of these
+    /// packets are not in `fates`.
     pub opaque: Vec<usize>,
-    /// Elements that packets come back to repeatedly: their ends are not known.
+    /// Elements on loops at which packets arrived more often than they are followed. The ends of these
+    /// packets are not in `fates`.
     pub round: Vec<usize>,
 }
 
-/// An end of packets whose contents are known.
+/// A possible end of packets whose contents are known.
 #[derive(Debug)]
 pub struct Fate {
-    /// The element.
+    /// The number of the element at which the packets end.
     pub node: usize,
-    /// The drop reason; `None` if packets leave the chain at the element.
+    /// The drop reason; `None` if packets leave the chain at this element.
     pub reason: Option<DropReason>,
-    /// An example packet. If it leaves the chain, it may have copies that do not; if it is dropped, no copy
-    /// leaves.
+    /// A packet that ends in this way; `None` if none could be made. A packet that leaves the chain may
+    /// have copies that are dropped. Of a dropped packet, no copy leaves.
     pub example: Option<Example>,
 }
 
-/// Analyzes a chain until a deadline, with at most `nodes` diagram nodes; calls `progress` with the name of
-/// each element.
+/// Analyzes a chain. The analysis stops at `deadline`, and uses at most `nodes` diagram nodes; `None` means
+/// no limit of time, or as many nodes as the diagrams can have. Calls `progress` with the name of each
+/// element before it is processed.
 pub fn check(
     chain: &Chain,
     deadline: Option<Instant>,
@@ -94,33 +101,36 @@ pub fn check(
     if !d.overlap_found() || d.exhausted() {
         return Findings { steps, ..findings };
     }
-    // Byte regions for headers were not precise enough.
+    // The approximation by byte regions was not precise enough. The second analysis forks for each header
+    // offset.
     drop(d);
     let d = Diagrams::new(EXACT_NODES.min(nodes.unwrap_or(EXACT_NODES))).until(deadline).exact();
     let exact = look(&d, chain, progress);
     let steps = steps + d.steps();
     match exact.exhausted {
         false => Findings { steps, ..exact },
-        // Examples can be checked by running them; claims that something never happens cannot.
+        // If the second analysis fails, only findings that have examples are kept, because a run can check
+        // them. Claims that something never happens cannot be checked.
         true => Findings { unreached: Vec::new(), idle: Vec::new(), steps, ..findings },
     }
 }
 
-/// The notes taken during exploration.
+/// Notes about single elements, taken each time when packets arrive there: the use of its rules, and the
+/// starts of packets.
 #[derive(Default)]
 struct Notes {
     usage: BTreeMap<usize, Usage>,
     starts: BTreeMap<usize, BTreeSet<i32>>,
 }
 
-/// Returns the start of a packet, relative to its IP header; to the usual offset in Ethernet if none is
-/// marked.
+/// Returns the distance in bytes from the IP header to the packet's start. If no IP header is marked, it is
+/// assumed at the usual offset in an Ethernet frame. `None` if an offset is not a known number.
 fn start_of(packet: &Packet) -> Option<i32> {
     let network = packet.place(Base::Network).unwrap_or(ETHERNET);
     (!in_byte_region(packet.start) && !in_byte_region(network)).then_some(packet.start - network)
 }
 
-/// The inputs at which packets start.
+/// A packet and the inputs at which it starts.
 struct Start {
     ports: Vec<Port>,
     packet: Packet,
@@ -150,7 +160,8 @@ fn look(d: &Diagrams, chain: &Chain, progress: &mut dyn FnMut(&str)) -> Findings
         findings.entries.push(entry);
     }
     findings.unknown.extend(entries);
-    // Packets that elements make, and packets on loops, start again there, with arbitrary contents.
+    // Packets that elements make, and packets that come round on a loop, are followed from there with
+    // arbitrary contents.
     let mut next = 0;
     while next < made.len() {
         let ends = run(d, chain, &made[next], &mut notes, progress);
@@ -170,7 +181,9 @@ fn look(d: &Diagrams, chain: &Chain, progress: &mut dyn FnMut(&str)) -> Findings
         findings.idle.extend(usage.idle(node, &chain.nodes[node].effects));
     }
     if chain.has_scripts() {
-        // A script may change switches so that other packets arrive, or change rules.
+        // A script may write handlers, and so change switches and rules. Then no element is certain to be
+        // unreached, and a rule is certain to be idle only if other rules cover it and no script writes to
+        // its element.
         findings.unreached.clear();
         findings.idle.retain(|rule| !rule.covered_by.is_empty() && !chain.is_written_to(rule.node));
     }
@@ -188,7 +201,7 @@ fn run(
         let element = &chain.nodes[node];
         progress(&element.name);
         let known = waiting.values().flatten().map(|arrival| &arrival.packet).filter(|p| p.lost.is_none());
-        // Packets that were too short for a strip are empty, and have no header.
+        // A packet that was too short for a Strip is empty, and its start says nothing.
         let whole = known.filter(|packet| packet.length(d).known(d) != Some(0));
         notes.starts.entry(node).or_default().extend(whole.filter_map(start_of));
         if element.effects.cases.iter().any(|case| case.written.is_some()) {
@@ -234,13 +247,13 @@ fn is_opaque(chain: &Chain, node: usize) -> bool {
     chain.nodes[node].effects.opaque.is_some() && !chain.is_exit(node)
 }
 
-/// The exit states of an entry's packets, collected over its outputs.
+/// The ends of one entry's packets, collected over its outputs.
 struct Fates<'d> {
     d: &'d Diagrams,
     out: BTreeMap<usize, Bit>,
     dropped: BTreeMap<(usize, DropReason), Bit>,
     seen: BTreeSet<usize>,
-    /// The condition of packets that stay on loops: their ends are not known.
+    /// The condition on the input packets for which a packet stays on a loop, so that its end is not known.
     round: Bit,
     rounds: BTreeSet<usize>,
 }

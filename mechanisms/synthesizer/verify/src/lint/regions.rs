@@ -1,11 +1,12 @@
-//! Regions: parts of a chain that can be composed.
+//! Regions: connected parts of a chain that can be composed into one program.
 
 use element::obstacles;
 
 use program::chain::Chain;
 
-/// Returns the reason why an element cannot be in a region, as words that follow its name. Ends of the
-/// chain are no obstacles.
+/// Returns the reason why an element cannot be in a region, as words that follow the element's name in a
+/// message. `None` if nothing prevents it, and for entries and exits of the chain, which are never part of
+/// a region.
 pub fn obstacle(chain: &Chain, node: usize) -> Option<String> {
     let element = &chain.nodes[node];
     if is_end(chain, node) {
@@ -16,12 +17,13 @@ pub fn obstacle(chain: &Chain, node: usize) -> Option<String> {
     obstacles::to_synthesis(&element.effects).or_else(circle)
 }
 
-/// True for entries and exits of the chain; such elements are not part of regions.
+/// True if the element is an entry or an exit of the chain, which are never part of a region.
 pub fn is_end(chain: &Chain, node: usize) -> bool {
     chain.nodes[node].inputs == 0 || chain.is_exit(node)
 }
 
-/// Returns the regions: connected elements without obstacles, in the order in which packets pass.
+/// Returns the regions of a chain, as large as possible. Each is a list of connected elements without
+/// obstacles, in the order in which packets pass them; so is the list of regions.
 pub fn regions(chain: &Chain) -> Vec<Vec<usize>> {
     let n = chain.nodes.len();
     let fits: Vec<bool> =

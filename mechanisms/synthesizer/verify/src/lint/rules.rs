@@ -1,4 +1,5 @@
-//! Rules that never decide: earlier rules take every packet that they match.
+//! Idle rules: rules of an element that decide about no packet, because earlier rules take every packet
+//! that they match, or no packet matches them.
 
 use std::ops::Range;
 
@@ -10,36 +11,40 @@ use crate::model::functions::Functions;
 use crate::model::step::Unit;
 use program::chain::Node;
 
-/// The maximum number of rules that are sought as a joint cover of another rule.
+/// The maximum number of earlier rules that are collected as the joint cover of an idle rule.
 const MOST_COVERS: usize = 64;
 
-/// The number of packets of a rule that are tried before diagrams decide.
+/// The number of random packets that are tried per rule. If one of them shows that the rule decides, the
+/// slower test with diagrams is not needed.
 const WITNESSES: usize = 8;
 
-/// The maximum number of covering rules that are named; there may be more.
+/// The maximum number of covering rules that a report names; there may be more.
 pub const MOST_NAMED: usize = 4;
 
-/// A rule that decides no packet.
+/// A rule that decides about no packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdleRule {
-    /// The element.
+    /// The number of the element that has the rule.
     pub node: usize,
-    /// The rule.
+    /// The rule, with its place in the configuration.
     pub rule: Written,
-    /// Rules that take the idle rule's packets, starting at the last rule; at most [`MOST_NAMED`]. If
-    /// empty, no packet that arrives matches the rule.
+    /// Earlier rules that together take all packets that match the idle rule, the last one first; at most
+    /// [`MOST_NAMED`]. Empty if no packet that arrives matches the rule.
     pub covered_by: Vec<Written>,
-    /// The first rule that sends some of the idle rule's packets to another destination, if there is one.
+    /// The first earlier rule that takes some of the idle rule's packets and does something else with them
+    /// than the idle rule would: another destination or other changes. `None` if the idle rule is merely
+    /// redundant.
     pub elsewhere: Option<Written>,
 }
 
-/// The use of one element's rules by all packets.
+/// The use of one element's rules (the cases of its declaration) by all packets that arrive.
 pub struct Usage {
-    /// True for each case that has decided a packet.
+    /// For each case, true if it has decided about a packet.
     decides: Vec<bool>,
-    /// The earlier cases that took the packets of each case, the last first; at most [`MOST_COVERS`].
+    /// For each case, the earlier cases that took its packets, the last one first; at most [`MOST_COVERS`]
+    /// per arrival.
     covers: Vec<Vec<usize>>,
-    /// The first case that sends some packets of each case to another destination.
+    /// For each case, the first earlier case that takes some of its packets and treats them in another way.
     elsewhere: Vec<Option<usize>>,
 }
 
@@ -50,14 +55,14 @@ impl Usage {
         Usage { decides: vec![false; n], covers: vec![Vec::new(); n], elsewhere: vec![None; n] }
     }
 
-    /// Records the packets that wait at the element.
+    /// Records the use of the rules by the packets that wait at the element.
     pub fn see(&mut self, d: &Diagrams, node: &Node, waiting: &Waiting) {
         for (&input, arrivals) in waiting {
             for arrival in arrivals {
                 let functions = Functions::default();
                 let unit = Unit::of(node, &functions, 0, input);
                 let Some(mut cases) = unit.conditions(d, &arrival.condition, &arrival.packet) else {
-                    // Nothing is known of these packets.
+                    // Of these packets nothing is known, so each rule may decide about them.
                     self.decides.fill(true);
                     return;
                 };
@@ -67,7 +72,8 @@ impl Usage {
         }
     }
 
-    /// Records which of these cases decide, and the cover of the others.
+    /// Records which of `cases` decide about a packet, and for the others, which earlier cases take their
+    /// packets. Each case is given by its index and by the packets that its filter accepts.
     fn compare(&mut self, d: &Diagrams, effects: &Effects, cases: &[(usize, Bit)]) {
         let unions = Unions::new(d, cases.iter().map(|(_, when)| when.clone()).collect());
         let mut random = fastrand::Rng::with_seed(1);
@@ -75,7 +81,8 @@ impl Usage {
             if effects.cases[*case].written.is_none() {
                 continue;
             }
-            // For most deciding rules, a random packet shows that they decide.
+            // For most rules that decide, a random packet that they accept and no earlier rule does is
+            // found at once.
             self.decides[*case] |= (0..WITNESSES).any(|_| {
                 let witness = d.witness(when, &mut || random.bool());
                 witness.is_some_and(|values| !unions.take(d, place, &values))
@@ -88,7 +95,7 @@ impl Usage {
             let mut covers = Vec::new();
             while !d.is_never(&rest) && covers.len() < MOST_COVERS {
                 let Some(last) = unions.last_needed(d, before, &rest) else {
-                    // The earlier rules leave packets to decide.
+                    // All earlier rules together leave packets to this rule.
                     self.decides[*case] = covers.is_empty();
                     break;
                 };
@@ -110,7 +117,8 @@ impl Usage {
         }
     }
 
-    /// Returns the rules that have decided nothing.
+    /// Returns the rules that have decided about no packet. `node` is the number of the element, `effects`
+    /// its declaration.
     pub fn idle(self, node: usize, effects: &Effects) -> Vec<IdleRule> {
         let Usage { decides, covers, elsewhere } = self;
         let idle = (0..decides.len()).filter(|&case| !decides[case]);
@@ -125,11 +133,11 @@ impl Usage {
     }
 }
 
-/// A binary tree of the unions of consecutive conditions: the rest that a prefix of the conditions leaves
-/// is computed by few operations on large diagrams.
+/// A binary tree of conditions, each inner node of which is the disjunction of its children. A query about
+/// the first conditions needs few operations on large diagrams.
 struct Unions {
-    /// The nodes: 1 is the root, the children of node n are 2n and 2n+1; leaves are padded to a power of
-    /// two.
+    /// The conditions by node: 1 is the root, the children of node n are 2n and 2n+1. The leaves are the
+    /// conditions in order, padded with false to a power of two.
     tree: Vec<Bit>,
     leaves: usize,
 }
@@ -147,16 +155,17 @@ impl Unions {
         Unions { tree, leaves }
     }
 
-    /// Returns the last condition of the shortest prefix, among the first `end` conditions, that covers
-    /// `covered`; `None` if all of them do not cover it.
+    /// Returns the index of the last condition that is needed to cover `covered` by conditions from the
+    /// first one on. `None` if the first `end` conditions together do not cover it.
     fn last_needed(&self, d: &Diagrams, end: usize, covered: &Bit) -> Option<usize> {
         let mut rest = covered.clone();
         self.descend(d, 1, 0..self.leaves, end, &mut rest)
     }
 
-    /// True if one of the first `end` conditions is true for an assignment.
+    /// True if one of the first `end` conditions is true for an assignment of all variables.
     fn take(&self, d: &Diagrams, end: usize, values: &[bool]) -> bool {
-        // The maximal subtrees that make up the first `end` conditions, starting at the last.
+        // Visits the largest subtrees that together have the first `end` conditions, from the last to the
+        // first.
         let mut node = self.leaves + end;
         while node > 1 {
             if node % 2 == 1 && d.is_true(&self.tree[node - 1], values) {
@@ -167,8 +176,8 @@ impl Unions {
         false
     }
 
-    /// Returns the conditions, among the first `end`, that take a part of `all` when each takes what the
-    /// earlier conditions have left.
+    /// Returns the indices of those among the first `end` conditions that take packets of `all`, if each
+    /// takes the packets that earlier conditions have left.
     fn takers(&self, d: &Diagrams, end: usize, all: &Bit) -> impl Iterator<Item = usize> {
         let mut rest = all.clone();
         let mut from = 0;
@@ -180,7 +189,7 @@ impl Unions {
         })
     }
 
-    /// Returns the first condition of `within` that overlaps with `rest`.
+    /// Returns the index of the first condition in the range `within` that some packets of `rest` satisfy.
     fn first_overlap(
         &self,
         d: &Diagrams,

@@ -1,9 +1,10 @@
-//! The operations on decision diagrams, as explicit recursions that can be aborted in the middle.
+//! The operations on binary decision diagrams that the model uses: conjunction, exclusive or, and
+//! if-then-else. They can be aborted in the middle of a recursion, at a deadline.
 //!
 //! The algorithms are the textbook's recursions (Bryant 1986; complemented edges after Brace, Rudell and
-//! Bryant 1990) over the nodes and the result cache of `oxidd`, whose own operations cannot be interrupted:
-//! one operation on diagrams of millions of nodes takes seconds. The results are the same nodes, so both
-//! kinds of operations can be mixed.
+//! Bryant 1990) over the nodes and the result cache of `oxidd`. The library's own operations cannot be
+//! interrupted, and one operation on diagrams of millions of nodes takes seconds. The results are the same
+//! nodes as the library's, so both kinds of operations can be mixed.
 
 use std::cell::Cell;
 use std::time::Instant;
@@ -18,16 +19,16 @@ use oxidd_rules_bdd::complement_edge::{BCDDOp, BCDDRules, BCDDTerminal, EdgeTag}
 /// The number of recursion steps between two readings of the clock: some tenths of a millisecond.
 const STEPS: u64 = 1 << 12;
 
-/// The reason why an operation has no result.
+/// The reason why an operation was aborted without a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// No memory for another node.
+    /// There is no memory for another node.
     Full,
     /// The deadline has passed.
     Late,
 }
 
-/// A step counter that checks the deadline.
+/// A step counter for diagram operations, which also checks the deadline.
 #[derive(Debug, Default)]
 pub(super) struct Meter {
     steps: Cell<u64>,
@@ -43,7 +44,8 @@ impl Meter {
         self.deadline.set(deadline);
     }
 
-    /// True if the deadline has passed; reads the clock only once every [`STEPS`] steps.
+    /// True if the deadline has passed. May notice it up to [`STEPS`] steps late, because it reads the
+    /// clock only that often.
     pub(super) fn is_late(&self) -> bool {
         if self.steps.get() - self.looked.get() >= STEPS {
             self.look();
@@ -51,7 +53,7 @@ impl Meter {
         self.is_late.get()
     }
 
-    /// Reads the clock, and returns true if the deadline has passed.
+    /// Reads the clock now; returns true if the deadline has passed.
     pub(super) fn look(&self) -> bool {
         self.looked.set(self.steps.get());
         let is_late = self.deadline.get().is_some_and(|deadline| Instant::now() >= deadline);
@@ -59,12 +61,12 @@ impl Meter {
         self.is_late.get()
     }
 
-    /// Returns the number of steps so far.
+    /// Returns the number of recursion steps of all operations so far.
     pub(super) fn steps(&self) -> u64 {
         self.steps.get()
     }
 
-    /// Counts a step.
+    /// Counts one recursion step; `Err(Stop::Late)` if the deadline has passed.
     #[inline]
     pub(super) fn step(&self) -> Result<(), Stop> {
         self.steps.set(self.steps.get() + 1);
@@ -101,7 +103,7 @@ pub(super) fn choose(
     })
 }
 
-/// A recursion over the nodes of one manager.
+/// The recursions over the nodes of one manager (the owner of all nodes of a set of diagrams).
 struct Apply<'a, M: Manager> {
     manager: &'a M,
     meter: &'a Meter,
@@ -173,7 +175,8 @@ where
                 self.xor(f, g).map(not_owned)
             };
         }
-        // An operand that is a constant, or equals the condition, reduces the operation to a conjunction.
+        // If `g` or `h` is constant, or equals `f` or its negation, the result is a conjunction or its
+        // negation.
         let is_true = |edge: Ref<'a, M::Edge>, with: bool| match self.known(edge) {
             Some(value) => Some(value),
             None if edge == f => Some(with),
@@ -190,8 +193,9 @@ where
         self.cached(BCDDOp::Ite, [f, g, h], |apply, [f, g, h]| apply.choose(f, g, h))
     }
 
-    /// Returns the result from the cache, or applies the operation to both cofactors of the topmost
-    /// variable.
+    /// Returns the result of `operation` on `operands` from the cache. If it is not there, applies the
+    /// operation to the two cofactors for the topmost variable of the operands, joins the results, and
+    /// stores them in the cache.
     fn cached<const N: usize>(
         &self,
         operation: BCDDOp,
@@ -223,7 +227,7 @@ where
         }
     }
 
-    /// Returns the value of a constant.
+    /// Returns the value of a diagram that is a constant; `None` if it depends on a variable.
     fn known(&self, edge: Ref<'a, M::Edge>) -> Option<bool> {
         match self.manager.get_node(edge) {
             Node::Inner(_) => None,
@@ -246,7 +250,7 @@ mod tests {
 
     use super::*;
 
-    /// Returns random functions of this number of variables.
+    /// Returns random Boolean functions of `variables` variables.
     fn functions(variables: u32, random: &mut Rng) -> Vec<BCDDFunction> {
         let manager = oxidd::bcdd::new_manager(1 << 16, 1 << 12, 1);
         manager.with_manager_exclusive(|manager| manager.add_vars(variables));
@@ -281,8 +285,8 @@ mod tests {
         }
     }
 
-    /// The equality of numbers that are far apart in the order has a large diagram, which takes many steps
-    /// to build.
+    /// Compares two numbers whose bits are far apart in the variable order. That diagram takes many steps
+    /// to build, so the deadline has to abort the operation in the middle.
     #[test]
     fn an_operation_is_given_up_in_the_middle() {
         let bits = 14;

@@ -1,52 +1,61 @@
-//! Branch history of copies: the elements at which packets derived from one input packet have separated.
+//! The branch history of a packet: at which elements it has separated from other packets that come from the
+//! same input packet, and by which branches.
 //!
 //! The order of two such packets follows from the element at which they separate and from the branches that
-//! they take there, as long as neither is held by an element: packets are processed depth first.
+//! they take there, because packets are processed depth first. This does not apply if an element holds one
+//! of them; then the order is unknown.
 
 use super::diagrams::Bit;
 use program::chain::Chain;
 
-/// The way by which a packet leaves an element.
+/// The way by which a packet leaves an element when several packets leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Branch {
-    /// An output.
+    /// The output with this index.
     Output(usize),
-    /// The emitted packet with this index in the element's declaration.
+    /// The emission with this index in the element's declaration: the packet is emitted by it.
     Made(usize),
-    /// The connection with this index among several connections of an output.
+    /// The connection with this index, if several connections leave one output.
     Connection(usize),
 }
 
-/// An entry of a history: the branch taken at an element, or a wait in an element that holds packets.
+/// An entry of a branch history: the branch taken at an element, or a wait in an element that holds
+/// packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Turn {
     Took(usize, Branch),
     Waited,
 }
 
-/// The branches that a packet has taken where other packets from the same input packet took different
-/// branches.
+/// The branches that a packet has taken, from the entry on, at elements where other packets from the same
+/// input packet took different branches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BranchHistory(Vec<Turn>);
 
-/// A condition on the input packets, and the branch history of the packets derived from them.
+/// A condition on the input packets, and the branch history of the packets that come from these input
+/// packets.
 pub type Turned = (Bit, BranchHistory);
 
-/// The relation that decides which of two packets from one input packet comes first.
+/// The relation between two packets from one input packet that decides which of them reaches its element
+/// first. If it is equal in two chains, the order is equal.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Order<'c> {
-    /// The first packet: the two separate only after the first has reached its element.
+    /// The first packet comes first: its element is upstream of the point where the two separate or,
+    /// without separation, ranks before the other element.
     First,
-    /// The second packet: the two separate only after the second has reached its element.
+    /// The second packet comes first: its element is upstream of the point where the two separate or,
+    /// without separation, ranks before the other element.
     Second,
-    /// The packets separate at an element with this function, by these branches.
+    /// The packets separate at an element with this class and arguments; the first takes the first branch,
+    /// the second the other branch.
     Parted(&'c str, Branch, Branch),
-    /// No order can be derived.
+    /// The order cannot be derived, since one of the packets waits, is on a loop, or separates by a
+    /// connection.
     Unknown,
 }
 
 impl BranchHistory {
-    /// Returns the history with one more branch.
+    /// Returns the history after the packet has left `element` by the branch `way`.
     #[must_use]
     pub fn taken(&self, element: usize, way: Branch) -> BranchHistory {
         let mut turns = self.clone();
@@ -54,8 +63,9 @@ impl BranchHistory {
         turns
     }
 
-    /// Returns the history after an element that holds packets. Waiting does not matter before the first
-    /// branch.
+    /// Returns the history after the packet has waited in an element that holds packets. Repeated waits
+    /// count once. A wait before the first branch is not recorded, because all packets of the input packet
+    /// share it.
     #[must_use]
     pub fn waited(mut self) -> BranchHistory {
         if self.0.last().is_some_and(|last| *last != Turn::Waited) {
@@ -64,7 +74,8 @@ impl BranchHistory {
         self
     }
 
-    /// Returns the relation that decides which of two packets reaches its element first.
+    /// Returns the relation that decides which of two packets reaches its element first. Each packet is
+    /// given by its history and by the number of the element that it reaches.
     pub fn order<'c>(chain: &'c Chain, [a, b]: [(&BranchHistory, usize); 2]) -> Order<'c> {
         let ((x, at), (y, other)) = (a, b);
         let common = x.0.iter().zip(&y.0).take_while(|(x, y)| x == y).count();

@@ -1,4 +1,10 @@
-//! Boolean functions of packets, as binary decision diagrams: equal functions have equal diagrams.
+//! Boolean functions of an input packet, as binary decision diagrams. Equal functions have equal diagrams,
+//! so a comparison of two functions is a comparison of two node numbers.
+//!
+//! Each variable of the diagrams has a meaning ([`Symbol`]): a bit of the input packet, of its length or
+//! metadata, or of the value of an uninterpreted function. The order of the variables is fixed when they
+//! are made ([`order`](super::order)). When nodes or time run out, operations return false and
+//! [`Diagrams::exhausted`] becomes true.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -13,118 +19,132 @@ use oxidd::bcdd::{BCDDFunction, BCDDManagerRef};
 use oxidd::util::OptBool;
 use oxidd::{BooleanFunction, Function, HasLevel, LevelNo, Manager, ManagerRef, Node};
 
-/// A Boolean function of the packet.
+/// A Boolean function of the input packet and of the values of uninterpreted functions. As a condition, it
+/// describes the set of input packets for which it is true.
 pub type Bit = BCDDFunction;
 
 /// Eight bits, the most significant one first.
 pub type Byte = [Bit; 8];
 
-/// The maximum number of inner nodes. The library's node indices have 32 bits; a node takes some 20 bytes,
-/// so this is also the limit of memory.
+/// The maximum number of inner nodes of all diagrams together. Each takes about 20 bytes, and indices have
+/// 32 bits, so this limits the memory as well.
 const NODES: usize = 24 << 20;
 
-/// The number of entries of the cache of results.
+/// The number of entries of the cache of operation results.
 const CACHE: usize = 1 << 20;
 
-/// The size in bytes of a node, including its share of the tables, and of a cache entry.
+/// The size in bytes of a node, including its share of the library's tables; `ENTRY` is the size of a
+/// cache entry.
 const NODE: usize = 36;
 const ENTRY: usize = 32;
 
-/// Returns the number of nodes that fit into `bytes`, the cache included; at most the maximum.
+/// Returns the number of nodes that fit into `bytes` bytes of memory together with the cache; at most
+/// `NODES`.
 pub fn nodes_in(bytes: usize) -> usize {
     let with_whole_cache = bytes.saturating_sub(CACHE * ENTRY) / NODE;
-    // The cache has no more entries than there are nodes.
+    // If memory is short, the cache has as many entries as there are nodes, instead of [`CACHE`] entries.
     let nodes = if with_whole_cache >= CACHE { with_whole_cache } else { bytes / (NODE + ENTRY) };
     nodes.clamp(1 << 10, NODES)
 }
 
-/// The meaning of a variable of the diagrams.
+/// The meaning of one variable of the diagrams.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Symbol {
-    /// A bit (7 is the most significant) of a byte of the input packet, at an offset from its first byte.
+    /// A bit of the input packet: the offset of its byte from the first byte of the packet, and the weight
+    /// of the bit in that byte (7 is the most significant).
     Input(i32, u8),
-    /// A bit of the length of the input packet.
+    /// A bit of the length of the input packet in bytes, by its weight (0 is the least significant).
     Length(u8),
-    /// A bit of a metadata byte ([`Metadata`](super::packet::Metadata)) of the input packet.
+    /// A bit of the input packet's metadata: the index of the byte ([`Metadata`](super::packet::Metadata)),
+    /// and the weight of the bit in that byte.
     Metadata(u8, u8),
-    /// A bit of the value of an uninterpreted function.
+    /// A bit of the value of an uninterpreted function: the number of the function's term, and the index of
+    /// the bit from the most significant one.
     Term(u32, u32),
 }
 
-/// An uninterpreted function and its arguments.
+/// An uninterpreted function applied to arguments. Terms with equal name and arguments have equal values;
+/// nothing else is known of the values.
 #[derive(Clone, Default, PartialEq, Eq, Hash)]
 pub struct Term {
     /// The name of the function.
     pub name: String,
-    /// The arguments that are known numbers: offsets, lengths.
+    /// The arguments that are known numbers, such as offsets and lengths.
     pub numbers: Vec<i64>,
-    /// The arguments that depend on the packet.
+    /// The arguments that depend on the packet, as one Boolean function per bit.
     pub bits: Vec<Bit>,
 }
 
-/// The diagrams of one comparison, and the meaning of their variables.
+/// The diagrams of one comparison or analysis, with the meaning of their variables. All functions that are
+/// combined have to come from the same set of diagrams.
 pub struct Diagrams {
     manager: BCDDManagerRef,
     yes: Bit,
     no: Bit,
     symbols: RefCell<Symbols>,
-    /// The offsets of length fields in the frame.
+    /// The offsets in the frame of the headers' two-byte length fields
+    /// ([`set_lengths`](Self::set_lengths)).
     lengths: RefCell<BTreeSet<i32>>,
-    /// The number of variables reserved next to each variable for a bit of the input packet.
+    /// The number of variables that are reserved next to each new variable of an input bit
+    /// ([`reserve_for_rewritten`](Self::reserve_for_rewritten)).
     remakings: Cell<u32>,
     exhausted: Cell<bool>,
     operations: Cell<u64>,
-    /// The number of nodes at which garbage collection starts.
+    /// The number of nodes above which unreferenced nodes are collected.
     collect_at: Cell<usize>,
-    /// The byte byte_regions.
+    /// The byte regions by number: parts of packets that have variables of their own because their offset
+    /// depends on the packet ([`places`](super::places)).
     byte_regions: RefCell<Vec<ByteRegion>>,
     exact: Cell<bool>,
     overlap: Cell<bool>,
     one_zero: Cell<bool>,
-    /// The condition that zero has a single representation, by checksum.
+    /// For each checksum, as the number of its term: the number of the term with the condition that its
+    /// zero has a single representation ([`note_settled`](Self::note_settled)).
     single_zero: RefCell<HashMap<u32, u32>>,
     meter: Meter,
-    /// The metadata that elements look at, if known.
+    /// The indices of the metadata bytes that any element reads; `None` if every byte may be read.
     observed_metadata: Option<BTreeSet<u8>>,
 }
 
 struct ByteRegion {
     start: Word,
-    /// True if the region may start at any offset.
+    /// True if the region may start at any offset, even before headers or after the end of the packet.
     is_anywhere: bool,
-    /// The lowest offset of the frame at which the region may start, for packets that have it.
+    /// The lowest offset in the frame at which the region starts in any packet that has the region.
     least: i32,
 }
 
 #[derive(Default)]
 struct Symbols {
-    /// The meaning of each variable, if it is in use.
+    /// The meaning of each variable by number; `None` for a variable that is reserved, but not in use.
     variables: Vec<Option<Symbol>>,
-    /// The variables reserved for functions, the next one last.
+    /// The variables reserved for values of functions; the last one in the vector is used next.
     spare: Vec<u32>,
-    /// The variables reserved for bits of functions that are lengths or offsets, by weight.
+    /// The variables reserved for bits of functions that are lengths or offsets, by the weight of the bit.
+    /// Such a variable is next to the variables of the same weight with which it is compared.
     length_bits: BTreeMap<u32, Vec<u32>>,
-    /// The variables reserved for values that functions make of a bit of the input packet, by offset of its
-    /// byte and by bit.
+    /// The variables reserved for bytes that functions compute from the input packet. The key has the
+    /// offset of the byte and the weight of the bit whose variable is next to the reserved variables.
     remade: BTreeMap<(i32, u32), Vec<u32>>,
     bits: HashMap<Symbol, Bit>,
     terms: HashMap<Term, u32>,
-    /// The first function that was asked for a value, by name.
+    /// For each function name: the number of the first term whose value was requested.
     first: HashMap<String, u32>,
     list: Vec<Term>,
 }
 
 impl Symbols {
-    /// True if no other function of this name has had a value. A single variable of a name is cheap at the
-    /// top of the order; one for each of many kinds of packets would make the diagrams distinguish all
-    /// their combinations.
+    /// True if no other term with the same name has had a value before. Only the first such term gets
+    /// variables at the top of the order, where one variable is cheap. Variables there for many terms would
+    /// make the diagrams distinguish all combinations of their values.
     fn is_first(&mut self, term: u32) -> bool {
         let name = self.list.get(term as usize).map(|term| term.name.clone());
         *self.first.entry(name.unwrap_or_default()).or_insert(term) == term
     }
 }
 
-/// A satisfying assignment: the values of some variables. The other variables are irrelevant.
+/// A satisfying assignment: the values of some variables, by meaning. The function is true whatever the
+/// values of the other variables.
 pub type Example = HashMap<Symbol, bool>;
 
 impl Default for Diagrams {
@@ -134,7 +154,7 @@ impl Default for Diagrams {
 }
 
 impl Diagrams {
-    /// Makes an empty set of diagrams with room for `nodes` nodes.
+    /// Makes an empty set of diagrams with room for `nodes` inner nodes.
     pub fn new(nodes: usize) -> Diagrams {
         let manager = oxidd::bcdd::new_manager(nodes, CACHE.min(nodes), 1);
         let (yes, no) =
@@ -159,36 +179,39 @@ impl Diagrams {
         }
     }
 
-    /// Declares the metadata that elements look at; they look at no other.
+    /// Declares the indices of all metadata bytes that elements read, so that other metadata need not be
+    /// compared.
     #[must_use]
     pub fn looking_at(mut self, sides: BTreeSet<u8>) -> Diagrams {
         self.observed_metadata = Some(sides);
         self
     }
 
-    /// True if any element looks at this metadata byte.
+    /// True if an element may read the metadata byte with index `side`.
     pub fn is_looked_at(&self, side: u8) -> bool {
         self.observed_metadata.as_ref().is_none_or(|sides| sides.contains(&side))
     }
 
-    /// True if an operation ran out of memory or time: all results since then are invalid.
+    /// True if an operation ran out of nodes or time. All results since then are false, whatever the
+    /// operands, and must not be used.
     pub fn exhausted(&self) -> bool {
         self.exhausted.get()
     }
 
-    /// Sets a deadline. An operation after the deadline is aborted, and counts as out of memory.
+    /// Sets a deadline, or removes it with `None`. An operation after the deadline is aborted, and
+    /// [`exhausted`](Self::exhausted) becomes true.
     #[must_use]
     pub fn until(self, deadline: Option<Instant>) -> Diagrams {
         self.meter.set_deadline(deadline);
         self
     }
 
-    /// Returns the number of nodes.
+    /// Returns the approximate number of inner nodes that exist at present.
     pub fn nodes(&self) -> usize {
         self.manager.with_manager_shared(|manager| manager.approx_num_inner_nodes())
     }
 
-    /// Returns the number of nodes of a diagram.
+    /// Returns the number of nodes of one diagram.
     pub fn size(&self, bit: &Bit) -> usize {
         bit.node_count()
     }
@@ -203,12 +226,12 @@ impl Diagrams {
         self.no.clone()
     }
 
-    /// Returns a constant.
+    /// Returns the constant function with this value.
     pub fn constant(&self, value: bool) -> Bit {
         if value { self.yes() } else { self.no() }
     }
 
-    /// Returns the value if it is equal for every packet.
+    /// Returns the value of a constant function; `None` if the value depends on the packet.
     pub fn known(&self, bit: &Bit) -> Option<bool> {
         if *bit == self.yes {
             Some(true)
@@ -219,13 +242,14 @@ impl Diagrams {
         }
     }
 
-    /// True if no packet satisfies the condition.
+    /// True if no packet satisfies the condition, that is, if the function is the constant false.
     pub fn is_never(&self, bit: &Bit) -> bool {
         *bit == self.no
     }
 
-    /// Returns the result of an operation. Unreferenced nodes are collected if there are many, and if there
-    /// is no room.
+    /// Performs an operation. Unreferenced nodes are collected if there are many; if the memory is full,
+    /// they are collected and the operation is repeated once. When nodes or time run out, returns false and
+    /// sets `exhausted`.
     fn checked(&self, operation: impl Fn(&Meter) -> Result<Bit, Stop>) -> Bit {
         if self.exhausted() {
             return self.no();
@@ -252,8 +276,8 @@ impl Diagrams {
         })
     }
 
-    /// Returns the number of steps of all operations so far: the cost of a proof, independent of the
-    /// machine.
+    /// Returns the number of recursion steps of all operations so far. It measures the cost of a proof
+    /// independently of the machine.
     pub fn steps(&self) -> u64 {
         self.meter.steps()
     }
@@ -263,12 +287,12 @@ impl Diagrams {
         self.collect_at.set((2 * self.nodes()).max(1 << 20));
     }
 
-    /// Returns the negation.
+    /// Returns the negation of `a`.
     pub fn not(&self, a: &Bit) -> Bit {
         self.checked(|_| a.not().map_err(|_| Stop::Full))
     }
 
-    /// Returns the conjunction.
+    /// Returns the conjunction of `a` and `b`.
     pub fn and(&self, a: &Bit, b: &Bit) -> Bit {
         self.checked(|meter| apply::and(meter, a, b))
     }
@@ -278,12 +302,12 @@ impl Diagrams {
         self.and(a, &self.not(b))
     }
 
-    /// Returns the disjunction.
+    /// Returns the disjunction of `a` and `b`.
     pub fn or(&self, a: &Bit, b: &Bit) -> Bit {
         self.not(&self.and(&self.not(a), &self.not(b)))
     }
 
-    /// Returns the exclusive or.
+    /// Returns the exclusive or of `a` and `b`.
     pub fn xor(&self, a: &Bit, b: &Bit) -> Bit {
         self.checked(|meter| apply::xor(meter, a, b))
     }
@@ -296,8 +320,9 @@ impl Diagrams {
         self.checked(|meter| apply::choose(meter, condition, then, otherwise))
     }
 
-    /// Returns a function equal to `a` for packets of the condition; for other packets, its values are
-    /// chosen to make the diagram small (the "restrict" of Coudert and Madre).
+    /// Returns a smaller function that equals `a` for all packets of the condition. For other packets its
+    /// values are chosen to make the diagram small (the "restrict" operation of Coudert and Madre). Returns
+    /// `a` itself if that is not smaller.
     pub fn within(&self, a: &Bit, condition: &Bit) -> Bit {
         let small = self.restricted(a, condition, &mut HashMap::new());
         if self.size(&small) < self.size(a) { small } else { a.clone() }
@@ -340,17 +365,17 @@ impl Diagrams {
         bit
     }
 
-    /// True if a packet satisfies both.
+    /// True if at least one packet satisfies both conditions.
     pub fn overlap(&self, a: &Bit, b: &Bit) -> bool {
         !self.is_never(&self.and(a, b))
     }
 
-    /// Returns the conjunction of all bits.
+    /// Returns the conjunction of all `bits`; true if there are none.
     pub fn all<'b>(&self, bits: impl IntoIterator<Item = &'b Bit>) -> Bit {
         bits.into_iter().fold(self.yes(), |all, bit| self.and(&all, bit))
     }
 
-    /// Returns the condition that two bit vectors of equal length are equal.
+    /// Returns the condition that two bit vectors of equal length are equal, as one diagram.
     pub fn equal<'b>(
         &self,
         a: impl IntoIterator<Item = &'b Bit>,
@@ -360,13 +385,15 @@ impl Diagrams {
         different.fold(self.yes(), |equal, (a, b)| self.and_not(&equal, &self.xor(a, b)))
     }
 
-    /// Returns the condition for each pair of unequal bits of two vectors that the bits differ. If bits
-    /// depend on many others, the disjunction of these conditions may be too large for any memory.
+    /// Returns, for each position at which the vectors `a` and `b` have different functions, the condition
+    /// that the bits there differ. The conditions are not joined to one, because their disjunction may be
+    /// too large for any memory if the bits depend on many others.
     pub fn differences<'b>(&'b self, a: &'b [Bit], b: &'b [Bit]) -> impl Iterator<Item = Bit> + 'b {
         a.iter().zip(b).filter(|(a, b)| a != b).map(|(a, b)| self.xor(a, b))
     }
 
-    /// Returns the variable of a symbol.
+    /// Returns the function that is the value of one variable, given by its meaning. Makes the variable if
+    /// it does not exist yet.
     pub fn symbol(&self, symbol: Symbol) -> Bit {
         self.symbol_from(
             symbol,
@@ -376,8 +403,8 @@ impl Diagrams {
         )
     }
 
-    /// Returns the variable of a symbol, like [`symbol`](Self::symbol); a value of a function takes a
-    /// reserved variable that `kept` returns.
+    /// Does the work of [`symbol`](Self::symbol). A new variable for a function's value is the reserved
+    /// variable that `kept` returns, or, if `kept` returns `None`, a variable at the end of the order.
     fn symbol_from(&self, symbol: Symbol, kept: impl FnOnce(&mut Symbols, u32) -> Option<u32>) -> Bit {
         let mut symbols = self.symbols.borrow_mut();
         if let Some(bit) = symbols.bits.get(&symbol) {
@@ -408,22 +435,23 @@ impl Diagrams {
         bit
     }
 
-    /// Reserves variables at this position of the order for values of functions, which are not known
-    /// beforehand.
+    /// Reserves `n` variables, at the present end of the order, for values of functions. Which functions
+    /// there will be is not known when the order is made.
     pub fn keep_for_functions(&self, n: u32) {
         let numbers = self.new_variables(n);
         self.symbols.borrow_mut().spare.extend(numbers.rev());
     }
 
-    /// Reserves variables at this position of the order for bits of this weight of functions' values that
-    /// are compared with lengths.
+    /// Reserves `n` variables, at the present end of the order, for bits with this weight of function
+    /// values that are compared with lengths.
     pub fn keep_for_weight(&self, weight: u32, n: u32) {
         let numbers = self.new_variables(n);
         self.symbols.borrow_mut().length_bits.entry(weight).or_default().extend(numbers.rev());
     }
 
-    /// Reserves `n` variables next to each variable made from now on for a bit of the input packet. They are
-    /// for bytes that functions compute from that bit: rules compare these bytes like the original bytes.
+    /// Makes each variable of an input bit that is made from now on be followed by `n` reserved variables.
+    /// They are for bytes that functions compute from that bit, since rules compare these bytes in the same
+    /// way as the original bytes.
     pub fn reserve_for_rewritten(&self, n: u32) {
         self.remakings.set(n);
     }
@@ -434,12 +462,12 @@ impl Diagrams {
         numbers
     }
 
-    /// Returns a byte of the input packet.
+    /// Returns the byte of the input packet at offset `place`.
     pub fn input(&self, place: i32) -> Byte {
         std::array::from_fn(|bit| self.symbol(Symbol::Input(place, 7 - bit as u8)))
     }
 
-    /// Returns the number of a function's value: equal terms have equal numbers.
+    /// Returns the number of a term. Equal terms have equal numbers.
     pub fn term(&self, term: Term) -> u32 {
         let mut symbols = self.symbols.borrow_mut();
         let next = symbols.list.len() as u32;
@@ -451,14 +479,15 @@ impl Diagrams {
         next
     }
 
-    /// Returns the bits of a function's value, most significant first.
+    /// Returns the `width` bits of a term's value, most significant first.
     pub fn value(&self, term: Term, width: usize) -> Vec<Bit> {
         let number = self.term(term);
         (0..width).map(|bit| self.symbol(Symbol::Term(number, bit as u32))).collect()
     }
 
-    /// Returns the bits of a function's value that is written at an offset of the frame. If a length field
-    /// is at that offset, the bits use variables next to the lengths that they are compared with.
+    /// Returns the `width` bits of a term's value that an element writes at offset `place` of the frame. If
+    /// a length field is at that offset, the bits use reserved variables next to the lengths with which
+    /// they are compared.
     pub fn value_at(&self, term: Term, width: usize, place: i32) -> Vec<Bit> {
         self.value_with(term, width, |bit| {
             let (byte, weight) = (place + (bit / 8) as i32, 7 - (bit % 8) as u32);
@@ -468,7 +497,8 @@ impl Diagrams {
         })
     }
 
-    /// Returns a byte at an offset of the frame, of a packet whose bytes all come from a function.
+    /// Returns the byte at offset `place` of the frame, in a packet all of whose unwritten bytes are made
+    /// by the function with term number `version`.
     pub fn remade(&self, version: u32, place: i32) -> Byte {
         let term = Term { name: "byte".into(), numbers: vec![version.into(), place.into()], bits: vec![] };
         let number = self.term(term);
@@ -479,8 +509,8 @@ impl Diagrams {
         })
     }
 
-    /// Returns the bits of a number in annotations, in the byte order of the machine, that is added to
-    /// lengths.
+    /// Returns the `width` bits of a term's value that is stored in annotations, in the byte order of the
+    /// machine, and is added to lengths. The bits use variables reserved for their weight.
     pub fn native_length(&self, term: Term, width: usize) -> Vec<Bit> {
         self.value_with(term, width, |bit| {
             let byte = bit / 8;
@@ -489,7 +519,8 @@ impl Diagrams {
         })
     }
 
-    /// Returns the bits of a function's value, each with a variable reserved for its weight, if it has one.
+    /// Returns the bits of a term's value. `weight` gives the weight of the bit with an index: the bit then
+    /// uses a variable reserved for that weight. For `None` it uses a variable as for any other function.
     fn value_with(&self, term: Term, width: usize, weight: impl Fn(usize) -> Option<u32>) -> Vec<Bit> {
         let number = self.term(term);
         let bit = |bit: usize| match weight(bit) {
@@ -501,29 +532,33 @@ impl Diagrams {
         (0..width).map(bit).collect()
     }
 
-    /// Declares offsets of two-byte numbers in the frame that are compared with lengths.
+    /// Declares the offsets in the frame of two-byte fields that are compared with lengths. Effective for
+    /// terms that get variables later.
     pub fn set_lengths(&self, places: impl IntoIterator<Item = i32>) {
         self.lengths.borrow_mut().extend(places);
     }
 
-    /// Returns the bits of a function's value that is compared with lengths.
+    /// Returns the `width` bits of a term's value that is a length or offset, most significant first. The
+    /// bits use variables reserved for their weight.
     pub fn length_bits(&self, term: Term, width: u32) -> Vec<Bit> {
         self.value_with(term, width as usize, |bit| Some(width - 1 - bit as u32))
     }
 
-    /// Returns the term of a number.
+    /// Returns the term with this number; an empty term if there is none.
     pub fn term_of(&self, number: u32) -> Term {
         self.symbols.borrow().list.get(number as usize).cloned().unwrap_or_default()
     }
 
-    /// Returns the offset of the byte region that starts at `start` in the frame, after an IP header. In
-    /// packets that have it, the region does not start before `least`.
+    /// Returns the offset of the first byte of the byte region that starts at `start` in the frame, after
+    /// an IP header. Makes the region if there is none with that start. `least` is the lowest value of
+    /// `start` in packets that have the region.
     pub fn region_at(&self, start: Word, least: i32) -> i32 {
         self.byte_region_of(ByteRegion { start, is_anywhere: false, least })
     }
 
-    /// Returns the offset of a byte region that may start at any offset, even before headers and after the
-    /// end of the packet.
+    /// Returns the offset of the first byte of a byte region that may start at any offset of the frame,
+    /// even before headers and after the end of the packet. Makes the region if there is none with that
+    /// start.
     pub fn region_anywhere(&self, start: Word) -> i32 {
         self.byte_region_of(ByteRegion { start, is_anywhere: true, least: i32::MIN })
     }
@@ -536,80 +571,89 @@ impl Diagrams {
             byte_regions.push(region);
             return start_of(byte_regions.len() - 1);
         };
-        // Elements may have marked the region after different headers.
+        // One region may have been marked after different headers, so the lowest of their offsets counts.
         byte_regions[number].least = byte_regions[number].least.min(region.least);
         start_of(number)
     }
 
-    /// Returns the start of a byte region in the frame.
+    /// Returns the offset in the frame at which the byte region with this number starts; it depends on the
+    /// packet. `None` if there is no such region.
     pub fn region(&self, number: usize) -> Option<Word> {
         self.byte_regions.borrow().get(number).map(|region| region.start.clone())
     }
 
-    /// True if a byte region may start at any offset.
+    /// True if the byte region with this number may start at any offset of the frame.
     pub fn is_anywhere(&self, number: usize) -> bool {
         self.byte_regions.borrow().get(number).is_some_and(|region| region.is_anywhere)
     }
 
-    /// Returns the lowest offset of the frame at which a byte region may start.
+    /// Returns the lowest offset of the frame at which the byte region with this number starts in any
+    /// packet.
     pub fn least_start(&self, number: usize) -> i32 {
         self.byte_regions.borrow().get(number).map_or(i32::MIN, |region| region.least)
     }
 
-    /// Returns the number of byte byte_regions.
+    /// Returns the number of byte regions.
     pub fn byte_regions(&self) -> usize {
         self.byte_regions.borrow().len()
     }
 
-    /// True if headers always have numeric offsets in the frame, with one fork per offset.
+    /// True if the offsets of headers in the frame are always numbers: the execution forks for each offset,
+    /// and there are no byte regions for transport headers.
     pub fn is_exact(&self) -> bool {
         self.exact.get()
     }
 
-    /// Enables a fork for each offset of a header.
+    /// Makes the execution fork for each offset of a header, instead of using byte regions. This is slower,
+    /// but exact.
     #[must_use]
     pub fn exact(self) -> Diagrams {
         self.exact.set(true);
         self
     }
 
-    /// Records that a byte may have been written under one name and read under another.
+    /// Records that a byte may have been written by its offset in a byte region and read by its offset in
+    /// the frame, or the other way round.
     pub(super) fn note_overlap(&self) {
         self.overlap.set(true);
     }
 
-    /// True if a byte may have been written under one name and read under another: all results are invalid.
+    /// True if a byte may have been written by one of its two offsets (in a byte region, in the frame) and
+    /// read by the other. All results are then invalid, and the analysis has to run again with
+    /// [`exact`](Self::exact).
     pub fn overlap_found(&self) -> bool {
         self.overlap.get()
     }
 
-    /// Records that checksums of 0000 and ffff were treated as equal.
+    /// Records that the checksum values 0000 and ffff were treated as equal.
     pub(super) fn note_one_zero(&self) {
         self.one_zero.set(true);
     }
 
-    /// Records the condition that a checksum has a single representation of zero. Two different conditions
-    /// for one checksum are treated as equal, and that is recorded too.
+    /// Records, for a checksum, the condition that its zero has a single representation; both are given as
+    /// term numbers. If another condition was recorded for the same checksum, the two are treated as equal,
+    /// and [`equates_zeros`](Self::equates_zeros) becomes true.
     pub(super) fn note_settled(&self, checksum: u32, single_zero: u32) {
         if *self.single_zero.borrow_mut().entry(checksum).or_insert(single_zero) != single_zero {
             self.note_one_zero();
         }
     }
 
-    /// True if checksums of 0000 and ffff were treated as equal: they are equal in a sum, but are different
-    /// bytes.
+    /// True if the checksum values 0000 and ffff were treated as equal. They are equal in a sum, but they
+    /// are different bytes, so the verdict has to name this as an assumption.
     pub fn equates_zeros(&self) -> bool {
         self.one_zero.get()
     }
 
-    /// Returns the values of all variables for one packet.
+    /// Returns the values of all variables, by number, for the assignment that `value` gives by meaning.
+    /// Unused variables are false.
     pub fn values(&self, value: &dyn Fn(&Symbol) -> bool) -> Vec<bool> {
         let symbols = self.symbols.borrow();
         symbols.variables.iter().map(|symbol| symbol.as_ref().is_some_and(value)).collect()
     }
 
-    /// Returns an assignment of all variables that satisfies `bit`, if there is one; `any` chooses
-    /// irrelevant values.
+    /// Returns a satisfying assignment of all variables, by number; `None` if `bit` is constantly false.
+    /// `any` chooses the values that do not matter.
     pub fn witness(&self, bit: &Bit, any: &mut dyn FnMut() -> bool) -> Option<Vec<bool>> {
         let choices = bit.pick_cube(|_, _, _| any())?;
         Some(
@@ -624,12 +668,13 @@ impl Diagrams {
         )
     }
 
-    /// Returns the value of `bit` for an assignment of all variables.
+    /// Returns the value of `bit` for an assignment of all variables, by number.
     pub fn is_true(&self, bit: &Bit, values: &[bool]) -> bool {
         bit.eval(values.iter().enumerate().map(|(number, &value)| (number as u32, value)))
     }
 
-    /// Returns a satisfying assignment, if there is one.
+    /// Returns a satisfying assignment with the values of the variables that matter; `None` if `bit` is
+    /// constantly false.
     pub fn example(&self, bit: &Bit) -> Option<Example> {
         let choices = bit.pick_cube(|_, _, _| false)?;
         let symbols = self.symbols.borrow();
@@ -642,9 +687,10 @@ impl Diagrams {
         Some(chosen.filter_map(|(value, symbol)| Some((symbol.clone()?, decided(value)?))).collect())
     }
 
-    /// Returns the share of all assignments that satisfy `bit`, from 0 to 1.
+    /// Returns the number of satisfying assignments of `bit`, divided by the number of all assignments:
+    /// from 0 to 1.
     pub fn share(&self, bit: &Bit) -> f64 {
-        // Each level halves the share of either branch; results for shared nodes are cached.
+        // Each branch has half of the assignments of its node. Results for shared nodes are cached.
         fn walk(bit: &Bit, no: &Bit, yes: &Bit, known: &mut HashMap<Bit, f64>) -> f64 {
             if bit == no {
                 return 0.0;
@@ -664,7 +710,7 @@ impl Diagrams {
     }
 }
 
-/// Returns the level of a diagram's first variable, if it has any.
+/// Returns the position in the variable order of a diagram's topmost variable; `None` for constants.
 fn level(bit: &Bit) -> Option<LevelNo> {
     bit.with_manager_shared(|manager, edge| match manager.get_node(edge) {
         Node::Inner(node) => Some(node.level()),

@@ -1,4 +1,10 @@
-//! The worklist algorithm: all packets at once through a chain.
+//! The worklist algorithm of symbolic execution: follows one symbolic packet, which represents all packets,
+//! from some inputs through a chain to its ends.
+//!
+//! Packets wait at elements, and the element that is first in the chain's order is processed next, with all
+//! packets that have arrived at it. Its transfer function ([`Unit::step`]) gives the packets that leave.
+//! Packets that meet at one input are merged where that is possible without loss, and beyond `MOST_APART`
+//! packets also by a larger function per bit.
 
 use std::collections::BTreeMap;
 
@@ -13,103 +19,116 @@ use super::streams::Streams;
 use program::chain::{Chain, Order, Port};
 use program::metadata::headers_of;
 
-/// The number of visits to an element on a loop whose outcome depends on all earlier packets. Those packets
-/// are unknown while packets are on the loop, so further visits give no information.
+/// The maximum number of visits to an element on a loop whose outcome depends on all earlier packets. While
+/// packets are on the loop, these are not known, so more visits would give no information.
 const MOST_UNKNOWN_ROUNDS: usize = 3;
 
-/// The number of distinct packets at one input from which on packets of equal layout are merged, if the
-/// merge loses nothing.
+/// The number of distinct packets at one input from which on packets of equal layout are merged into one,
+/// whose bits depend on the input packet. Only merges that lose no knowledge are made.
 const MOST_APART: usize = 24;
 
-/// The number of distinct packets at one input from which on packets of equal layout are merged although
-/// the merge loses the history of their checksums. The loss depends on which packets meet first, so it may
-/// differ between chains that do the same.
+/// The number of distinct packets at one input from which on packets of equal layout are merged even if the
+/// history of their checksums is lost. Which history is lost depends on the packets that meet first, so two
+/// chains that do the same may then seem to differ.
 const MOST_KNOWN: usize = 200;
 
-/// Packets of one layout at some input, with their path condition.
+/// Symbolic packets of one layout that arrive at an input, or leave, on one or several paths.
 #[derive(Clone)]
 pub struct Arrival {
-    /// The condition on the input packets.
+    /// The path condition: the input packets from which a packet arrives here.
     pub condition: Bit,
-    /// The packet, as a function of the input packet.
+    /// The packet as it arrives: each of its bits is a function of the input packet.
     pub packet: Packet,
-    /// The branches taken where other packets from the same input packets took different branches.
+    /// The branches that the packet has taken where other packets from the same input packets took
+    /// different branches. They decide the order of the packets.
     pub turns: BranchHistory,
 }
 
-/// The end of a path: packets that an element drops.
+/// Packets that an element drops for the same reason.
 pub struct Dropped {
-    /// The element.
+    /// The number of the element that drops the packets.
     pub node: usize,
     /// The drop reason.
     pub reason: DropReason,
-    /// True if nothing is known of these packets.
+    /// True if the contents of these packets are unknown, for example because they passed an opaque element.
     pub lost: bool,
-    /// The condition on the input packets.
+    /// The input packets from which such a packet is dropped.
     pub condition: Bit,
 }
 
-/// Packets that an element makes from input packets.
+/// Packets that an element makes from other packets, by one emission of its declaration and at one output.
 pub struct Made {
-    /// The element.
+    /// The number of the element that makes the packets.
     pub node: usize,
     /// The output by which the packets leave.
     pub output: usize,
-    /// The name of the emission in the declaration.
+    /// The name of the emission in the element's declaration.
     pub name: &'static str,
-    /// The known part of each packet: its layout at the start.
+    /// The packet from which a new exploration starts: the layout is known, the contents are arbitrary.
     pub start: Packet,
-    /// The condition on the input packets, and the function that makes the packets.
+    /// For which input packets such a packet is made, and, as its contents, the uninterpreted function that
+    /// makes it. Comparisons of two chains use this, not `start`.
     pub arrival: Arrival,
 }
 
-/// The exit states of all packets that start at one input.
+/// The ends of all packets of one exploration: exits, drops, and places where packets are not followed
+/// further.
 #[derive(Default)]
 pub struct Ends {
-    /// Packets that leave the chain, by element.
+    /// For each exit of the chain, by number of the element: the packets that arrive there.
     pub out: BTreeMap<usize, Vec<Arrival>>,
-    /// Packets that are dropped.
+    /// The dropped packets, with one entry for each element and reason (and separately for unknown
+    /// packets).
     pub dropped: Vec<Dropped>,
-    /// Packets that elements make. They are not followed; the caller starts a new exploration for them.
+    /// The packets that elements make. This exploration does not follow them; the caller starts another one
+    /// for them.
     pub made: Vec<Made>,
-    /// By stateful element: the number of the stream that arrives there, and the packets of the stream.
+    /// For each element whose outcome depends on more than the packet: the number of the stream that
+    /// arrives there ([`Streams`]), and the conditions and branch histories of its packets.
     pub streams: BTreeMap<usize, (u32, Vec<Turned>)>,
-    /// Packets on a loop that exceeded the permitted number of visits, by the input where they stopped.
+    /// For each input on a loop: the packets that arrived there after the permitted number of visits, and
+    /// were not followed further.
     pub round: BTreeMap<Port, Vec<Arrival>>,
-    /// Packets that entered loops excluded from the exploration, by loop and element.
+    /// For each loop on which packets are not followed, by number: the packets that entered it, by the
+    /// element where they entered.
     pub loops: BTreeMap<usize, BTreeMap<usize, Waiting>>,
-    /// Queues that were assumed never to be full.
+    /// The elements that, as queues, were assumed never to be full.
     pub queues: Vec<usize>,
-    /// The condition on the input packets for which an element receives a packet, by element and input.
+    /// For each element and input: the input packets from which a packet arrives there.
     pub seen: BTreeMap<Port, Bit>,
 }
 
-/// Returns the packet that an element makes, if only its first header is known. Its annotations are
-/// arbitrary.
+/// Returns an arbitrary packet that starts with the header `starts`, as an element may make it: any
+/// contents, any annotations.
 pub fn made(d: &Diagrams, starts: Option<Header>) -> Packet {
     Packet::incoming(d, headers_of(starts)).with_any_annotations(d)
 }
 
-/// The assumptions of an exploration.
+/// The assumptions and limits of one exploration.
 #[derive(Clone, Copy, Debug)]
 pub struct Premises<'p> {
-    /// A number that differs between chains that are compared.
+    /// A number that differs between the compared chains. It keeps streams apart that are not proven equal.
     pub salt: i64,
-    /// True if queues always have room.
+    /// True to assume that queues are never full.
     pub room: bool,
-    /// The number of visits to one element; on a loop, packets arrive repeatedly.
+    /// The maximum number of visits to an element on a loop. Packets that arrive at it later go to
+    /// [`Ends::round`].
     pub rounds: usize,
-    /// The loop of each element, if packets are not to be followed on that loop.
+    /// For each element: the number of its loop, if packets are not to be followed on that loop. Empty if
+    /// all packets are followed.
     pub loops: &'p [Option<usize>],
-    /// The order of the elements that are not on such loops.
+    /// The order in which elements with waiting packets are processed. It says which elements are on a loop
+    /// that is followed.
     pub order: &'p Order,
 }
 
-/// Packets that wait at an element, by input.
+/// The packets that wait at one element, by the index of the input at which they arrived.
 pub type Waiting = BTreeMap<usize, Vec<Arrival>>;
 
-/// Starts packets at some inputs and follows them to their ends. `watch` is called with the packets that
-/// arrive at each element. `streams` has the streams of all chains that these packets start in.
+/// Follows `packet`, which starts at each of the inputs `starts`, through the chain to its ends. Calls
+/// `watch` for each visit to an element, with its number and the packets that wait there. `streams` is
+/// shared by the explorations of all compared chains for this packet, so that equal streams get equal
+/// numbers in all of them.
 pub fn explore(
     d: &Diagrams,
     chain: &Chain,
@@ -133,7 +152,8 @@ pub fn explore(
         arrive(&mut waiting, start, Arrival { condition: d.yes(), packet: packet.clone(), turns });
     }
     let mut rounds: BTreeMap<usize, usize> = BTreeMap::new();
-    // The index in `ends.dropped`, by element, reason, and whether the packets are unknown.
+    // The index in `ends.dropped` for each element, reason, and knowledge of the contents (true if
+    // unknown).
     let mut dropped: BTreeMap<(usize, DropReason, bool), usize> = BTreeMap::new();
     streams.begin();
     while let Some(((_, node), inputs)) = waiting.pop_first() {
@@ -180,7 +200,8 @@ pub fn explore(
             .into_iter()
             .flat_map(|(input, arrivals)| arrivals.into_iter().map(move |arrival| (input, arrival)));
         for (place, (input, Arrival { condition, packet, turns })) in arrivals.enumerate() {
-            // Copies arrive one after the other, and can have different fates.
+            // Copies from one input packet arrive one after the other, so a stateful element may treat each
+            // differently.
             let place = if copies { place } else { 0 };
             let number = stream.map_or(0, |(stream, _)| {
                 let numbers = vec![stream.into(), place as i64];
@@ -237,8 +258,8 @@ pub fn explore(
     ends
 }
 
-/// True for link, network and transport header if an exit looks at a field that depends on the header's
-/// mark.
+/// Returns, for link, network and transport header, true if the exit reads a field that depends on where
+/// that header is marked. Other marks are removed from packets that arrive there.
 fn seen_marks(exit: &Effects) -> [bool; 3] {
     let fields = exit.reads().into_iter().chain(exit.observes.iter().cloned());
     let bases: Vec<Base> = fields
@@ -250,26 +271,26 @@ fn seen_marks(exit: &Effects) -> [bool; 3] {
     [Base::Mac, Base::Network, Base::Transport].map(|base| bases.contains(&base))
 }
 
-/// Adds packets to the others at the same input. Equal packets are merged. If there are many, packets of
-/// equal layout are merged too, although bits that depend on which of the packets it was enlarge the
-/// diagrams of conditions.
+/// Adds packets to those that wait at one input. Packets that are equal, or, if there are many, have an
+/// equal layout, are merged. A merge of different packets makes the diagrams larger, because each bit then
+/// depends on which of the packets it was.
 fn join(d: &Diagrams, arrivals: &mut Vec<Arrival>, new: Arrival) {
     join_as(d, arrivals, new, Joined::among(arrivals.len()));
 }
 
-/// The criterion by which packets at one input are merged.
+/// The criterion by which packets at one input are merged, depending on how many there are.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Joined {
-    /// Only equal packets.
+    /// Only equal packets are merged.
     Equal,
-    /// Packets of equal layout, if the merge loses nothing.
+    /// Packets of equal layout are merged if no knowledge of their checksums is lost.
     Alike,
-    /// All packets of equal layout.
+    /// All packets of equal layout are merged, even if knowledge of their checksums is lost.
     All,
 }
 
 impl Joined {
-    /// Returns the criterion for this number of packets.
+    /// Returns the criterion for an input at which this number of distinct packets wait.
     fn among(packets: usize) -> Joined {
         match packets {
             0..MOST_APART => Joined::Equal,
@@ -279,9 +300,9 @@ impl Joined {
     }
 }
 
-/// Groups the packets that leave an element by destination. Many packets for one destination (a route table
-/// has one for each gateway) are merged by recursive halving: merged one by one, each packet would be
-/// compared with all merged before.
+/// Groups the packets that leave an element by destination. If there are many for one destination (a route
+/// table has one per gateway), they are merged by recursive halving. Merged one by one, each packet would
+/// be compared with all packets merged before.
 fn gather(d: &Diagrams, leaving: Vec<(To, Arrival)>) -> Vec<(To, Arrival)> {
     let mut places: Vec<(To, Vec<Arrival>)> = Vec::new();
     let mut numbers: BTreeMap<To, usize> = BTreeMap::new();
@@ -315,7 +336,8 @@ fn halves(d: &Diagrams, mut arrivals: Vec<Arrival>, joined: Joined) -> Vec<Arriv
 fn join_as(d: &Diagrams, arrivals: &mut Vec<Arrival>, new: Arrival, joined: Joined) {
     let releases = joined == Joined::All;
     for arrival in arrivals.iter_mut() {
-        // Two packets from one input packet stay two.
+        // Packets with different histories are not merged, nor are two packets that may come from one input
+        // packet.
         let stays = joined == Joined::Equal && arrival.packet != new.packet || arrival.turns != new.turns;
         if stays || d.overlap(&arrival.condition, &new.condition) {
             continue;
@@ -339,7 +361,8 @@ mod tests {
     fn many_packets_for_one_place_become_one() {
         let d = Diagrams::new(1 << 20);
         let place = d.input(0);
-        // Each value of the first byte has a packet with contents of its own; two of them go elsewhere.
+        // Sixty packets, one for each value of the first byte, with different contents. Two of them go to
+        // another destination.
         let leaving = |to: fn(u8) -> To| -> Vec<(To, Arrival)> {
             let one = |value: u8| {
                 let condition = bits_in(&d, &place, &classify::IntervalSet::one(value.into(), value.into()));
@@ -350,7 +373,7 @@ mod tests {
         };
         let gathered = gather(&d, leaving(|value| To::Output(usize::from(value % 30 == 7))));
         let places: Vec<To> = gathered.iter().map(|(to, _)| *to).collect();
-        // Two packets are too few to be merged.
+        // The two packets for output 1 are too few to be merged.
         assert_eq!(places, [To::Output(0), To::Output(1), To::Output(1)]);
         let (_, all) = &gathered[0];
         for value in (0..60u8).filter(|value| value % 30 != 7) {
@@ -360,7 +383,7 @@ mod tests {
             let values = byte.values(&d, &is, 4).unwrap();
             assert_eq!(values.iter().map(|(byte, _)| *byte).collect::<Vec<_>>(), [i64::from(value ^ 0x5a)]);
         }
-        // Dropped packets are not merged: what they hold is not compared.
+        // Dropped packets are not merged, because their contents are not compared.
         assert_eq!(gather(&d, leaving(|_| To::Drop(DropReason::NoRoute))).len(), 60);
     }
 }

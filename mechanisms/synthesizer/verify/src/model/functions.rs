@@ -1,9 +1,11 @@
-//! Uninterpreted functions, as numbers: choices, lengths, packets that an element makes.
+//! The applications of uninterpreted functions: choices of elements, lengths and packets that only an
+//! element knows. Each application has a number; equal numbers mean equal values.
 //!
-//! A number represents one value for each input packet. Two applications of a function can share a number
-//! although their arguments differ, as long as the arguments are equal for each input packet that belongs
-//! to both. The result therefore does not depend on how the paths of a chain partition the input packets,
-//! nor on values for packets that no path contains. Sharing numbers also keeps diagrams small.
+//! A number represents one value for each input packet. Two applications of a function share a number if
+//! their arguments are equal for each input packet that belongs to both; for other input packets the
+//! arguments may differ. The result therefore does not depend on how the paths of a chain partition the
+//! input packets, nor on values for packets that no path contains. Sharing numbers also keeps diagrams
+//! small.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,26 +15,29 @@ use element::effects::Field;
 use super::diagrams::{Bit, Diagrams, Term};
 use super::packet::Packet;
 
-/// The function applications for packets that start at one input, in all chains that are compared.
+/// The applications of functions to packets that start at one input, in all compared chains.
 #[derive(Default)]
 pub struct Functions {
-    /// The applications by function. The key term has no bits.
+    /// The applications, by function. In the key, the term has name and numbers, but no bits.
     known: RefCell<HashMap<Term, Vec<Applied>>>,
 }
 
-/// The application that a number represents.
+/// The applications that share one number.
 struct Applied {
     /// The fields that the function reads.
     reads: Vec<Field>,
     /// The condition on the input packets for which the function is applied.
     condition: Bit,
-    /// The symbolic packets that the function is applied to, each with its condition.
+    /// For each symbolic packet that the function is applied to: the condition on the input packets. The
+    /// conditions need not be disjoint.
     to: Vec<(Bit, Packet)>,
 }
 
 impl Functions {
-    /// Returns the value of a function that reads `reads` of a packet, for packets of a condition. If
-    /// `in_header` is true, fields of the network header count only as far as the header reaches.
+    /// Returns the term for the value of `function`, which reads the fields `reads` of `packet`, for the
+    /// input packets of `condition`. If `in_header` is true, bytes of the network header count only as far
+    /// as the header reaches. If the arguments agree with an earlier application, the term is the same;
+    /// else it is new.
     pub fn value(
         &self,
         d: &Diagrams,
@@ -44,7 +49,8 @@ impl Functions {
     ) -> Term {
         let mut known = self.known.borrow_mut();
         let all = known.entry(function.clone()).or_default();
-        // Numbers already in use for some of these packets are tried first.
+        // Numbers that some of these input packets already use are tried first, so that these packets keep
+        // one value.
         let meets = |applied: &Applied| d.overlap(&applied.condition, condition);
         let mut order: Vec<usize> = (0..all.len()).collect();
         order.sort_by_key(|&number| !meets(&all[number]));
@@ -61,8 +67,8 @@ impl Functions {
 }
 
 impl Applied {
-    /// True if the arguments agree for every packet of the condition that the function is already applied
-    /// to.
+    /// True if the arguments are equal for every input packet of `condition` to which the function is
+    /// already applied under this number.
     fn agrees(
         &self,
         d: &Diagrams,

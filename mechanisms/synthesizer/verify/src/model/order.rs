@@ -1,15 +1,16 @@
-//! The order of the variables of decision diagrams.
+//! The order of the variables of decision diagrams, which decides how large the diagrams grow.
 //!
-//! The order decides how large diagrams grow. A question about a few bits is cheap above the diagram of a
-//! rule set, and expensive below it, where each path of the rule set ends in a copy of the question.
-//! Therefore the variables of other elements come first: values of functions, packet type, time to live,
-//! lengths. The fields of rules follow. Among them, protocol and destination port before the addresses make
-//! diagrams of rule sets up to ten times smaller (rule sets `fw1` of ClassBench).
+//! A question about a few bits is cheap if its variables are above the variables of a rule set. Below
+//! these it is expensive, since each path through the diagram of the rule set then ends in a copy of the
+//! question. Therefore the variables that rule sets do not test come first: values of functions, packet
+//! type, time to live, lengths. The fields of rules follow. Among these, protocol and destination port come
+//! before the addresses, which makes diagrams of rule sets up to ten times smaller (rule sets `fw1` of
+//! ClassBench).
 //!
-//! Quantities that are compared with each other are adjacent: the packet's length and the length fields of
-//! headers. The variables that decide the offset of a header follow the lengths if headers have byte
-//! regions of their own, because only checks for missing bytes depend on them. They precede everything else
-//! if the execution forks for each offset.
+//! Quantities that are compared with each other are adjacent bit by bit: the packet's length and the length
+//! fields of headers. The variables that decide the offset of a header (the length of an IP header) stand
+//! among the lengths if headers have byte regions of their own, because only checks for missing bytes then
+//! depend on them. If the execution forks for each offset, they come before all lengths.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -24,31 +25,33 @@ use super::places::{ANYWHERE_BITS, ETHERNET, behind_ipv4, start_of};
 use program::chain::Chain;
 use program::metadata::{KIND, Metadata};
 
-/// The number of variables reserved for values of functions; further variables are last in the order.
+/// The number of variables reserved at the top of the order for values of functions. Functions beyond that
+/// number get variables at the end.
 const FUNCTIONS: u32 = 64;
 
-/// The number of variables reserved for header offsets that only an element knows: per element, and in
-/// total.
+/// The numbers of variables of each weight that are reserved for header offsets and lengths that only an
+/// element knows: per action that sets one, and in total.
 const PLACES_EACH: u32 = 2;
 const MOST_PLACES: u32 = 16;
 
-/// The number of variables reserved next to each bit of the input packet, for values that functions make of
-/// the bit.
+/// The maximum number of variables reserved next to each bit of the input packet for bytes that functions
+/// compute from it.
 const MOST_REMAKINGS: u32 = 8;
 
-/// The offset of the time to live in an IP header.
+/// The offset in bytes of the time to live in an IPv4 header.
 const TTL: i32 = 8;
 
-/// The offset of an IPv4 packet's length in its header.
+/// The offset in bytes of the total length in an IPv4 header.
 const TOTAL_LENGTH: i32 = 2;
 
-/// Returns the metadata byte with this weight of a four-byte number in annotations.
+/// Returns the index of a byte of a four-byte number that is stored in annotations at `offset`, in the byte
+/// order of the machine. `weight` 0 is the least significant byte.
 fn native(offset: usize, weight: u8) -> Metadata {
     offset as Metadata + if cfg!(target_endian = "little") { weight } else { 3 - weight }
 }
 
-/// Returns the offsets of IP headers in packets of sources and in emitted packets; the offset in an
-/// Ethernet frame if no declaration has one.
+/// Returns the offsets in the frame at which IP headers may be, at most four, from the declarations of
+/// sources and of elements that mark headers or strip bytes. [`ETHERNET`] if no declaration has one.
 fn networks(chains: &[&Chain]) -> Vec<i32> {
     let (mut at_start, mut marked, mut stripped) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     for node in chains.iter().flat_map(|chain| &chain.nodes) {
@@ -67,7 +70,7 @@ fn networks(chains: &[&Chain]) -> Vec<i32> {
             }
         }
     }
-    // A header at the start of the rest follows the stripped bytes.
+    // A header that is marked at offset 0 after a Strip is at the number of stripped bytes in the frame.
     if marked.remove(&0) {
         marked.extend(if stripped.is_empty() { BTreeSet::from([0]) } else { stripped });
     }
@@ -79,7 +82,8 @@ fn networks(chains: &[&Chain]) -> Vec<i32> {
     networks
 }
 
-/// Returns the offset of the IP header that an action marks.
+/// Returns the constant offset, from the packet's start, at which an action marks the network header;
+/// `None` for other actions.
 fn marks_network(action: &Action) -> Option<i32> {
     match action {
         Action::Set(Field::HeaderOffset(Base::Network), Value::Constant(bytes)) if !bytes.is_empty() => {
@@ -89,8 +93,8 @@ fn marks_network(action: &Action) -> Option<i32> {
     }
 }
 
-/// Returns the number of variables to reserve for header offsets that only an element knows: several per
-/// element, because different packets may arrive there.
+/// Returns the number of variables of each weight to reserve for offsets of transport headers that only an
+/// element knows. There are several per element, because different packets may arrive at it.
 fn unknown_places(chains: &[&Chain]) -> u32 {
     let cases = chains.iter().flat_map(|chain| &chain.nodes).flat_map(|node| &node.effects.cases);
     let is_unknown = |action: &&Action| {
@@ -100,7 +104,7 @@ fn unknown_places(chains: &[&Chain]) -> u32 {
     (unknown * PLACES_EACH).min(MOST_PLACES)
 }
 
-/// Returns the number of variables to reserve for values of functions that may contain lengths.
+/// Returns the number of variables of each weight to reserve for values of functions that may be lengths.
 fn unknown_lengths(chains: &[&Chain]) -> u32 {
     let cases = chains.iter().flat_map(|chain| &chain.nodes).flat_map(|node| &node.effects.cases);
     let is_unknown = |action: &&Action| match action {
@@ -114,8 +118,8 @@ fn unknown_lengths(chains: &[&Chain]) -> u32 {
     (unknown * PLACES_EACH).min(MOST_PLACES)
 }
 
-/// Returns the number of variables to reserve next to each bit of the input packet, for packets whose bytes
-/// a function writes completely.
+/// Returns the number of variables to reserve next to each bit of the input packet, for packets all of
+/// whose bytes a function has written.
 fn remakings(chains: &[&Chain]) -> u32 {
     let cases = chains.iter().flat_map(|chain| &chain.nodes).flat_map(|node| &node.effects.cases);
     let writes_all = |action: &&Action| matches!(action, Action::Resize(_) | Action::Set(Field::Payload, _));
@@ -123,7 +127,8 @@ fn remakings(chains: &[&Chain]) -> u32 {
     (remakings * PLACES_EACH).min(MOST_REMAKINGS)
 }
 
-/// Returns the offsets, in IP headers, of two-byte numbers that are compared with lengths.
+/// Returns the offsets, from the start of an IP header, of two-byte fields that conditions compare with
+/// lengths.
 fn lengths(chains: &[&Chain]) -> BTreeSet<i32> {
     let mut lengths = BTreeSet::from([TOTAL_LENGTH]);
     for case in chains.iter().flat_map(|chain| &chain.nodes).flat_map(|node| &node.effects.cases) {
@@ -137,7 +142,8 @@ fn collect_lengths(case: &Case, filter: &Filter, lengths: &mut BTreeSet<i32>) {
         let told = number.terms.iter().map(|(_, field, _)| field);
         let offset = told.filter_map(|field| match *field {
             Field::Bytes { base: Base::Network, offset, length: 2 } => Some(offset),
-            // Before the header is marked, the field is counted from the packet's start.
+            // An action may mark the header only after the test; then the field's offset is counted from
+            // the packet's start.
             Field::Bytes { base: Base::Data, offset, length: 2 } => {
                 Some(offset - case.actions.iter().find_map(marks_network)?)
             }
@@ -155,20 +161,23 @@ fn collect_lengths(case: &Case, filter: &Filter, lengths: &mut BTreeSet<i32>) {
     }
 }
 
-/// Makes the usual variables, for chains that are analyzed together.
+/// Makes the variables for packets and functions in the usual order. `chains` are analyzed together with
+/// these diagrams. Has to be called before any other variable is made.
 pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
     let networks = networks(chains);
     let lengths = lengths(chains);
     let lengths: Vec<i32> =
         networks.iter().flat_map(|network| lengths.iter().map(move |length| network + length)).collect();
-    // A byte that is a length in one header may be another field of another header: lengths come first.
+    // With several IP header offsets, a byte may be a length in one header and another field in the next.
+    // It then gets its variable among the lengths.
     let is_length = |place: i32| lengths.iter().any(|length| (0..2).contains(&(place - length)));
     let early = |place: i32| {
         if place >= 0 && !is_length(place) {
             d.input(place);
         }
     };
-    // The transport header is in a byte region that is made below.
+    // Unless offsets are exact, the transport header is in the byte region of its IP header, which is made
+    // below.
     let transport = |region: usize| if d.is_exact() { networks[region] + 20 } else { start_of(region) };
     d.keep_for_functions(FUNCTIONS);
     d.reserve_for_rewritten(remakings(chains));
@@ -186,11 +195,11 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
     for bit in (0..LENGTH_BITS).rev() {
         d.keep_for_weight(bit.into(), weights);
         if bit == 5 {
-            // An IP header has up to 60 bytes, so its length matters from this bit on.
+            // An IP header has up to 60 bytes, so its length affects offsets from the bit of weight 32 on.
             networks.iter().for_each(|&network| drop(d.input(network)));
         }
         d.symbol(Symbol::Length(bit));
-        // Elements that truncate packets add up the number of removed bytes.
+        // Elements that truncate packets add the number of removed bytes to this annotation.
         d.symbol(Symbol::Metadata(native(Annotations::EXTRA_LENGTH, bit / 8), bit % 8));
         for &length in &lengths {
             match bit {
@@ -200,7 +209,7 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
             };
         }
         for region in 0..networks.len() {
-            // The length field of UDP.
+            // The length field of the UDP header.
             match bit {
                 8..16 => d.symbol(Symbol::Input(transport(region) + 4, bit - 8)),
                 0..8 => d.symbol(Symbol::Input(transport(region) + 5, bit)),
@@ -211,8 +220,8 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
     for &network in &networks {
         (network - 2..network).for_each(early);
     }
-    // Protocol and fragment offset decide if there are ports; the fields with the most specific rules come
-    // last.
+    // Protocol and fragment offset come first, since they decide if there are ports. The fields for which
+    // rules are most specific, such as source addresses, come last.
     let fields: [&dyn Fn(usize) -> Range<i32>; 6] = [
         &|region| networks[region] + 9..networks[region] + 10,
         &|region| networks[region] + 6..networks[region] + 8,

@@ -1,9 +1,10 @@
-//! A symbolic packet: the contents of each byte, as Boolean functions of the input packet.
+//! A symbolic packet: for each byte, its bits as Boolean functions of the input packet.
 //!
-//! Offsets are counted from the first byte of the input packet, so that stripped bytes keep their offsets
-//! and prepended headers have negative offsets. The start of the packet and the offsets of its headers are
-//! always numbers. Where they depend on the packet (the length of an IP header), the symbolic execution
-//! forks first.
+//! Offsets are counted from the first byte of the input packet (the frame), so that stripped bytes keep
+//! their offsets and prepended headers have negative offsets. The packet's start and the offsets of its
+//! headers are always known numbers. Where they depend on the packet (after an IP header with options), the
+//! symbolic execution forks, or the header starts a byte region with variables of its own
+//! ([`places`](super::places)).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -22,46 +23,51 @@ use super::places::{
 use super::sums::{Sum, SumKey};
 use super::word::{Word, bits_in};
 
-/// Offsets in a packet's first slot, in which headers can be marked.
+/// The offsets in the frame at which headers can be marked: those in the packet's first slot.
 const SLOT: RangeInclusive<i32> = -(HEADROOM as i32)..=(SLOT_STRIDE - HEADROOM) as i32;
 
-/// The number of bits of a length.
+/// The number of bits that represent the length of an input packet in bytes.
 pub const LENGTH_BITS: u8 = 18;
 
-/// The packet at one point of a chain.
+/// A symbolic packet at one point of a chain.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Packet {
-    /// The offset at which the packet starts.
+    /// The offset in the frame of the packet's first byte.
     pub start: i32,
-    /// The offsets at which the packet's link, network and transport header start.
+    /// The offsets in the frame of the link, network and transport header; `None` for a header that is not
+    /// marked.
     pub headers: [Option<i32>; 3],
-    /// The offset at which the packet ends.
+    /// The offset in the frame of the byte after the packet's last byte; it may depend on the packet.
     pub end: Word,
-    /// The offset of the first byte that has ever been part of the packet.
+    /// The lowest offset that has ever been part of the packet. Bytes before it are zero when the packet
+    /// grows.
     own: i32,
-    /// The bytes that were written, by offset.
+    /// The bytes that elements have written, by offset. Fields of maintained checksums are not included.
     bytes: BTreeMap<i32, Byte>,
-    /// The metadata bytes that were written.
+    /// The metadata bytes that elements have written, by index.
     side: BTreeMap<Metadata, Byte>,
-    /// The checksums that an element has computed or maintains.
+    /// The checksums that an element has computed or updated. Their bytes are not in `bytes`.
     pub(crate) sums: BTreeMap<SumKey, Sum>,
-    /// The function that produces all unwritten bytes, if an element has written at unknown offsets.
+    /// The number of the term whose function makes all unwritten bytes; `None` if they are bytes of the
+    /// input packet.
     version: Option<u32>,
-    /// The function that produces the packet, if nothing else is known of it.
+    /// The number of the term that makes the whole packet, if nothing else is known of it: for example, an
+    /// opaque element may have changed anything. Then the other fields have no meaning.
     pub lost: Option<u32>,
 }
 
-/// The value of a field, and the condition that the packet has the field.
+/// The value of a field of a symbolic packet.
 pub struct FieldValue {
     /// The bits, most significant first.
     pub bits: Vec<Bit>,
-    /// The condition that the packet has the field.
+    /// The condition that the packet has the whole field: the header is marked, and the packet is long
+    /// enough.
     pub there: Bit,
 }
 
 impl Packet {
-    /// Returns a packet from a source: any bytes, any length, no annotations. `headers` has the offsets of
-    /// its headers.
+    /// Returns the input packet: any bytes, any length, no annotations. `headers` has the offsets of link,
+    /// network and transport header.
     pub fn incoming(d: &Diagrams, headers: [Option<i32>; 3]) -> Packet {
         let length: Vec<Bit> = (0..LENGTH_BITS).rev().map(|bit| d.symbol(Symbol::Length(bit))).collect();
         Packet {
@@ -77,7 +83,8 @@ impl Packet {
         }
     }
 
-    /// Returns a packet with known contents.
+    /// Returns a packet with the given bytes and metadata, which do not depend on an input packet.
+    /// `headers` has the offsets of link, network and transport header.
     pub fn known(d: &Diagrams, bytes: &[u8], headers: [Option<i32>; 3], side: &[u8]) -> Packet {
         let bits = |byte: u8| std::array::from_fn(|i| d.constant(byte >> (7 - i) & 1 == 1));
         Packet {
@@ -88,7 +95,7 @@ impl Packet {
         }
     }
 
-    /// Returns the packet with arbitrary annotations.
+    /// Returns this packet with annotations that may have any values.
     #[must_use]
     pub fn with_any_annotations(mut self, d: &Diagrams) -> Packet {
         for side in 0..TIME {
@@ -98,8 +105,8 @@ impl Packet {
         self
     }
 
-    /// Returns an arbitrary packet with the layout of this packet: its headers have equal distances from
-    /// its start. `None` if the layout is unknown.
+    /// Returns an arbitrary packet with the layout of this packet: its headers have equal distances from its
+    /// start. `None` if the layout is unknown.
     pub fn any_like(&self, d: &Diagrams) -> Option<Packet> {
         let is_odd = self.headers[..2].iter().flatten().any(|place| in_byte_region(*place));
         if self.lost.is_some() || in_byte_region(self.start) || is_odd {
@@ -109,31 +116,34 @@ impl Packet {
         if self.headers[2].is_some_and(in_byte_region) {
             headers[2] = Some(match headers[1] {
                 Some(network) if self.is_behind_ipv4(d) => behind_ipv4(d, network),
-                // The offset differs from packet to packet.
+                // The distance of the transport header differs from packet to packet.
                 network => {
                     let usual = Word::constant(d, i64::from(network.unwrap_or(0) + IPV4_HEADER));
                     anywhere(d, &usual, Term { name: "where a header is".into(), ..Term::default() })
                 }
             });
         }
-        // Bytes stripped earlier are before the start, and may be arbitrary too.
+        // Bytes before the start, stripped earlier, may be arbitrary too; all headroom counts as part of
+        // the packet.
         let any = Packet { own: -(HEADROOM as i32), ..Packet::incoming(d, headers) };
         Some(any.with_any_annotations(d))
     }
 
-    /// True if the transport header is at the offset that the IP header's present length field gives.
+    /// True if the transport header directly follows the IP header, according to the length field that the
+    /// IP header has at present.
     fn is_behind_ipv4(&self, d: &Diagrams) -> bool {
         let [_, Some(network), Some(transport)] = self.headers else { return false };
         let length = Word::from_bits(d, &self.byte(d, network)[4..]).times(d, 4);
         !is_anywhere(d, transport) && length.plus(d, &real(d, network)) == real(d, transport)
     }
 
-    /// Returns a packet of which only the producing function is known.
+    /// Returns a packet of which only the term that makes it is known (its number).
     pub fn lost(d: &Diagrams, term: u32) -> Packet {
         Packet { lost: Some(term), ..Packet::incoming(d, [None; 3]) }
     }
 
-    /// Returns the offset at which a header starts.
+    /// Returns the offset in the frame from which fields of `base` are counted; `None` if that header is
+    /// not marked.
     pub fn place(&self, base: Base) -> Option<i32> {
         match base {
             Base::Data => Some(self.start),
@@ -143,7 +153,8 @@ impl Packet {
         }
     }
 
-    /// Marks a header. A header outside of the packet's first slot counts as not marked.
+    /// Marks a header at offset `place`, or removes the mark. A header outside of the packet's first slot
+    /// counts as not marked.
     pub fn mark(&mut self, base: Base, place: Option<i32>) {
         let place = place.filter(|place| in_byte_region(*place) || SLOT.contains(place));
         match base {
@@ -154,22 +165,24 @@ impl Packet {
         }
     }
 
-    /// Returns the length of the packet.
+    /// Returns the length in bytes.
     pub fn length(&self, d: &Diagrams) -> Word {
         self.end.minus(d, &real(d, self.start))
     }
 
-    /// True if the packet starts inside of its slot, whose headroom is limited.
+    /// True if the headroom of the first slot suffices for the packet's start. What happens with less
+    /// headroom is not modelled.
     pub fn has_room_in_front(&self) -> bool {
         self.start >= -(HEADROOM as i32)
     }
 
-    /// Returns the condition that the packet extends at least to an offset.
+    /// Returns the condition that the packet ends at offset `place` of the frame or after it.
     pub fn reaches(&self, d: &Diagrams, place: i32) -> Bit {
         real(d, place).at_most(d, &self.end)
     }
 
-    /// Returns the value of a byte that no element has written.
+    /// Returns the byte at offset `place` as it is if no element has written it: from the input packet, or
+    /// made by the function that rewrote the packet.
     pub(super) fn unwritten(&self, d: &Diagrams, place: i32) -> Byte {
         match self.version {
             None => d.input(place),
@@ -177,21 +190,22 @@ impl Packet {
         }
     }
 
-    /// Returns a byte.
+    /// Returns the byte at offset `place`. Records an overlap if that byte may have been written by its
+    /// other offset.
     pub fn byte(&self, d: &Diagrams, place: i32) -> Byte {
         self.watch(d, place, None);
         self.named(d, place)
     }
 
-    /// Returns a byte of an IP header that starts at offset `at`, for packets whose header extends to the
-    /// byte; for others any value.
+    /// Returns the byte at offset `place` of an IP header that starts at offset `at`. The value is right
+    /// for packets whose header reaches to that byte; for other packets it is arbitrary.
     pub(super) fn header_byte(&self, d: &Diagrams, at: i32, place: i32) -> Byte {
         self.watch(d, place, Some(&self.header_reaches(d, at, place)));
         self.named(d, place)
     }
 
-    /// Returns the condition that an IP header that starts at offset `at` extends beyond an offset, by its
-    /// length field.
+    /// Returns the condition that the byte at offset `place` is inside of the IP header that starts at
+    /// offset `at`, according to the header's length field.
     pub(super) fn header_reaches(&self, d: &Diagrams, at: i32, place: i32) -> Bit {
         let behind = place - at;
         if behind < IPV4_HEADER {
@@ -201,15 +215,18 @@ impl Packet {
         bits_in(d, &self.byte(d, at)[4..], &IntervalSet::one(least, 15))
     }
 
-    /// Returns a byte of a packet of a pair whose bytes are compared, or merged, under all names.
+    /// Returns the byte at offset `place` for comparing or merging two packets. Both have to be compared at
+    /// all offsets that either packet has written.
     pub fn compared(&self, d: &Diagrams, place: i32) -> Byte {
-        // An unwritten byte of a byte region must equal the frame's byte; `byte` records an overlap.
+        // An unwritten byte of a region equals the frame's byte, which may have been written. `byte` records
+        // that as an overlap, so that the analysis runs again without regions.
         if in_byte_region(place) { self.byte(d, place) } else { self.named(d, place) }
     }
 
-    /// Returns a byte under one of its names. If the byte has several names, the result alone is not the
-    /// byte's value, but can be compared: packets that are equal under all names are equal, because in each
-    /// of them writes in a byte region override the frame.
+    /// Returns the byte at exactly this offset, without regard to writes at its other offset (in a byte
+    /// region or in the frame). It is then not always the byte's value. For comparisons it suffices:
+    /// packets that are equal at all offsets are equal, because in both of them writes in a byte region
+    /// override the frame.
     fn named(&self, d: &Diagrams, place: i32) -> Byte {
         if let Some((key, sum)) = self.sums.iter().find(|(key, _)| key.field().contains(&place)) {
             let bits = sum.bits(d, *key);
@@ -223,19 +240,20 @@ impl Packet {
         }
     }
 
-    /// Returns consecutive bytes, most significant bit first.
+    /// Returns the bits of `length` consecutive bytes from offset `place` on, most significant first.
     pub fn bits(&self, d: &Diagrams, place: i32, length: usize) -> Vec<Bit> {
         (0..length as i32).flat_map(|i| self.byte(d, place + i)).collect()
     }
 
-    /// Writes a byte.
+    /// Writes the byte at offset `place`. Records an overlap if it may have been written by its other
+    /// offset.
     pub fn set_byte(&mut self, d: &Diagrams, place: i32, byte: Byte) {
         self.watch(d, place, None);
         self.write(d, place, byte);
     }
 
-    /// Writes a byte of an IP header that starts at offset `at`, for packets whose header extends to the
-    /// byte.
+    /// Writes the byte at offset `place` of an IP header that starts at offset `at`. The byte stays
+    /// unchanged in packets whose header does not reach to it.
     fn set_header_byte(&mut self, d: &Diagrams, at: i32, place: i32, byte: &Byte) {
         let reaches = self.header_reaches(d, at, place);
         let old = self.header_byte(d, at, place);
@@ -243,7 +261,7 @@ impl Packet {
     }
 
     fn write(&mut self, d: &Diagrams, place: i32, byte: Byte) {
-        // A checksum that is written like an ordinary byte is no longer maintained.
+        // A checksum over which ordinary data is written is no longer maintained.
         let keys: Vec<SumKey> =
             self.sums.keys().filter(|key| key.field().contains(&place)).copied().collect();
         for key in keys {
@@ -252,7 +270,7 @@ impl Packet {
         self.bytes.insert(place, byte);
     }
 
-    /// Converts a maintained checksum to two ordinary bytes.
+    /// Stops maintaining a checksum: its two bytes become ordinary bytes with the present value.
     pub(super) fn release(&mut self, d: &Diagrams, key: SumKey) {
         if let Some(sum) = self.sums.remove(&key) {
             let bits = sum.bits(d, key);
@@ -262,8 +280,8 @@ impl Packet {
         }
     }
 
-    /// Starts to maintain a checksum, and discards the bytes written into its field. Other checksums whose
-    /// fields overlap with it become ordinary bytes.
+    /// Starts to maintain the checksum `sum`, and discards the bytes that were written into its field.
+    /// Other checksums whose fields overlap with this field become ordinary bytes.
     pub(super) fn keep(&mut self, d: &Diagrams, key: SumKey, sum: Sum) {
         let overlaps = |other: &SumKey| *other != key && other.field().any(|p| key.field().contains(&p));
         let others: Vec<SumKey> = self.sums.keys().filter(|other| overlaps(other)).copied().collect();
@@ -274,23 +292,26 @@ impl Packet {
         self.sums.insert(key, sum);
     }
 
-    /// True if an element has written the byte.
+    /// True if an element has written the byte at offset `place`, and it is not part of a maintained
+    /// checksum.
     pub(super) fn is_written(&self, place: i32) -> bool {
         self.bytes.contains_key(&place)
     }
 
-    /// Returns the offsets that were written, including the fields of other maintained checksums.
+    /// Returns the offsets that were written, including the fields of maintained checksums other than
+    /// `key`.
     pub(super) fn written_beside(&self, key: SumKey) -> impl Iterator<Item = i32> {
         let others = self.sums.keys().filter(move |other| **other != key);
         self.written().chain(others.flat_map(|other| other.field()))
     }
 
-    /// Returns the function that produces all unwritten bytes, if they are not bytes of the input packet.
+    /// Returns the number of the term that makes all unwritten bytes; `None` if they are bytes of the input
+    /// packet.
     pub(super) fn version(&self) -> Option<u32> {
         self.version
     }
 
-    /// Returns the offsets that were written, lowest first.
+    /// Returns the offsets that were written, lowest first, without the fields of maintained checksums.
     pub fn written(&self) -> impl DoubleEndedIterator<Item = i32> {
         self.bytes.keys().copied()
     }
@@ -300,7 +321,7 @@ impl Packet {
         self.version.is_none() && self.lost.is_none()
     }
 
-    /// Returns a metadata byte.
+    /// Returns the metadata byte with index `side`.
     pub fn side(&self, d: &Diagrams, side: Metadata) -> Byte {
         match self.side.get(&side) {
             Some(byte) => byte.clone(),
@@ -313,7 +334,8 @@ impl Packet {
         (0..length).flat_map(|i| self.side(d, first.saturating_add(i as Metadata))).collect()
     }
 
-    /// Returns the value of a field.
+    /// Returns the value of a field, and the condition that the packet has it. Without the header or the
+    /// bytes, all bits are false or arbitrary.
     pub fn field(&self, d: &Diagrams, field: &Field) -> FieldValue {
         let along = |bits| FieldValue { bits, there: d.yes() };
         match *field {
@@ -341,12 +363,13 @@ impl Packet {
         }
     }
 
-    /// Returns the offset of a header from the start, and the condition that the header is marked.
+    /// Returns the offset of a header from the packet's start, and the condition that the header is marked.
     fn header_offset(&self, d: &Diagrams, base: Base) -> (Word, Bit) {
         match self.place(base) {
             Some(place) => {
                 let at = real(d, place);
-                // A header outside of the slot is not marked.
+                // A header of which only an element knows the offset may be outside of the slot, and then
+                // is not marked.
                 let is_set = match is_anywhere(d, place) {
                     true => at.within(d, i64::from(*SLOT.start()), i64::from(*SLOT.end())),
                     false => d.yes(),
@@ -357,11 +380,12 @@ impl Packet {
         }
     }
 
-    /// Records if a byte may have been written under another name: in a byte region and in the frame, or in
-    /// two byte regions. With `within`, only packets of that condition count.
+    /// Records an overlap if the byte at offset `place` may also have been written by another offset: in
+    /// the frame instead of a byte region, or in another byte region. With `within`, only packets of that
+    /// condition count.
     fn watch(&self, d: &Diagrams, place: i32, within: Option<&Bit>) {
         let mut written = self.bytes.keys().copied().chain(self.sums.keys().map(|key| key.field().start));
-        // Bytes before the earliest start of a byte region are not in it.
+        // A byte before the lowest start of a region cannot be in the region.
         let overlaps = match byte_region_of(place) {
             None => written.any(|other| match byte_region_of(other) {
                 Some((region, offset)) => {
@@ -370,8 +394,8 @@ impl Packet {
                 }
                 None => false,
             }),
-            // Offsets before a byte region refer to the unchanged frame; after its start, only bytes that
-            // may be in it count.
+            // A negative offset in a region means the frame before the region, which has to be unwritten.
+            // At other offsets, only writes in the frame that may fall into the region count.
             Some((region, offset)) => written.any(|other| match byte_region_of(other) {
                 Some((other, _)) => other != region,
                 None => {
@@ -385,18 +409,21 @@ impl Packet {
         }
     }
 
-    /// True if a written byte differs from its unwritten value, for packets of a condition.
+    /// True if the byte written at offset `place` may differ from the unwritten byte there, for packets of
+    /// the condition.
     fn is_changed(&self, d: &Diagrams, place: i32, condition: &Bit) -> bool {
         let Some(byte) = self.bytes.get(&place) else { return true };
         d.differences(byte, &self.unwritten(d, place)).any(|bit| d.overlap(condition, &bit))
     }
 
-    /// Returns the first offset of the frame that may be after an IP header.
+    /// Returns the lowest offset of the frame that may be after the IP header; 0 if no IP header is marked
+    /// at a known offset.
     pub(super) fn frontier(&self) -> i32 {
         self.headers[1].filter(|place| !in_byte_region(*place)).map_or(0, |network| network + IPV4_HEADER)
     }
 
-    /// Returns a number computed from fields, and the condition that the packet has these fields.
+    /// Returns the value of a linear expression over fields, and the condition that the packet has all
+    /// these fields.
     pub fn number(&self, d: &Diagrams, number: &Number) -> (Word, Bit) {
         let mut sum = Word::constant(d, number.constant);
         let mut there = d.yes();
@@ -423,7 +450,8 @@ impl Packet {
         (sum, there)
     }
 
-    /// Writes a field of bytes or of metadata; returns the offsets of the packet that were written.
+    /// Writes a field of bytes or of metadata. Returns the offsets that were written; an empty range for
+    /// metadata, or if the header is not marked.
     pub fn set_field(&mut self, d: &Diagrams, field: &Field, bits: &[Bit]) -> std::ops::Range<i32> {
         if let Field::Bytes { base, offset, length } = *field {
             let Some(place) = self.place(base) else { return 0..0 };
@@ -434,7 +462,7 @@ impl Packet {
             return places;
         }
         let Some((first, length)) = metadata_of(field) else { return 0..0 };
-        // Metadata that no element looks at is not stored: packets that differ in nothing else are equal.
+        // Metadata that no element reads is not stored, so that packets that differ only in it are equal.
         let sides = (first..first.saturating_add(length)).zip(bits.chunks(8));
         for (side, byte) in sides.filter(|(side, _)| d.is_looked_at(*side)) {
             self.side.insert(side, to_byte(byte, d));
@@ -442,7 +470,8 @@ impl Packet {
         0..0
     }
 
-    /// Writes bytes of the network header, as far as the header extends.
+    /// Writes a field as [`set_field`](Self::set_field) does, but bytes of the network header only in
+    /// packets whose header reaches to them.
     pub fn set_header(&mut self, d: &Diagrams, field: &Field, bits: &[Bit]) -> std::ops::Range<i32> {
         let (Field::Bytes { base: Base::Network, offset, length }, Some(at)) = (field, self.headers[1])
         else {
@@ -455,7 +484,7 @@ impl Packet {
         places
     }
 
-    /// Moves the start to an offset. A packet that ends before that offset becomes empty.
+    /// Moves the start of the packet to offset `place`. A packet that ends before it becomes empty.
     pub fn start_at(&mut self, d: &Diagrams, place: i32) {
         if in_byte_region(place) == in_byte_region(self.start) {
             return self.strip(d, place - self.start);
@@ -465,8 +494,8 @@ impl Packet {
         self.start = place;
     }
 
-    /// Moves the start by `n` bytes. A packet with fewer bytes becomes empty; bytes that were never part of
-    /// it are zero.
+    /// Moves the start of the packet by `n` bytes; a negative number prepends bytes. A packet with fewer
+    /// bytes becomes empty. Prepended bytes that were never part of the packet are zero.
     pub fn strip(&mut self, d: &Diagrams, n: i32) {
         let start = self.start.saturating_add(n);
         if n > 0 {
@@ -483,21 +512,21 @@ impl Packet {
         self.start = start;
     }
 
-    /// Replaces all bytes by values of an uninterpreted function.
+    /// Replaces all bytes by values of the uninterpreted function with this term number.
     pub fn rewrite(&mut self, term: u32) {
         self.bytes.clear();
         self.sums.clear();
         self.version = Some(term);
     }
 
-    /// Returns everything that is known of the packet, as a term.
+    /// Returns everything that is known of the packet as one term: packets with equal terms are equal.
     pub fn digest(&self, d: &Diagrams) -> Term {
         let mark = |place: Option<i32>| place.map_or(i64::MIN, i64::from);
         let term = |term: Option<u32>| term.map_or(-1, i64::from);
         let mut numbers = vec![self.start.into(), self.own.into(), term(self.version), term(self.lost)];
         numbers.extend(self.headers.map(mark));
         let mut bits = self.end.bits().to_vec();
-        // A write of the value that is already there changes nothing.
+        // Writing the value that is already there changes nothing, so such bytes are left out.
         for (&place, byte) in self.bytes.iter().filter(|(place, byte)| **byte != self.unwritten(d, **place)) {
             numbers.push(place.into());
             bits.extend(byte.iter().cloned());
@@ -513,8 +542,9 @@ impl Packet {
         Term { name: String::new(), numbers, bits }
     }
 
-    /// Returns the bytes, among the bytes that `is_part` selects, that differ from the unwritten packet,
-    /// and their values. `from` limits the bytes that were never part of the packet.
+    /// Returns a term with the bytes that differ from the unwritten packet, among the offsets that
+    /// `is_part` selects, and their values. It also has the number of bytes, from offset `from` on, that
+    /// were never part of the packet.
     pub(super) fn changes(&self, d: &Diagrams, from: i32, is_part: &dyn Fn(i32) -> bool) -> Term {
         let version = self.version.map_or(-1, i64::from);
         let never_there = self.own.saturating_sub(from).max(0);
@@ -532,13 +562,14 @@ impl Packet {
         term
     }
 
-    /// Returns the parts that must be equal for two packets to be comparable byte by byte.
+    /// Returns the parts that have to be equal before two packets can be compared byte by byte: start,
+    /// headers, lowest own offset, and the functions that made the packet.
     fn layout(&self) -> (i32, [Option<i32>; 3], i32, Option<u32>, Option<u32>) {
         (self.start, self.headers, self.own, self.version, self.lost)
     }
 
-    /// True if two packets are equal, for all input packets of a condition, in everything that an element
-    /// could look at.
+    /// True if the packets `a` and `b` are equal in everything that an element could read, for all input
+    /// packets of the condition.
     pub fn are_same(d: &Diagrams, condition: &Bit, a: &Packet, b: &Packet) -> bool {
         if a == b {
             return true;
@@ -550,7 +581,7 @@ impl Packet {
         }
         let sides: BTreeSet<Metadata> = a.side.keys().chain(b.side.keys()).copied().collect();
         let sums: BTreeSet<SumKey> = a.sums.keys().chain(b.sums.keys()).copied().collect();
-        // Checksums have their own comparison.
+        // [`Sum::differences`] compares checksums, because their bits have no diagram.
         let is_plain = |place: &i32| !sums.iter().any(|key| key.field().contains(place));
         let places: BTreeSet<i32> = a.written().chain(b.written()).filter(is_plain).collect();
         let equal_sum = |key: &SumKey| {
@@ -561,8 +592,9 @@ impl Packet {
             && sums.iter().all(equal_sum)
     }
 
-    /// True if a function of these fields reads equal values of two packets, for all input packets of a
-    /// condition.
+    /// True if the fields `reads` have equal values in both packets, for all input packets of the
+    /// condition. A function of these fields then has equal values, too. If `in_header` is true, bytes of
+    /// the network header count only as far as the header reaches.
     pub fn look_the_same(
         d: &Diagrams,
         condition: &Bit,
@@ -577,7 +609,8 @@ impl Packet {
             return Packet::are_same(d, condition, a, b);
         }
         reads.iter().all(|field| match *field {
-            // If the packet ends in the middle of the field, the bytes before the end are read.
+            // A function may read a part of the field if the packet ends in it, so each byte is compared
+            // separately.
             Field::Bytes { base, offset, length } => (0..i32::from(length)).all(|more| {
                 let place = |packet: &Packet| Some(packet.place(base)?.saturating_add(offset + more));
                 let options = in_header && base == Base::Network && offset + more >= IPV4_HEADER;
@@ -596,7 +629,8 @@ impl Packet {
         })
     }
 
-    /// True if both packets have equal bytes of the IP header there, where the header extends to the byte.
+    /// True if the bytes of the IP header at these offsets are equal in both packets, where the header
+    /// reaches to them. False if the headers are not marked, or if only one of them reaches to the byte.
     fn show_the_same_option(d: &Diagrams, condition: &Bit, seen: [(&Packet, i32); 2]) -> bool {
         let [(a, x), (b, y)] = seen;
         let [Some(left), Some(right)] = [a.headers[1], b.headers[1]] else { return false };
@@ -626,17 +660,17 @@ impl Packet {
         let mut sums = a.sums.keys().chain(b.sums.keys());
         let differences = match sums.find(|key| left == right && key.field().contains(&left)) {
             _ if d.is_never(&within) => Vec::new(),
-            // Checksums have their own comparison.
+            // [`Sum::differences`] compares checksums, because their bits have no diagram.
             Some(key) => Sum::differences(d, *key, a, b),
             None => d.differences(&a.byte(d, left), &b.byte(d, right)).collect(),
         };
         differences.iter().all(|different| !d.overlap(&within, different))
     }
 
-    /// Merges two packets with mutually exclusive conditions into one; `None` if their layouts differ. If
-    /// their checksums have different histories, or are maintained in only one of the two, the merged
-    /// packet loses that knowledge. `releases` permits this loss; without it, the result is `None` in that
-    /// case.
+    /// Merges two packets with mutually exclusive conditions into one, each bit of which depends on the
+    /// condition. Returns `None` if their layouts differ. If their checksums have different histories, or
+    /// only one packet maintains them, the merged packet can only have them as ordinary bytes. `releases`
+    /// permits this loss; without it, the result is then `None`.
     pub fn merge(
         d: &Diagrams,
         [condition, other]: [&Bit; 2],
@@ -651,8 +685,8 @@ impl Packet {
         if a.layout() != b.layout() || !releases && !same_sums() {
             return None;
         }
-        // Packets outside of both conditions do not occur, so a simpler diagram that agrees on them decides
-        // each bit.
+        // Only input packets of either condition occur. A simpler diagram with equal values for them
+        // decides each bit.
         let condition = &d.within(condition, &d.or(condition, other));
         let (mut a, mut b) = (a.clone(), b.clone());
         let mut merged = Packet { end: Word::choose(d, condition, &a.end, &b.end), ..a.clone() };
@@ -685,14 +719,15 @@ impl Packet {
         Some(merged)
     }
 
-    /// Returns the key of the checksum of a marked header.
+    /// Returns the key of the checksum of a header that starts `offset` bytes after `base`; `None` if
+    /// `base` is not marked.
     pub(super) fn sum_key(&self, header: Header, base: Base, offset: i32) -> Option<SumKey> {
         let at = self.place(base)? + offset;
         Some(SumKey::new(header, at, self.headers[1].unwrap_or(at)))
     }
 }
 
-/// Returns a packet as a source emits it: with the header marks and the metadata of the source's
+/// Returns the symbolic packet that a source emits, with the header marks and metadata of the source's
 /// declaration.
 pub fn incoming(d: &Diagrams, source: &Effects) -> Packet {
     let starts = source.emits.first().and_then(|emit| emit.starts);
@@ -703,7 +738,7 @@ pub fn incoming(d: &Diagrams, source: &Effects) -> Packet {
                 let offset = bytes.iter().fold(0, |n, &byte| n << 8 | i32::from(byte));
                 packet.mark(*base, (!bytes.is_empty()).then_some(offset));
             }
-            // The offset of the header is known only to the source.
+            // Only the source knows where the header is, so nothing is known of the packet.
             Action::Set(Field::HeaderOffset(_), _) => {
                 let term = Term { name: "whatever the source gives".into(), ..Term::default() };
                 return Packet::lost(d, d.term(term));
@@ -728,12 +763,12 @@ pub fn incoming(d: &Diagrams, source: &Effects) -> Packet {
     packet
 }
 
-/// Returns the condition that a byte region starts at an offset of the frame or before.
+/// Returns the condition that the byte region starts at offset `place` of the frame or before it.
 fn starts_by(d: &Diagrams, region: usize, place: i32) -> Bit {
     real(d, start_of(region)).at_most(d, &Word::constant(d, place.into()))
 }
 
-/// Returns eight bits as a byte.
+/// Returns the first eight bits as a byte; missing bits are false.
 pub(super) fn to_byte(bits: &[Bit], d: &Diagrams) -> Byte {
     std::array::from_fn(|i| bits.get(i).cloned().unwrap_or_else(|| d.no()))
 }

@@ -1,34 +1,36 @@
-//! Offsets of bytes: counted from the first byte of the input packet, or from a header whose offset depends
-//! on the packet.
+//! Offsets of bytes in symbolic packets. An offset is counted either from the first byte of the input
+//! packet (the frame), or from a header whose offset depends on the packet.
 //!
 //! A transport header follows an IP header of eleven possible lengths. A fork for each length would
 //! multiply every rule by eleven. Therefore the bytes from the transport header on are a *byte region* with
-//! variables of its own. The bytes of the region are also bytes of the frame. This is sound as long as no
-//! element writes through one name and reads through the other: independent variables only describe more
-//! packets than there are. If an element does ([`Diagrams::overlap_found`]), the analysis runs again with
-//! one fork per header length.
+//! variables of its own. Each byte of a region also has an offset in the frame. The model treats the two as
+//! independent, which is sound as long as no element writes a byte by one offset and reads it by the other:
+//! independent variables only describe more packets than there are. If an element does
+//! ([`Diagrams::overlap_found`]), the analysis runs again with one fork per header length.
 //!
 //! If only the element knows the offset of a transport header (after the extension headers of IPv6), the
-//! header's bytes are a byte region too, at an arbitrary offset ([`anywhere`]).
+//! header's bytes are a byte region too, which may start anywhere ([`anywhere`]).
 
 use super::diagrams::{Diagrams, Term};
 use super::word::Word;
 
-/// The first offset that belongs to the byte regions.
+/// The number that represents the first byte of byte region 0. Numbers far below are offsets in the frame.
 const REGIONS: i32 = 1 << 24;
 
-/// The number of offsets in one byte region; half of them are before the region's start.
+/// The number of offsets that each byte region has; half of them are negative, for bytes before the
+/// region's start.
 const SIZE: i32 = 1 << 17;
 
 /// The offset of an IP header in an Ethernet frame.
 pub const ETHERNET: i32 = 14;
 
-/// True if an offset is in a byte region, false if it is counted from the start of the frame.
+/// True if `place` is in a byte region, false if it is an offset in the frame.
 pub fn in_byte_region(place: i32) -> bool {
     place >= REGIONS - SIZE / 2
 }
 
-/// Returns the byte region of an offset, and the offset relative to the region's start.
+/// Returns the number of the byte region that `place` is in, and the offset in bytes from the region's
+/// start, which may be negative. `None` if `place` is an offset in the frame.
 pub fn byte_region_of(place: i32) -> Option<(usize, i32)> {
     in_byte_region(place).then(|| {
         let number = (place - REGIONS + SIZE / 2) / SIZE;
@@ -36,12 +38,12 @@ pub fn byte_region_of(place: i32) -> Option<(usize, i32)> {
     })
 }
 
-/// Returns the offset of a byte region's first byte.
+/// Returns the number that represents the first byte of a byte region.
 pub fn start_of(region: usize) -> i32 {
     REGIONS + region as i32 * SIZE
 }
 
-/// Returns the offset in the frame, as a word that may depend on the packet.
+/// Returns the offset in the frame of the byte `place`. For a byte region it depends on the packet.
 pub fn real(d: &Diagrams, place: i32) -> Word {
     match byte_region_of(place) {
         None => Word::constant(d, place.into()),
@@ -55,24 +57,26 @@ pub fn real(d: &Diagrams, place: i32) -> Word {
 /// The length of the shortest IPv4 header in bytes.
 pub const IPV4_HEADER: i32 = 20;
 
-/// Returns the start of the byte region that follows an IPv4 header of the input packet.
+/// Returns the first byte of the byte region that directly follows the IPv4 header at offset `network` of
+/// the input packet. The header's length field decides where the region starts.
 pub fn behind_ipv4(d: &Diagrams, network: i32) -> i32 {
     let length = Word::from_bits(d, &d.input(network)[4..]).times(d, 4);
     d.region_at(length.plus(d, &Word::constant(d, network.into())), network + IPV4_HEADER)
 }
 
-/// The number of bits, with a sign, of an arbitrary offset: enough for offsets beyond all packets.
+/// The number of bits, including the sign, of the distance between a header's usual offset and its actual
+/// offset. It suffices for offsets beyond the end of any packet.
 pub const ANYWHERE_BITS: u32 = 20;
 
-/// Returns the start of a byte region at an offset given by an uninterpreted function. The value zero of
-/// the function means the `usual` offset of the header.
+/// Returns the first byte of a byte region whose offset in the frame is `usual` plus the value of the
+/// uninterpreted function `term`, which may be negative.
 pub fn anywhere(d: &Diagrams, usual: &Word, term: Term) -> i32 {
     let mut bits = d.length_bits(term, ANYWHERE_BITS);
     let sign = Word::from_bits(d, &[bits.remove(0)]).times(d, -(1 << (ANYWHERE_BITS - 1)));
     d.region_anywhere(usual.plus(d, &Word::from_bits(d, &bits)).plus(d, &sign))
 }
 
-/// True if an offset is in a byte region that may start at any offset.
+/// True if `place` is in a byte region that may start at any offset of the frame.
 pub fn is_anywhere(d: &Diagrams, place: i32) -> bool {
     byte_region_of(place).is_some_and(|(region, _)| d.is_anywhere(region))
 }

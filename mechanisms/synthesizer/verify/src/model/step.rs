@@ -1,4 +1,10 @@
-//! The transfer function of one element, from its declaration.
+//! The transfer function of one element: from a symbolic packet that arrives, and the element's
+//! declaration, to the symbolic packets that leave.
+//!
+//! The first case of the declaration whose filter accepts the packet decides ([`Unit::step`]). Its actions
+//! change the packet one after the other; then its effect on checksums is applied, and its target gives the
+//! destination. The packets that the element makes from the packet are added. A value that the declaration
+//! leaves open is an uninterpreted function ([`super::functions`]).
 
 use element::effects::{
     Access, Action, Case, Checksum, Depends, EXTRA_LENGTH, Effects, Field, Filter, Header, Hold, Target,
@@ -16,84 +22,91 @@ use super::sums::Sum;
 use super::word::{Word, bits_in};
 use program::chain::Node;
 
-/// The maximum number of values of a header's offset that cause forks; an IP header has eleven lengths.
+/// The maximum number of different header offsets for which the execution forks; an IP header has eleven
+/// lengths. With more values, the packet counts as unknown.
 const MOST_PLACES: usize = 64;
 
-/// An element of a chain: its declaration, and the identity of its function.
+/// An element of a chain as the transfer function sees it: its declaration, the names of its uninterpreted
+/// functions, and the place of the present packet in the stream of arriving packets.
 #[derive(Clone, Copy)]
 pub struct Unit<'u> {
-    /// The declaration.
+    /// The declaration of the element.
     pub effects: &'u Effects,
-    /// Class and arguments: elements with equal keys have equal functions.
+    /// Class and arguments of the element. Elements with equal keys have equal functions.
     pub key: &'u str,
-    /// The number of outputs.
+    /// The number of the element's connected outputs.
     pub outputs: usize,
-    /// The uninterpreted functions of packets that start at the same input.
+    /// The applications of uninterpreted functions so far. They are shared by all elements, in all compared
+    /// chains, that handle packets from the same start.
     pub functions: &'u Functions,
-    /// The number of the stream that arrives there, and of the packet's position in it: results that depend
-    /// on earlier packets are equal in two chains if this number is.
+    /// A number for the stream that arrives at the element and the packet's position in it; 0 if the result
+    /// depends on the packet alone. In two chains with equal numbers, results that depend on earlier
+    /// packets are equal.
     pub stream: u32,
-    /// True if the stream determines, for each input packet, which packet arrives because of it, and at
-    /// which position.
+    /// True if the stream determines, for each input packet, the packet that arrives here and its position.
+    /// Values that depend on earlier packets are then functions of the stream alone.
     pub says_all: bool,
-    /// True if the element, as a queue, always has room.
+    /// True to assume that the element, if it is a queue, always has room.
     pub has_room: bool,
-    /// The input that packets arrive at: a value that only the element knows may differ between inputs.
+    /// The input at which the packet arrives. Values that only the element knows may differ between inputs.
     pub input: usize,
 }
 
-/// The destination of a packet.
+/// The destination of a packet that leaves an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum To {
     /// The element's output with this index.
     Output(usize),
-    /// Out of the chain, at this element.
+    /// Out of the chain: the element is an exit.
     Out,
-    /// Nowhere: the packet is dropped.
+    /// Nowhere: the element drops the packet for this reason.
     Drop(DropReason),
 }
 
-/// Packets of one layout that leave an element.
+/// A packet that leaves an element on one path.
 pub struct Leaving {
     /// The destination.
     pub to: To,
-    /// The condition on the input packets.
+    /// The path condition: the input packets for which a packet leaves in this way.
     pub condition: Bit,
-    /// The packet after the element.
+    /// The packet as it leaves.
     pub packet: Packet,
-    /// The index of the declared emission, if this is a copy sent in addition to the packet.
+    /// `None` for the packet itself; for a copy that is sent in addition, the index of its emission in the
+    /// declaration.
     pub copy: Option<usize>,
 }
 
-/// A packet that an element makes from another packet.
+/// A packet that an element makes from the packet that arrives, such as an ICMP error.
 pub struct Derived {
-    /// The name of the emission.
+    /// The name of the emission in the declaration.
     pub name: &'static str,
     /// The index of the emission in the element's declaration.
     pub number: usize,
     /// The output by which the packet leaves; `None` for every output.
     pub output: Option<usize>,
-    /// The header at the packet's start.
+    /// The header at the start of the new packet, if the declaration says it.
     pub starts: Option<Header>,
-    /// The condition on the input packets.
+    /// The input packets for which the new packet is made.
     pub condition: Bit,
-    /// The packet, as a function of which nothing else is known.
+    /// The new packet: the value of an uninterpreted function of which nothing else is known.
     pub packet: Packet,
 }
 
-/// The result of an element for a packet.
+/// The result of an element for one symbolic packet.
 #[derive(Default)]
 pub struct Outcome {
-    /// The packet itself, on each path.
+    /// The packet itself, once for each path and, if it is copied, for each output.
     pub leaving: Vec<Leaving>,
-    /// Derived packets that the element makes.
+    /// New packets that the element makes from this packet.
     pub derived: Vec<Derived>,
-    /// True if a queue was assumed never to be full.
+    /// True if the element is a queue that was assumed to have room.
     pub ignores_full_queues: bool,
 }
 
 impl<'u> Unit<'u> {
-    /// Makes the unit of an element, for packets that arrive at an input at one position of a stream.
+    /// Makes the unit of the element `node`, for packets that arrive at `input` and have number `stream` in
+    /// the stream of arriving packets ([`stream`](Self::stream)). Queues have room, and the stream does not
+    /// determine the packet.
     pub fn of(node: &'u Node, functions: &'u Functions, stream: u32, input: usize) -> Unit<'u> {
         Unit {
             effects: &node.effects,
@@ -107,8 +120,9 @@ impl<'u> Unit<'u> {
         }
     }
 
-    /// Returns, for each case, the condition that its filter holds, regardless of other cases; `None` if
-    /// nothing is known of the packets or of the element.
+    /// Returns, for each case for this input, its index and the condition that its filter accepts the
+    /// packet, even if an earlier case does so, too. `None` if nothing is known of the packet or of the
+    /// element.
     pub fn conditions(&self, d: &Diagrams, condition: &Bit, packet: &Packet) -> Option<Vec<(usize, Bit)>> {
         if self.effects.opaque.is_some() || packet.lost.is_some() {
             return None;
@@ -119,7 +133,7 @@ impl<'u> Unit<'u> {
         Some(here.map(|(number, case)| (number, holds(case))).collect())
     }
 
-    /// Applies the element to a packet.
+    /// Applies the element to a symbolic packet, for the input packets of `condition`.
     pub fn step(&self, d: &Diagrams, condition: &Bit, packet: &Packet) -> Outcome {
         let mut outcome = Outcome::default();
         let is_plain = matches!(&self.effects.cases[..], [only]
@@ -146,9 +160,10 @@ impl<'u> Unit<'u> {
         outcome
     }
 
-    /// Returns the condition that any of these cases holds, and the conditions that each is the first that
-    /// holds. Long lists are halved recursively, so that large diagrams meet few times; cases with equal
-    /// results are merged, because rule sets have few different results.
+    /// Returns the condition that the filter of any of `cases` accepts the packet and, for each case, the
+    /// condition that it is the first to do so. Long lists are halved recursively, so that large diagrams
+    /// are combined few times. Cases with equal results are merged to the first of them, because rule sets
+    /// have few different results.
     fn first_match(
         &self,
         d: &Diagrams,
@@ -184,14 +199,15 @@ impl<'u> Unit<'u> {
         }
     }
 
-    /// True if two cases forward packets to the same destination unchanged.
+    /// True if both cases leave the packet unchanged and send it to the same destination.
     fn do_the_same(&self, a: usize, b: usize) -> bool {
         let (a, b) = (&self.effects.cases[a], &self.effects.cases[b]);
         let unchanged = a.actions.is_empty() && b.actions.is_empty() && a.checksum == b.checksum;
         (&a.to, a.otherwise) == (&b.to, b.otherwise) && unchanged && a.to != Target::SomeOutput
     }
 
-    /// Records the branches taken by packets that come from one packet, if several leave.
+    /// Adds to the branch history `turns` of each leaving packet the branch that it takes here, if several
+    /// packets leave for one input packet. Returns the leaving packets with their destinations.
     pub fn turn(
         &self,
         d: &Diagrams,
@@ -222,20 +238,20 @@ impl<'u> Unit<'u> {
         arrivals
     }
 
-    /// True if the case applies to a queue without room.
+    /// True if the case describes a full queue, which a queue with room does not apply.
     fn is_overflow(&self, case: &Case) -> bool {
         let says_nothing = matches!(&case.when, Filter::Opaque { reads, .. } if reads.is_empty());
         says_nothing && matches!(self.effects.hold, Hold::Fifo { may_drop: true })
     }
 
-    /// Returns a value that only the element knows, as a function of the fields it reads, for packets of a
-    /// condition.
+    /// Returns the term for a value that only the element knows. `what` names the value; it is a function
+    /// of the fields `reads` of the packet, for the input packets of `condition`.
     fn unknown(&self, d: &Diagrams, what: &str, condition: &Bit, packet: &Packet, reads: &[Field]) -> Term {
         self.unknown_among(d, what, Vec::new(), condition, packet, reads)
     }
 
-    /// Returns a value that only the element knows, of one of several functions that `numbers`
-    /// distinguishes.
+    /// Returns a term as [`unknown`](Self::unknown) does. `numbers` are additional arguments of the
+    /// function, such as the bounds of a choice.
     fn unknown_among(
         &self,
         d: &Diagrams,
@@ -251,12 +267,12 @@ impl<'u> Unit<'u> {
             numbers.push(self.stream.into());
         }
         let function = Term { name: format!("{} {what}", self.key), numbers, bits: Vec::new() };
-        // The stream determines the fields that are read.
+        // The stream determines the packet, so the fields that are read add nothing.
         let reads = if remembers && self.says_all { &[] } else { reads };
         self.functions.value(d, function, reads, self.effects.keeps_to_header, condition, packet)
     }
 
-    /// Returns the condition that a filter accepts the packet.
+    /// Returns the condition that `filter` accepts the packet, for the input packets of `condition`.
     fn holds(&self, d: &Diagrams, condition: &Bit, filter: &Filter, packet: &Packet) -> Bit {
         match filter {
             Filter::Any => d.yes(),
@@ -308,7 +324,8 @@ impl<'u> Unit<'u> {
         }
     }
 
-    /// Executes a case, for packets of the condition.
+    /// Executes the case with index `number` for the packet `before`, for the input packets of `condition`.
+    /// Adds the packets that leave to `outcome`.
     fn carry_out(
         &self,
         d: &Diagrams,
@@ -333,7 +350,8 @@ impl<'u> Unit<'u> {
         );
         for (condition, packet) in changed {
             let mut leave = |to, condition: Bit, packet| {
-                // Packets for an output that the graph lacks are dropped.
+                // A packet for an output that is not connected is dropped for the reason that the case
+                // gives.
                 let to = match to {
                     To::Output(output) if output >= self.outputs => To::Drop(case.otherwise),
                     to => to,
@@ -351,7 +369,8 @@ impl<'u> Unit<'u> {
                 Target::SomeOutput => {
                     let mut reads = Vec::new();
                     case.when.collect_reads(&mut reads);
-                    // The choice among two outputs is another function than the choice among four.
+                    // The number of outputs is part of the name: a choice among two outputs is another
+                    // function than a choice among four.
                     let what = format!("output {number} of {}", self.outputs);
                     let term = self.unknown(d, &what, &condition, before, &reads);
                     for (output, chosen) in alternatives(d, term, self.outputs) {
@@ -364,7 +383,9 @@ impl<'u> Unit<'u> {
         }
     }
 
-    /// Executes actions one by one. If the offset of a header depends on the packet, forks for each offset.
+    /// Executes the remaining `actions` on `packet`, and calls `done` with the packet at the end of each
+    /// path, its condition, and the offsets that were written. Values are taken from `before`, the packet
+    /// as it arrived. If the offset of a header depends on the packet, the execution forks for each offset.
     #[allow(clippy::too_many_arguments, reason = "a recursion with its state")]
     fn act(
         &self,
@@ -380,7 +401,8 @@ impl<'u> Unit<'u> {
             done(condition.clone(), packet, written);
             return;
         };
-        // Continues with the remaining actions for each offset that is `number` bytes after the start.
+        // Calls `change` with each offset that is `number` bytes after the packet's start, and continues
+        // with the remaining actions for that offset.
         let places =
             |number: &Word, done: &mut dyn FnMut(Bit, Packet, &[i32]), change: &dyn Fn(&mut Packet, i32)| {
                 let place = number.plus(d, &real(d, packet.start));
@@ -391,8 +413,8 @@ impl<'u> Unit<'u> {
                 };
                 let mut told_apart = condition.clone();
                 if !d.is_exact() && place.known(d).is_none() {
-                    // An offset after an IP header starts a byte region. Offsets inside of the header cause
-                    // forks, also in a header that the same case marks.
+                    // An offset at or after the end of the shortest IP header starts a byte region. Only
+                    // lower offsets, inside of the header, cause forks.
                     let frontier = packet.frontier();
                     let behind = Word::constant(d, frontier.into()).at_most(d, &place);
                     let in_byte_region = d.and(condition, &behind);
@@ -418,7 +440,7 @@ impl<'u> Unit<'u> {
             };
         match action {
             Action::Strip(n) => {
-                // A packet with fewer bytes becomes empty, and keeps its start.
+                // A packet with fewer than `n` bytes becomes empty, and keeps its start.
                 let whole = packet.reaches(d, packet.start.saturating_add(*n));
                 let short = d.and_not(condition, &whole);
                 if *n > 0 && !d.is_never(&short) {
@@ -434,7 +456,8 @@ impl<'u> Unit<'u> {
                 }
                 packet.strip(d, *n);
                 if !packet.has_room_in_front() {
-                    // At the beginning of the slot, the engine behaves in a way that is not modelled.
+                    // What the engine does if the headroom is used up is not modelled, so the packet counts
+                    // as unknown.
                     let term = self.unknown(d, "no headroom", condition, before, &[Field::Payload]);
                     packet = Packet::lost(d, d.term(term));
                 }
@@ -447,7 +470,7 @@ impl<'u> Unit<'u> {
                 let length = self.unknown(d, "length", condition, before, reads);
                 let length = d.length_bits(length, LENGTH_BITS.into());
                 packet.end = Word::from_bits(d, &length).plus(d, &real(d, packet.start));
-                // If the packet grows, its new bytes are not bytes of the input packet.
+                // After a change of length, no byte is certain to be a byte of the input packet.
                 let contents = [Field::Payload, Field::Length];
                 packet.rewrite(d.term(self.unknown(d, "contents", condition, before, &contents)));
             }
@@ -462,7 +485,8 @@ impl<'u> Unit<'u> {
                     return places(&number, done, &|packet, place| packet.mark(*base, Some(place)));
                 }
                 Value::Copy(Field::HeaderOffset(other)) => {
-                    // The offset is relative to the former start.
+                    // The copied offset counts from the packet's start as it was before the actions of this
+                    // case.
                     let place = before.place(*other).map(|place| match in_byte_region(place) {
                         true => place,
                         false => place - before.start + packet.start,
@@ -470,7 +494,8 @@ impl<'u> Unit<'u> {
                     packet.mark(*base, place);
                 }
                 _ if *base == Base::Transport && !d.is_exact() => {
-                    // The usual offset is directly after the IP header.
+                    // A transport header usually follows the IPv6 header directly; the function gives the
+                    // distance from there.
                     let network = packet.place(Base::Network).unwrap_or(packet.start);
                     let usual = real(d, network + i32::from(Header::Ipv6.least_length()));
                     let term = self.unknown(d, "a header somewhere", condition, before, &[Field::Payload]);
@@ -511,9 +536,9 @@ impl<'u> Unit<'u> {
                 let bits = match value {
                     Value::Bits { mask, value } => {
                         let old = match *field {
-                            // The other bits keep their position, even if the start of the packet has
-                            // moved. Bytes after the end are written and read like others; they are not
-                            // visible.
+                            // The bits outside of `mask` are read at the header's present offset, even if
+                            // the packet's start has moved. Bytes after the packet's end are read and
+                            // written like others, which no exit can see.
                             Field::Bytes { base, offset, length } => match packet.place(base) {
                                 Some(place) => before.bits(d, place + offset, length.into()),
                                 None => vec![d.no(); width],
@@ -539,7 +564,7 @@ impl<'u> Unit<'u> {
         self.act(d, before, condition, packet, rest, written, done);
     }
 
-    /// Returns the bits of a value assigned to a field, most significant first.
+    /// Returns the `width` bits that a case assigns to `field`, most significant first.
     fn value(
         &self,
         d: &Diagrams,
@@ -585,7 +610,7 @@ impl<'u> Unit<'u> {
             Value::Bits { value, .. } => {
                 self.value(d, field, &Value::Constant(value.clone()), condition, before, width)
             }
-            // A function of one name may be another function for other arguments or another field.
+            // The field is part of the name, because a function may have another value for another field.
             Value::Pure { name, reads } => {
                 let what = format!("{name} for {field:?}");
                 let term = self.unknown(d, &what, condition, before, reads);
@@ -601,8 +626,9 @@ impl<'u> Unit<'u> {
                 }
             }
             Value::Choose { set, key } => {
-                // A choice among other values is another function, and so is a choice for another field (a
-                // source and a destination), even if both depend on the same fields.
+                // The permitted values and the field are part of the function's identity. Thus a choice
+                // among other values is another function, and so are the choices for a source and for a
+                // destination, even if both depend on the same fields.
                 let what = format!("choice of {field:?}");
                 let mut numbers = vec![width as i64];
                 numbers.extend(set.intervals().iter().flat_map(|&(low, high)| [low as i64, high as i64]));
@@ -612,7 +638,8 @@ impl<'u> Unit<'u> {
         }
     }
 
-    /// Applies the case's effect on checksums.
+    /// Applies a case's effect on the checksums of `packet`, after the case has written the bytes at
+    /// `places`.
     fn sum_up(
         &self,
         d: &Diagrams,
@@ -642,12 +669,14 @@ impl<'u> Unit<'u> {
         }
     }
 
-    /// Adds the packets that the element makes from others.
+    /// Adds to `outcome` the copies and the new packets that the declaration's emissions make of the
+    /// packet.
     fn emit(&self, d: &Diagrams, condition: &Bit, packet: &Packet, outcome: &mut Outcome) {
         let copies = self.effects.cases.iter().any(|case| case.to == Target::AllOutputs);
         let all = self.effects.emits.iter().enumerate();
         for (number, emit) in all.filter(|(_, emit)| emit.input.is_none_or(|i| i == self.input)) {
-            // Copies to all outputs are already among the leaving packets.
+            // With a case that sends the packet to all outputs, these copies are among the leaving packets
+            // already.
             if copies && emit.output.is_none() {
                 continue;
             }
@@ -673,7 +702,9 @@ impl<'u> Unit<'u> {
         }
     }
 
-    /// Handles elements of unknown behaviour, and packets that came out of one.
+    /// Handles packets at an opaque element, and unknown packets at any element: each output, and a drop,
+    /// may be the destination, and the packet may be anything. At an exit, an unknown packet leaves the
+    /// chain.
     fn lose(&self, d: &Diagrams, condition: &Bit, packet: &Packet, outcome: &mut Outcome) {
         let is_sink = self.effects.cases.iter().any(|case| case.to == Target::Send) && packet.lost.is_some();
         if is_sink {
@@ -693,13 +724,13 @@ impl<'u> Unit<'u> {
     }
 }
 
-/// Returns the conditions under which a function's value chooses each of `n` alternatives: its bits are the
-/// index of the alternative, and all numbers beyond the last index choose the last alternative.
+/// Returns, for each index below `n`, the condition under which the value of `term` chooses that
+/// alternative. The value is a number; numbers beyond the last index choose the last alternative.
 fn alternatives(d: &Diagrams, term: Term, n: usize) -> Vec<(usize, Bit)> {
     let width = n.next_power_of_two().trailing_zeros() as usize;
     let bits = d.value(term, width);
     let is_one = |number: usize, place: usize| number >> (width - 1 - place) & 1 == 1;
-    // Starts at the last bit, so that each operand below a variable is the result so far.
+    // From the last bit to the first, so that the variable of each bit is above those in the result so far.
     let equals = |number: usize| {
         let digits = bits.iter().enumerate().rev();
         digits.fold(d.yes(), |rest, (place, bit)| match is_one(number, place) {
@@ -718,9 +749,9 @@ fn alternatives(d: &Diagrams, term: Term, n: usize) -> Vec<(usize, Bit)> {
     (0..last).map(|number| (number, equals(number))).chain([(last, at_least(last))]).collect()
 }
 
-/// True if the result for a packet depends on earlier packets, or on chance. Counters that are only
-/// displayed do not matter, handlers set the same switches in both chains, and packets arrive at the same
-/// times.
+/// True if the outcome of an element may depend on earlier packets or on chance. Three dependencies do not
+/// count: state that is only displayed (counters), switches set by handlers (equal in both chains), and
+/// time (packets arrive at the same times in both chains).
 pub fn remembers(effects: &Effects) -> bool {
     effects.depends.iter().any(|what| !matches!(what, Depends::Handler | Depends::Time))
         || effects.state.iter().any(|state| state.access != Access::Soft)

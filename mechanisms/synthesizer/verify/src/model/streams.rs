@@ -1,10 +1,10 @@
-//! Numbers for the packet streams that arrive at stateful elements: equal streams have equal numbers, in
-//! both of two chains.
+//! Numbers for the packet streams that arrive at stateful elements, such that equal streams have equal
+//! numbers in all compared chains.
 //!
-//! The outcome of a stateful element for a packet follows from the earlier packets and from the packet. The
-//! element therefore does the same in two chains if equal streams arrive. The partition of a stream into
-//! paths does not matter, nor how its packets were modified: streams are compared as packets are at the
-//! exits of chains.
+//! The outcome of a stateful element for a packet follows from the packet and from the packets before it.
+//! So an element does the same in two chains if equal streams arrive at it. Streams are compared as packets
+//! are compared at the exits of chains; it does not matter into which paths a stream is partitioned, nor
+//! how its packets were modified upstream.
 
 use std::collections::HashMap;
 
@@ -15,27 +15,30 @@ use super::packet::Packet;
 use super::step::remembers;
 use program::chain::Chain;
 
-/// The streams of packets that start at one input, in all chains that are compared.
+/// The streams made of packets that start at one input, in all compared chains.
 #[derive(Default)]
 pub struct Streams {
-    /// The streams that have arrived at elements, by the function of the element.
+    /// The streams that have arrived at elements so far, by class and arguments of the element.
     known: HashMap<String, Known>,
-    /// The number of elements of the current chain that have received each stream so far.
+    /// For each stream, the number of elements of the current chain at which it has arrived so far.
     alike: HashMap<Term, i64>,
-    /// The uninterpreted functions of these packets.
+    /// The applications of uninterpreted functions to packets of these streams.
     pub(super) functions: Functions,
 }
 
-/// The streams that have arrived at elements of one function.
+/// The streams that have arrived at elements with one class and arguments, numbered by their index in
+/// `all`.
 #[derive(Default)]
 struct Known {
     all: Vec<Waiting>,
-    /// Stream numbers by input and arrival condition. Only streams with equal keys can be equal.
+    /// The numbers of the streams, by input and condition of the packets that arrive there. Only streams
+    /// with an equal key can be equal, so only these are compared in full.
     by_packets: HashMap<Vec<(usize, Bit)>, Vec<usize>>,
 }
 
 impl Known {
-    /// Returns the number of a stream: the number of an equal stream, or a new number.
+    /// Returns the number of the stream with the packets `inputs`: the number of an equal stream if there
+    /// is one, else a new number.
     fn number(&mut self, d: &Diagrams, inputs: &Waiting) -> usize {
         let packets = inputs.iter().map(|(&input, arrivals)| (input, any(d, arrivals))).collect();
         let alike = self.by_packets.entry(packets).or_default();
@@ -48,20 +51,20 @@ impl Known {
     }
 }
 
-/// Returns the condition that any of the packets arrives.
+/// Returns the condition on the input packets that any of the packets arrives.
 fn any(d: &Diagrams, arrivals: &[Arrival]) -> Bit {
     arrivals.iter().fold(d.no(), |any, arrival| d.or(&any, &arrival.condition))
 }
 
 impl Streams {
-    /// Starts the next chain.
+    /// Starts the next chain: the occurrences of each stream are counted from the start again.
     pub fn begin(&mut self) {
         self.alike.clear();
     }
 
-    /// Returns the number of the stream that arrives at a stateful element, and true if an input packet can
-    /// arrive as several copies. Returns `None` for elements whose outcome depends on the current packet
-    /// alone.
+    /// Returns the number of the stream `inputs` that arrives at the element `node`, and true if several
+    /// packets of it may come from one input packet. Returns `None` for an element whose outcome depends on
+    /// the current packet alone. `salt` keeps streams on loops apart: it differs for each chain and visit.
     pub(super) fn number(
         &mut self,
         d: &Diagrams,
@@ -76,7 +79,7 @@ impl Streams {
         if effects.opaque.is_none() && !remembers(effects) && !lost {
             return None;
         }
-        // Packets that a program forwards to this element's input count like other packets.
+        // A program may forward packets to an input of this element; they count as arriving at that input.
         let mut own = Waiting::new();
         for (&input, arrivals) in inputs {
             own.entry(element.through(input).0).or_default().extend(arrivals.iter().cloned());
@@ -85,7 +88,8 @@ impl Streams {
         let mut term = Term { name: format!("stream to {}", element.function), ..Term::default() };
         let copies = come_twice(d, inputs.values().flatten());
         if element.circle.is_some() {
-            // On a loop, later arrivals are not known yet, so the stream is equal to no other.
+            // On a loop, later arrivals are not known yet, so the stream counts as different from all
+            // others.
             term.numbers.extend(salt);
             term.numbers.push(node as i64);
         } else if !copies {
@@ -94,8 +98,8 @@ impl Streams {
         } else {
             in_order(d, chain.upstream(node), inputs, &mut term);
         }
-        // Among several elements with equal streams, the first element corresponds to the first element of
-        // the other chain.
+        // If several elements receive equal streams, the first of them in one chain corresponds to the
+        // first in the other. The number of occurrence makes the difference.
         let number = self.alike.entry(term.clone()).or_insert(0);
         *number += 1;
         term.numbers.push(*number);
@@ -103,9 +107,11 @@ impl Streams {
     }
 }
 
-/// Adds copies in arrival order: which of two copies comes first depends on the elements upstream.
+/// Adds to `term` the packets of a stream in which several may come from one input packet, in the order of
+/// arrival. `upstream` identifies the elements upstream, which decide the order.
 fn in_order(d: &Diagrams, upstream: i64, inputs: &Waiting, term: &mut Term) {
-    // The number -1 differs from all stream numbers without copies.
+    // The number -1 distinguishes the term from the terms of streams without copies, which start with a
+    // number from 0 on.
     term.numbers.extend([-1, upstream]);
     for (&input, arrivals) in inputs {
         for arrival in arrivals {
@@ -118,7 +124,7 @@ fn in_order(d: &Diagrams, upstream: i64, inputs: &Waiting, term: &mut Term) {
     }
 }
 
-/// True if an input packet can arrive as several copies.
+/// True if two of these packets may come from one input packet.
 pub fn come_twice<'a>(d: &Diagrams, arrivals: impl IntoIterator<Item = &'a Arrival>) -> bool {
     let mut before = d.no();
     arrivals.into_iter().any(|arrival| {
@@ -128,7 +134,8 @@ pub fn come_twice<'a>(d: &Diagrams, arrivals: impl IntoIterator<Item = &'a Arriv
     })
 }
 
-/// True if equal packets arrive at equal inputs, without copies among them.
+/// True if equal packets arrive at equal inputs of an element. False if two different packets come from one
+/// input packet.
 pub fn are_same(d: &Diagrams, a: &Waiting, b: &Waiting) -> bool {
     let inputs = || a.keys().chain(b.keys());
     inputs().all(|input| match (a.get(input), b.get(input)) {
@@ -137,7 +144,8 @@ pub fn are_same(d: &Diagrams, a: &Waiting, b: &Waiting) -> bool {
     })
 }
 
-/// True if equal packets arrive at one input, without copies among them.
+/// True if equal packets arrive in `x` and `y`, for the same input packets. False if two different packets
+/// come from one input packet.
 pub fn are_same_at(d: &Diagrams, x: &[Arrival], y: &[Arrival]) -> bool {
     any(d, x) == any(d, y)
         && x.iter().all(|left| {

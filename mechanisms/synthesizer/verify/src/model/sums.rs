@@ -1,10 +1,11 @@
-//! Checksums, represented by the words that they account for instead of by sums.
+//! Symbolic checksums, represented by the words that they account for instead of by sums.
 //!
 //! A decision diagram of a sum over a header would be larger than any memory. Only the history of a
-//! checksum matters: its origin (it came in with the packet, or it was computed over the header at some
-//! time), and the words for which it has been updated since. Two checksums with equal origins that account
-//! for equal words are equal (the two representations of zero are treated as equal, RFC 1624). A checksum
-//! is correct if it was correct at its origin and accounts for the header's present content.
+//! checksum is kept. It consists of its origin (it came in with the packet, or it was computed over the
+//! header at some time) and the words for which it has been updated since. Two checksums with equal origins
+//! that account for equal words are equal. The two representations of zero are treated as equal here (RFC
+//! 1624). A checksum is correct if it was correct at its origin and accounts for the header's present
+//! content.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -14,39 +15,39 @@ use element::effects::Header;
 use super::diagrams::{Bit, Diagrams, Term};
 use super::packet::Packet;
 
-/// The identity of a checksum: its kind and the offset of its header.
+/// The identity of a checksum in a packet: the protocol of its header, and the offset of that header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SumKey {
     kind: u8,
-    /// The offset at which the header starts.
+    /// The offset in the frame at which the header with the checksum starts.
     at: i32,
-    /// The offset of the IP header with the addresses that the checksum covers. The header's own offset if
-    /// the checksum covers no addresses.
+    /// The offset in the frame of the IP header whose addresses the checksum covers (pseudo-header). Equal
+    /// to `at` if the checksum covers no addresses.
     network: i32,
 }
 
-/// The origin of a checksum.
+/// The origin of a checksum: where its value was before all updates.
 #[derive(Clone, PartialEq, Eq)]
 enum Origin {
     /// The checksum came in with the packet.
     Input,
-    /// The checksum was computed over a packet whose unwritten bytes came from this function, if any.
+    /// The checksum was computed over the packet. `Some` has the number of the function that had made the
+    /// packet's unwritten bytes; `None` if they came from the input packet.
     Computed(Option<u32>),
-    /// The bits were written into the checksum's field like ordinary data.
+    /// An element wrote these 16 bits into the field like ordinary data.
     Written(Vec<Bit>),
 }
 
-/// A checksum.
+/// The history of a checksum.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sum {
     origin: Origin,
-    /// The words that the checksum accounts for, by offset, where they differ from the words of the input
-    /// packet. For a checksum of origin `Written`: where they differ from the first word, which follows the
-    /// present one in the vector.
+    /// The words that the checksum accounts for, by offset, if they differ from the words of the unwritten
+    /// packet. For a checksum of origin `Written` the vector has 32 bits: the present word, then the word
+    /// before the first update. Words that do not differ from it are left out.
     accounted: BTreeMap<i32, Vec<Bit>>,
-    /// The condition for which zero has a single representation, because the checksum was computed or
-    /// updated: 0000 (RFC 1624, section 4), or ffff in UDP. A checksum that came in may have either
-    /// representation.
+    /// The condition for which zero has only one representation, because the checksum was computed or
+    /// updated: 0000 (RFC 1624, section 4), or ffff in UDP. A checksum that came in may have either.
     single_zero: Bit,
 }
 
@@ -56,7 +57,8 @@ const UDP: u8 = 2;
 const ICMP: u8 = 3;
 
 impl SumKey {
-    /// Makes the key of the checksum of a header at offset `at`, after an IP header at offset `network`.
+    /// Makes the key of the checksum of `header`, which starts at offset `at`, after an IP header at offset
+    /// `network`.
     pub fn new(header: Header, at: i32, network: i32) -> SumKey {
         let (kind, network) = match header {
             Header::Tcp => (TCP, network),
@@ -68,7 +70,7 @@ impl SumKey {
         SumKey { kind, at, network }
     }
 
-    /// The offsets of the checksum's two bytes.
+    /// Returns the offsets of the checksum's two bytes.
     pub fn field(self) -> Range<i32> {
         let offset = match self.kind {
             IPV4 => 10,
@@ -79,44 +81,45 @@ impl SumKey {
         self.at + offset..self.at + offset + 2
     }
 
-    /// Returns the offset of the 16-bit word that contains a byte, if the checksum covers the byte, in its
-    /// header or in the pseudo-header.
+    /// Returns the offset of the 16-bit word with the byte `place`, if the checksum covers the byte in its
+    /// own header, the data after it, or the pseudo-header; else `None`.
     fn word_of(self, place: i32) -> Option<i32> {
         let in_header = place >= self.at && (self.kind != IPV4 || place < self.at + 60);
         // The pseudo-header has the addresses, the protocol, and the length, which follows from lengths in
-        // the IP header. The time to live shares a word with the protocol, but is not covered.
+        // the IP header. The time to live is in one word with the protocol, but is not covered.
         let behind = place - self.network;
         let in_pseudo = self.kind != IPV4 && matches!(behind, 0 | 2 | 3 | 9 | 12..20);
         let word = if in_header { place - (place - self.at) % 2 } else { place - behind % 2 };
         ((in_header || in_pseudo) && !self.field().contains(&place)).then_some(word)
     }
 
-    /// Returns the condition that the checksum covers a word: an IP header is as long as its length field
-    /// says.
+    /// Returns the condition that the checksum covers the word at `place`. For an IP header this depends on
+    /// the header's length field.
     fn covers(self, d: &Diagrams, packet: &Packet, place: i32) -> Bit {
         if self.kind == IPV4 { packet.header_reaches(d, self.at, place) } else { d.yes() }
     }
 
-    /// True if the length field of an IP header differs from its value in the input packet.
+    /// True if an element has changed the length field of an IP header, so that the checksum covers other
+    /// words than in the input packet.
     fn reaches_elsewhere(self, d: &Diagrams, packet: &Packet) -> bool {
         self.kind == IPV4 && packet.byte(d, self.at)[4..] != packet.unwritten(d, self.at)[4..]
     }
 
-    /// True if the checksum covers a word of every packet, and the set of covered words does not depend on
-    /// that word.
+    /// True if the checksum covers the word at `place` in every packet, and that word does not decide which
+    /// words are covered.
     fn always_covers(self, place: i32) -> bool {
         let behind = place - self.at;
         match self.kind {
             IPV4 => (2..20).contains(&behind),
-            // The first words of the header. Excluded are UDP's length, and fields of the IP header other
-            // than the addresses.
+            // The fixed part of the header. UDP's length is excluded, and so are fields of the IP header
+            // other than addresses.
             TCP => (0..20).contains(&behind) || (12..20).contains(&(place - self.network)),
             UDP => (0..4).contains(&behind) || (12..20).contains(&(place - self.network)),
             _ => false,
         }
     }
 
-    /// Returns everything that the correctness of the checksum of a packet may depend on.
+    /// Returns a term with all content of the packet on which the correctness of this checksum may depend.
     fn content(self, d: &Diagrams, packet: &Packet) -> Term {
         let is_part = |place: i32| match self.kind {
             IPV4 => (self.at..self.at + 60).contains(&place),
@@ -135,7 +138,8 @@ impl SumKey {
     }
 }
 
-/// Returns a word that a checksum covers, for packets whose header includes the word.
+/// Returns the 16 bits of the word at `place`. The result is right for packets whose header reaches to the
+/// word.
 fn word(d: &Diagrams, key: SumKey, packet: &Packet, place: i32) -> Vec<Bit> {
     match key.kind {
         IPV4 => (place..place + 2).flat_map(|place| packet.header_byte(d, key.at, place)).collect(),
@@ -147,7 +151,8 @@ fn first(d: &Diagrams, packet: &Packet, place: i32) -> Vec<Bit> {
     (place..place + 2).flat_map(|place| packet.unwritten(d, place)).collect()
 }
 
-/// Returns the condition that two words are equal in a sum: 0000 and ffff both represent zero (RFC 1071).
+/// Returns the condition that two words add the same to a sum: they are equal, or both are a representation
+/// of zero, 0000 or ffff (RFC 1071).
 fn congruent(d: &Diagrams, a: &[Bit], b: &[Bit]) -> Bit {
     let is_zero = |word: &[Bit]| {
         let ones = d.all(word);
@@ -157,15 +162,14 @@ fn congruent(d: &Diagrams, a: &[Bit], b: &[Bit]) -> Bit {
     d.or(&d.equal(a, b), &d.and(&is_zero(a), &is_zero(b)))
 }
 
-/// A word of the packet whose present value differs from the value that went into the checksum under
-/// comparison.
+/// A word that two checksums, or a checksum and the packet, do not agree on.
 struct Wrong {
     place: i32,
     now: Vec<Bit>,
     accounted: Vec<Bit>,
 }
 
-/// Removes words that only changed places, which leaves the sum unchanged, such as swapped addresses.
+/// Removes words that have only changed places, such as swapped addresses, since the sum is then unchanged.
 fn cancel_moved(key: SumKey, wrong: &mut Vec<Wrong>) {
     let mut place = 0;
     while place < wrong.len() {
@@ -176,8 +180,8 @@ fn cancel_moved(key: SumKey, wrong: &mut Vec<Wrong>) {
                 && key.always_covers(here.place)
                 && other.accounted == here.now
         });
-        // The word that moved here is accounted for at its former offset; the word of this offset remains
-        // to be matched there.
+        // The word that is now at `place` was accounted for at the offset `from`. What was accounted for at
+        // `place` still needs a match, and now stands at `from`.
         match from {
             Some(from) => {
                 wrong[from].accounted = std::mem::take(&mut wrong[place].accounted);
@@ -191,13 +195,14 @@ fn cancel_moved(key: SumKey, wrong: &mut Vec<Wrong>) {
 }
 
 impl Sum {
-    /// Returns the checksum of a packet before any element maintains it.
+    /// Returns the history of a checksum: as maintained so far, or, if no element maintains it, its origin
+    /// alone.
     fn found(d: &Diagrams, packet: &Packet, key: SumKey) -> Sum {
         if let Some(sum) = packet.sums.get(&key) {
             return sum.clone();
         }
-        // The field does not come from the input packet if an element wrote it, or if a function produced
-        // all bytes.
+        // The field is not a field of the input packet if an element wrote it, also as a part of another
+        // checksum, or if a function made all bytes.
         let is_other = |other: &SumKey| other.field().any(|place| key.field().contains(&place));
         let written = key.field().any(|place| packet.is_written(place))
             || packet.sums.keys().any(is_other)
@@ -207,7 +212,7 @@ impl Sum {
         Sum { origin, accounted: BTreeMap::new(), single_zero: d.no() }
     }
 
-    /// Makes a checksum computed over the header's present content.
+    /// Makes a checksum that is computed over the packet as it is now.
     pub fn computed(d: &Diagrams, packet: &Packet, key: SumKey) -> Sum {
         let mut accounted = BTreeMap::new();
         for place in packet.written_beside(key).filter_map(|place| key.word_of(place)) {
@@ -216,19 +221,22 @@ impl Sum {
                 accounted.insert(place, now);
             }
         }
-        // An ICMP checksum over all-zero data is ffff; over other data with a sum of zero, it is 0000.
+        // The computed ICMP checksum is ffff for all-zero data, and 0000 for other data with a sum of zero.
+        // So zero has two representations.
         let single_zero = if key.kind == ICMP { d.no() } else { d.yes() };
         Sum { origin: Origin::Computed(packet.version()), accounted, single_zero }
     }
 
-    /// Makes the checksum of `before`, updated for the writes at `places` since then.
+    /// Makes the checksum that results if the checksum of `before` is updated for the writes at `places`,
+    /// which lead to the packet `now`.
     pub fn updated(d: &Diagrams, before: &Packet, now: &Packet, key: SumKey, places: &[i32]) -> Sum {
         let mut sum = Sum::found(d, before, key);
         let words = places.iter().filter_map(|&place| key.word_of(place));
         let words: BTreeMap<i32, Vec<Bit>> =
             words.map(|place| (place, word(d, key, before, place))).collect();
         if words.iter().any(|(place, old)| !sum.accounts_for(d, before, *place, old)) {
-            // The update is added to a checksum that is already wrong.
+            // The checksum did not account for the old value of a word, so it stays wrong after the update.
+            // Its present value becomes its origin.
             let origin = Origin::Written(sum.bits(d, key));
             sum = Sum { origin, accounted: BTreeMap::new(), single_zero: sum.single_zero };
         }
@@ -254,7 +262,7 @@ impl Sum {
         sum
     }
 
-    /// True if the checksum accounts for the value of a word.
+    /// True if the checksum accounts for the value `word` of the word at `place`.
     fn accounts_for(&self, d: &Diagrams, packet: &Packet, place: i32, word: &[Bit]) -> bool {
         match self.accounted.get(&place) {
             Some(accounted) => accounted[..16] == *word,
@@ -262,7 +270,8 @@ impl Sum {
         }
     }
 
-    /// Returns the value of the checksum, as a function of its origin and the words that it accounts for.
+    /// Returns the 16 bits of the checksum: the bits of its origin if there was no update, else an
+    /// uninterpreted function of its origin and the words that it accounts for.
     pub fn bits(&self, d: &Diagrams, key: SumKey) -> Vec<Bit> {
         let found = match &self.origin {
             Origin::Input => key.field().flat_map(|place| d.input(place)).collect(),
@@ -279,19 +288,21 @@ impl Sum {
         let bits = found.iter().cloned().chain(self.accounted.values().flatten().cloned()).collect();
         let term = Term { name: "checksum".into(), numbers, bits };
         if is_found {
-            // An update turns ffff into 0000, even if nothing changes.
+            // An update that changes no word still turns ffff into 0000.
             let is_other_zero =
                 if key.kind == UDP { d.no() } else { d.and(&self.single_zero, &d.all(&found)) };
             return found.iter().map(|bit| d.and_not(bit, &is_other_zero)).collect();
         }
-        // Settled and unsettled representations of one checksum are treated as equal.
+        // One checksum value may be found with and without a single representation of zero. The two are
+        // treated as equal, which `note_settled` records as an assumption.
         let single_zero =
             Term { name: "settled".into(), numbers: Vec::new(), bits: vec![self.single_zero.clone()] };
         d.note_settled(d.term(term.clone()), d.term(single_zero));
         d.value(term, 16)
     }
 
-    /// Returns the condition that the checksum of a packet is correct.
+    /// Returns the condition that the checksum of a packet is correct. Whether the checksum of the input
+    /// packet is correct is a variable.
     pub fn right(d: &Diagrams, packet: &Packet, key: SumKey) -> Bit {
         let sum = Sum::found(d, packet, key);
         let place = Term { name: "right checksum".into(), numbers: key.numbers(), bits: Vec::new() };
@@ -300,7 +311,8 @@ impl Sum {
             (Origin::Input, true) => d.value(place.clone(), 1)[0].clone(),
             _ => d.no(),
         };
-        // Collects the words whose value differs from the value that the checksum accounts for.
+        // Collects the words whose value in the packet differs from the value that the checksum accounts
+        // for.
         let words = packet.written_beside(key).filter_map(|place| key.word_of(place));
         let places: BTreeSet<i32> = words.chain(sum.accounted.keys().copied()).collect();
         let mut pending: Vec<Wrong> = Vec::new();
@@ -319,21 +331,22 @@ impl Sum {
         let outside = pending.iter().map(|word| d.not(&key.covers(d, packet, word.place)));
         let unharmed = d.all(&outside.collect::<Vec<_>>());
         let mut right = d.and(&at_origin, &unharmed);
-        // With one wrong word in the fixed part of an IP header, the sum is wrong, except for the two
-        // zeros. With several wrong words, with an unknown origin, or if the covered words may have
-        // changed, the sum may be right by chance.
+        // With one wrong word in the fixed part of an IP header, the checksum is wrong, except for the two
+        // zeros. In three other cases it may be right by chance, which is an uninterpreted function of the
+        // content: several words are wrong, the origin is unknown, or other words than at the origin may be
+        // covered.
         let is_exact = match &pending[..] {
             [] => true,
             [Wrong { place, now, accounted }] => {
                 right = d.or(&right, &d.and(&at_origin, &congruent(d, now, accounted)));
                 key.kind == IPV4 && *place != key.at
             }
-            // Several wrong words that cancel out in another way are not modelled.
+            // Several wrong words that cancel out in another way than by changing places are not modelled.
             _ => false,
         };
         let was_right_or_not = match sum.origin {
             Origin::Computed(version) => version == packet.version(),
-            // The checksum covers the same words as in the input packet.
+            // If the checksum came in, it has to cover the same words now as then.
             Origin::Input => packet.is_original() && !key.reaches_elsewhere(d, packet),
             Origin::Written(_) => false,
         };
@@ -349,8 +362,8 @@ impl Sum {
         d.or(&right, &d.and(&open, &d.value(by_chance, 1)[0]))
     }
 
-    /// Returns, one condition per bit, where two checksums differ, for packets whose headers are otherwise
-    /// equal.
+    /// Returns the conditions under which two checksums differ, at least one per differing bit; empty if
+    /// they are equal. Everything else in the headers of both packets is assumed to be equal.
     pub fn differences(d: &Diagrams, key: SumKey, a: &Packet, b: &Packet) -> Vec<Bit> {
         let (left, right) = (Sum::found(d, a, key), Sum::found(d, b, key));
         if left.single_zero != right.single_zero && key.kind != UDP {
@@ -359,7 +372,7 @@ impl Sum {
         let written = |sum: &Sum| matches!(sum.origin, Origin::Written(_));
         let from_elsewhere = match [a, b].map(|packet| packet.version()) {
             [None, None] => !a.is_original() || !b.is_original(),
-            // Then unwritten bytes are equal in both packets.
+            // With equal functions and origins, unwritten bytes are equal in both packets.
             versions => versions[0] != versions[1] || left.origin != right.origin,
         };
         if written(&left) || written(&right) || from_elsewhere {
@@ -386,7 +399,7 @@ impl Sum {
             different.extend(d.differences(&now, &accounted).map(|bit| d.and(&covered, &bit)));
         }
         if left.origin != right.origin {
-            // A checksum that came in and a computed checksum are equal if the first was correct.
+            // A checksum that came in equals a computed checksum if it was correct, apart from the two zeros.
             d.note_one_zero();
             let place = Term { name: "right checksum".into(), numbers: key.numbers(), bits: Vec::new() };
             different.push(d.not(&d.value(place, 1)[0]));
@@ -394,8 +407,8 @@ impl Sum {
         different
     }
 
-    /// Returns one checksum for two conditions; `None` if their origins differ, or if they were written
-    /// like ordinary data.
+    /// Returns the checksum that is `a`'s for the input packets of `condition` and `b`'s for the others.
+    /// `None` if the origins differ, or if the checksums were written like ordinary data.
     pub(super) fn merge(d: &Diagrams, condition: &Bit, key: SumKey, a: &Packet, b: &Packet) -> Option<Sum> {
         let (left, right) = (Sum::found(d, a, key), Sum::found(d, b, key));
         if left == right {

@@ -1,9 +1,9 @@
-//! Integers whose bits depend on the packet.
+//! Integers whose value depends on the packet: lengths and offsets, as vectors of Boolean functions.
 
 use super::diagrams::{Bit, Diagrams};
 
-/// The width of a word in bits: enough for fields of four bytes, with a sign and room for multiples. Bits
-/// that are equal for all packets cost nothing.
+/// The width of a word in bits. It suffices for fields of four bytes, with a sign and room for multiples.
+/// Bits that are equal for all packets need no diagram nodes.
 const WIDTH: usize = 40;
 
 /// A number with a sign, in two's complement, least significant bit first.
@@ -11,30 +11,31 @@ const WIDTH: usize = 40;
 pub struct Word(Vec<Bit>);
 
 impl Word {
-    /// Returns a word with one value for every packet.
+    /// Returns a word with the same value for every packet.
     pub fn constant(d: &Diagrams, value: i64) -> Word {
         Word((0..WIDTH).map(|bit| d.constant(value >> bit & 1 == 1)).collect())
     }
 
-    /// Makes a word of unsigned bits, most significant first; bits beyond the width are discarded.
+    /// Makes a non-negative word of unsigned bits, most significant first. Bits beyond the width are
+    /// discarded.
     pub fn from_bits(d: &Diagrams, bits: &[Bit]) -> Word {
         let mut word: Vec<Bit> = bits.iter().rev().take(WIDTH - 1).cloned().collect();
         word.resize(WIDTH, d.no());
         Word(word)
     }
 
-    /// Returns the lowest `n` bits, most significant first.
+    /// Returns the lowest `n` bits, most significant first, as they are stored in a field.
     pub fn to_bits(&self, d: &Diagrams, n: usize) -> Vec<Bit> {
         let sign = self.0.last().cloned().unwrap_or_else(|| d.no());
         (0..n).rev().map(|bit| self.0.get(bit).unwrap_or(&sign).clone()).collect()
     }
 
-    /// Returns the bits, least significant first.
+    /// Returns all bits, least significant first; the last one is the sign.
     pub fn bits(&self) -> &[Bit] {
         &self.0
     }
 
-    /// Returns the number if it is equal for every packet.
+    /// Returns the number if it is equal for every packet, else `None`.
     pub fn known(&self, d: &Diagrams) -> Option<i64> {
         let mut value = 0;
         for (place, bit) in self.0.iter().enumerate() {
@@ -43,7 +44,7 @@ impl Word {
         Some(value << (64 - WIDTH) >> (64 - WIDTH))
     }
 
-    /// Returns the sum.
+    /// Returns the sum of both numbers. As with all operations, an overflow of the width is discarded.
     #[must_use]
     pub fn plus(&self, d: &Diagrams, other: &Word) -> Word {
         let mut carry = d.no();
@@ -63,13 +64,13 @@ impl Word {
         opposite.plus(d, &Word::constant(d, 1))
     }
 
-    /// Returns the difference.
+    /// Returns this number minus `other`.
     #[must_use]
     pub fn minus(&self, d: &Diagrams, other: &Word) -> Word {
         self.plus(d, &other.negated(d))
     }
 
-    /// Returns a multiple.
+    /// Returns this number times the constant `factor`.
     #[must_use]
     pub fn times(&self, d: &Diagrams, factor: i64) -> Word {
         let mut product = Word::constant(d, 0);
@@ -81,7 +82,7 @@ impl Word {
         if factor < 0 { product.negated(d) } else { product }
     }
 
-    /// Returns the condition that `self` is less than or equal to `other`.
+    /// Returns the condition on the packet that `self` is less than or equal to `other`.
     pub fn at_most(&self, d: &Diagrams, other: &Word) -> Bit {
         // From the lowest bit up: the highest bit that differs decides.
         let mut at_most = d.yes();
@@ -93,20 +94,20 @@ impl Word {
         at_most
     }
 
-    /// Returns the condition that the number is between `low` and `high`, both included.
+    /// Returns the condition on the packet that the number is from `low` to `high`, both included.
     pub fn within(&self, d: &Diagrams, low: i64, high: i64) -> Bit {
         let (low, high) = (Word::constant(d, low), Word::constant(d, high));
         d.and(&low.at_most(d, self), &self.at_most(d, &high))
     }
 
-    /// Returns `then` where the condition holds, else `otherwise`.
+    /// Returns the word that is `then` for packets of the condition, and `otherwise` for all others.
     #[must_use]
     pub fn choose(d: &Diagrams, condition: &Bit, then: &Word, otherwise: &Word) -> Word {
         Word(then.0.iter().zip(&otherwise.0).map(|(a, b)| d.choose(condition, a, b)).collect())
     }
 
-    /// Returns every value that the word takes for packets of the condition, each with the condition for
-    /// that value; `None` if there are more than `most` values.
+    /// Returns each value that the word takes for packets of `condition`, with the condition for that
+    /// value. `None` if there are more than `most` values.
     pub fn values(&self, d: &Diagrams, condition: &Bit, most: usize) -> Option<Vec<(i64, Bit)>> {
         let mut parts = vec![(0i64, condition.clone())];
         for (place, bit) in self.0.iter().enumerate() {
@@ -127,7 +128,8 @@ impl Word {
     }
 }
 
-/// Returns the condition that unsigned bits, most significant first, are at most a number.
+/// Returns the condition that the number with these unsigned bits, most significant first, is less than or
+/// equal to `bound`.
 fn bits_at_most(d: &Diagrams, bits: &[Bit], bound: u128) -> Bit {
     let mut at_most = d.yes();
     for (place, bit) in bits.iter().rev().enumerate() {
@@ -137,8 +139,9 @@ fn bits_at_most(d: &Diagrams, bits: &[Bit], bound: u128) -> Bit {
     at_most
 }
 
-/// Returns the condition that unsigned bits, most significant first, are in a set of numbers. The halves of
-/// a large set are combined recursively, so that each interval meets few others.
+/// Returns the condition that the number with these unsigned bits, most significant first, is in `set`. The
+/// halves of a large set are combined recursively, so that the diagram of each interval is combined with
+/// few others.
 pub fn bits_in(d: &Diagrams, bits: &[Bit], set: &classify::IntervalSet) -> Bit {
     let largest = if bits.len() >= 128 { u128::MAX } else { (1 << bits.len()) - 1 };
     let intervals = set.intervals();
@@ -170,8 +173,8 @@ mod tests {
     use classify::IntervalSet;
     use proptest::prelude::*;
 
-    /// Returns a word whose lowest byte is free, and a function that returns the condition for a value of
-    /// that byte.
+    /// Returns a word whose lowest byte is the input byte at `place`, so that it may have any value, and a
+    /// function that returns the condition for one value of that byte.
     fn free(d: &Diagrams, place: i32) -> (Word, impl Fn(u8) -> Bit) {
         let bits = d.input(place).to_vec();
         let word = Word::from_bits(d, &bits);
