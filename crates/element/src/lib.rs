@@ -26,6 +26,7 @@ pub mod effects;
 mod facts;
 mod files;
 pub mod five_tuple;
+pub mod frame;
 pub mod histogram;
 mod interfaces;
 pub mod lease;

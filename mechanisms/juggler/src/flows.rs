@@ -106,8 +106,6 @@ enum Wait {
 pub struct Counts {
     /// The number of evicted flows, by `List as usize` of the list that they were in.
     pub evictions: [u64; List::ALL.len()],
-    /// The number of expired time-outs that flushed segments.
-    pub timeouts: u64,
     /// The numbers of segments that arrived (index 0) and left (index 1) after a later one of their flow.
     pub reordered: [u64; 2],
 }
@@ -646,9 +644,7 @@ impl Flows {
 
     /// Flushes the segments in sequence, with the reason `InSequenceTimeout`.
     fn let_in_sequence_go(&mut self, index: u32, now: Timestamp) {
-        let before = self.released.len();
         self.release_in_sequence(index, Reason::InSequenceTimeout, now);
-        self.counts.timeouts += u64::from(self.released.len() > before);
     }
 
     /// Handles an entry of `due` whose time has come, if its condition still holds.
@@ -663,7 +659,6 @@ impl Flows {
             Wait::OutOfOrder
                 if !flow.queue.is_empty() && flow.has_gap() && flow.oldest() + limits.out_of_order <= now =>
             {
-                self.counts.timeouts += 1;
                 self.enter_loss_recovery(index, Reason::OutOfOrderTimeout, now);
             }
             _ => {}

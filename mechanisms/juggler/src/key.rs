@@ -1,10 +1,11 @@
 //! Flow keys: finds the TCP or UDP segment in a packet, and identifies its flow by addresses, ports,
 //! protocol and VLANs.
 
+use element::frame::{ip_header, vlans_before};
 use element::{Base, Packet};
 use wire::layers::{FLOW_HEADERS, Network};
 use wire::merge::Segment;
-use wire::{Layers, LinkType, ether_type, tcp, vlan};
+use wire::{ether_type, tcp};
 use zerocopy::FromZeros;
 
 /// The number of bytes from the start of a packet in which merging may change header fields. It reaches the
@@ -111,7 +112,7 @@ pub(crate) fn locate_any(packet: &Packet) -> Option<(Segment, FlowKey)> {
             (l3, vlans_before(packet, offset))
         }
         None if is_untagged(packet, data) => (ETHERNET, 0),
-        None => outer(data, packet.link())?,
+        None => ip_header(data, packet.link())?,
     };
     let mut segment = Segment::of(data, l3, packet.len())?;
     // The effects declare reads of FLOW_HEADERS bytes only, so segments with longer headers are not read.
@@ -130,7 +131,7 @@ pub(crate) fn locate_any(packet: &Packet) -> Option<(Segment, FlowKey)> {
 #[inline]
 fn is_outer(packet: &Packet, data: &[u8], l3: usize) -> bool {
     l3 == ETHERNET && is_untagged(packet, data)
-        || outer(data, packet.link()).is_some_and(|(found, _)| found == l3)
+        || ip_header(data, packet.link()).is_some_and(|(found, _)| found == l3)
 }
 
 #[inline]
@@ -139,51 +140,10 @@ fn is_untagged(packet: &Packet, data: &[u8]) -> bool {
     packet.link() == 1 && matches!(u16::from_be_bytes([high, low]), ether_type::IPV4 | ether_type::IPV6)
 }
 
-/// Returns the VLAN identifiers in the tags ahead of the IP header, which starts at offset `network`; 0
-/// without tags.
-#[inline]
-fn vlans_before(packet: &Packet, network: isize) -> u32 {
-    let (front, length) = match packet.offset(Base::Mac) {
-        Some(mac) if mac < network => (packet.header(Base::Mac).unwrap_or_default(), network - mac),
-        None => (packet.data(), network),
-        _ => return 0,
-    };
-    if length < (ETHERNET + vlan::Tag::LEN) as isize {
-        0
-    } else {
-        tags(front.get(..length as usize).unwrap_or(front))
-    }
-}
-
-#[inline(never)]
-fn tags(header: &[u8]) -> u32 {
-    let (mut first, mut last) = (None, 0);
-    for &[a, b, c, d] in header.get(TYPE..).unwrap_or_default().as_chunks::<4>().0 {
-        if !vlan::is_tag(u16::from_be_bytes([a, b])) {
-            break;
-        }
-        last = u32::from(u16::from_be_bytes([c, d]) & 0xfff);
-        first = first.or(Some(last));
-    }
-    first.map_or(0, |first| last | first << 12)
-}
-
-/// Returns the offset of the IP header after the link header of a frame, and the VLAN identifiers of its
-/// tags; `None` if the frame is not IP.
-#[inline(never)]
-fn outer(data: &[u8], link: u16) -> Option<(usize, u32)> {
-    let layers = Layers::locate(data, LinkType::from_number(link));
-    if !matches!(layers.network, Network::Ipv4 | Network::Ipv6) {
-        return None;
-    }
-    let id = |control: u16| u32::from(control & 0xfff);
-    let last = layers.inner_vlan.or(layers.outer_vlan).map_or(0, id);
-    Some((layers.l3?, layers.outer_vlan.map_or(0, |first| last | id(first) << 12)))
-}
-
 #[cfg(test)]
 mod tests {
     use packet::Pool;
+    use wire::LinkType;
     use wire::build::Builder;
     use wire::ethernet::MacAddr;
 

@@ -10,9 +10,10 @@
 //! have no key.
 
 use classify::filter::Headers;
+use element::frame::{ip_header, vlans_before};
 use element::{Base, Packet};
-use wire::layers::{FLOW_HEADERS, Network};
-use wire::{Layer, Layers, LinkType, ether_type, ip_protocol, vlan};
+use wire::layers::FLOW_HEADERS;
+use wire::{Layer, Layers, LinkType, ether_type, ip_protocol};
 use zerocopy::FromZeros;
 
 /// The identity of a flow in one direction: two addresses of 128 bits, and one word with the ports (or SPI
@@ -75,7 +76,7 @@ pub struct Located {
 }
 
 /// The bytes of a packet from its IP header on, and the identifiers of the first and the last VLAN tag
-/// ahead of it, packed by [`pack_vlans`].
+/// ahead of it ([`element::frame`]).
 struct Frame<'p> {
     ip: &'p [u8],
     vlans: u32,
@@ -113,21 +114,21 @@ fn locate_slowly(packet: &Packet, key: &mut FlowKey) -> Option<Brief> {
     Some(Brief { kind: located.kind, flags: located.flags })
 }
 
-/// Finds the IP header and the VLAN tags of a packet; `None` if the packet is not IP.
+/// Finds the IP header and the VLANs of a packet; `None` if the packet is not IP.
 #[inline(always)]
 fn frame(packet: &Packet) -> Option<Frame<'_>> {
     Some(match packet.offset(Base::Network) {
         Some(offset) => {
-            let ip = first(packet.header(Base::Network)?);
-            let link = match packet.offset(Base::Mac) {
-                Some(mac) if mac < offset => (packet.header(Base::Mac)?, offset - mac),
-                None if offset > 0 => (packet.data(), offset),
-                _ => (&[][..], 0),
-            };
-            Frame { ip, vlans: vlans_before(link) }
+            Frame { ip: first(packet.header(Base::Network)?), vlans: vlans_before(packet, offset) }
         }
         None => outer(first(packet.data()), packet.link())?,
     })
+}
+
+/// Finds the IP header after the link header of a frame; `None` if the frame is not IP.
+fn outer(data: &[u8], link: u16) -> Option<Frame<'_>> {
+    let (l3, vlans) = ip_header(data, link)?;
+    Some(Frame { ip: data.get(l3..)?, vlans })
 }
 
 /// Returns the first bytes of the IPv4 packet if it follows an Ethernet header without VLAN tags and the
@@ -139,46 +140,6 @@ fn untagged(packet: &Packet) -> Option<&[u8; QUICK]> {
     let is_ip = data[12..START] == ether_type::IPV4.to_be_bytes();
     let is_plain = is_ip && packet.link() == 1 && packet.offset(Base::Network).is_none();
     data.last_chunk().filter(|_| is_plain)
-}
-
-/// Returns the VLAN identifiers, packed by [`pack_vlans`], in the tags of an Ethernet header that ends
-/// where the IP header starts. `length` is the distance in bytes from the start of `bytes` to the IP
-/// header; 0 is the result if it is too short for a tag.
-#[inline]
-fn vlans_before((bytes, length): (&[u8], isize)) -> u32 {
-    if length < 18 { 0 } else { bytes.get(..length.min(FLOW_HEADERS as isize) as usize).map_or(0, tags) }
-}
-
-#[inline(never)]
-fn tags(header: &[u8]) -> u32 {
-    let (mut first, mut last) = (None, 0);
-    for tag in header[12..].as_chunks::<4>().0 {
-        let [a, b, c, d] = *tag;
-        if !vlan::is_tag(u16::from_be_bytes([a, b])) {
-            break;
-        }
-        last = u32::from(u16::from_be_bytes([c, d]) & 0xfff);
-        first = first.or(Some(last));
-    }
-    pack_vlans(first, last)
-}
-
-/// Packs the identifiers of the first and the last VLAN tag, of 12 bits each, into one word; a single tag
-/// is both. 0 without tags.
-fn pack_vlans(first: Option<u32>, last: u32) -> u32 {
-    first.map_or(0, |first| last | first << 12)
-}
-
-/// Finds the IP header after the link header of a frame; `None` if the frame is not IP.
-#[inline(never)]
-fn outer(data: &[u8], link: u16) -> Option<Frame<'_>> {
-    let layers = Layers::locate(data, LinkType::from_number(link));
-    if !matches!(layers.network, Network::Ipv4 | Network::Ipv6) {
-        return None;
-    }
-    let id = |control: u16| u32::from(control & 0xfff);
-    let last = layers.inner_vlan.or(layers.outer_vlan).map_or(0, id);
-    Some(Frame { ip: data.get(layers.l3?..)?, vlans: pack_vlans(layers.outer_vlan.map(id), last) })
 }
 
 /// The number of bytes of an IPv4 packet without options up to and including the TCP flags.

@@ -97,7 +97,7 @@ impl TokenCipher {
 impl std::fmt::Debug for TokenCipher {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // The key must not appear in logs.
-        f.write_str("Seal")
+        f.write_str("TokenCipher")
     }
 }
 
