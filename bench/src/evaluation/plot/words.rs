@@ -16,20 +16,20 @@ pub struct Subject<'s> {
 pub(super) fn caption(panels: &[Panel]) -> String {
     let all = || panels.iter().flat_map(|panel| &panel.series);
     let has = |kind: Kind| all().any(|series| series.kind == kind && !series.points.is_empty());
-    let mut parts = Vec::new();
+    let mut parts: Vec<&str> = Vec::new();
     if all().any(|series| series.points.iter().any(|point| point.quartiles.is_some())) {
-        parts.push("points: medians, bars: quartiles".into());
+        parts.push("points: medians, bars: quartiles");
     } else if has(Kind::Measured) {
-        parts.push("points: one value each, without quartiles".into());
+        parts.push("points: one value each, without quartiles");
     }
     if has(Kind::Paper) {
-        parts.push("grey marks and dashes: values of a paper".into());
+        parts.push("grey marks and dashes: values of a paper");
     }
     if has(Kind::Guide) {
-        parts.push("grey, dotted: computed".into());
+        parts.push("grey, dotted: computed");
     }
     if has(Kind::Floor) {
-        parts.push("grey, thin: the floor, which is reading packets and nothing else".into());
+        parts.push("grey, thin: the floor, which is reading packets and nothing else");
     }
     let text = parts.join("; ");
     let mut letters = text.chars();
