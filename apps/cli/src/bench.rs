@@ -40,8 +40,8 @@ pub(crate) struct Args {
     routes: Option<PathBuf>,
     /// Write the headers of `classify`, the addresses of `lpm`, or the packets of `juggler`
     ///
-    /// Headers and addresses are written with their results, as input for another program; for `juggler`, FILE
-    /// is a folder for captures.
+    /// Headers and addresses are written with their results, as input for another program; for `juggler`,
+    /// FILE is a folder for captures.
     #[arg(long, value_name = "FILE")]
     asked: Option<PathBuf>,
     /// For `soak`: the minutes in total [default: 1]

@@ -27,7 +27,8 @@ pub(crate) struct CheckArgs {
         value_parser = whole(0..=MOST_SECONDS), allow_negative_numbers = true
     )]
     seconds: u64,
-    /// The most memory for decision diagrams, such as 256M [default: 1G, at most half of the available memory]
+    /// The most memory for decision diagrams, such as 256M [default: 1G, at most half of the available
+    /// memory]
     ///
     /// Diagrams never use more than 900M. A size above the available memory is refused.
     #[arg(long, value_name = "SIZE", value_parser = parse_diagrams, allow_hyphen_values = true)]

@@ -4,8 +4,8 @@ use element::ElementId;
 use engine::Workers;
 use lang::nearest;
 
-/// Reads the handlers that `-H` (Click: `-h`) asks for, in Click's format: the bare value of a single handler, `name:`
-/// before each of several.
+/// Reads the handlers that `-H` (Click: `-h`) asks for, in Click's format: the bare value of a single
+/// handler, `name:` before each of several.
 ///
 /// # Errors
 /// A message for each handler that could not be read; the other handlers have been read.

@@ -45,8 +45,8 @@ pub(crate) struct Args {
     max_gap: Duration,
     /// The time before held packets have to leave during which a worker does not sleep
     ///
-    /// Sleeps end late. With 0, a worker sleeps until packets in a Reframer, a Juggler or a shaper are due, and
-    /// the packets leave late.
+    /// Sleeps end late. With 0, a worker sleeps until packets in a Reframer, a Juggler or a shaper are due,
+    /// and the packets leave late.
     #[arg(
         long, value_name = "TIME", default_value = "200us", help_heading = "Time",
         value_parser = parse_time, allow_hyphen_values = true

@@ -74,7 +74,8 @@ pub(crate) struct Args {
     /// With 0, only proofs that were kept count.
     #[arg(long, help_heading = "Proofs", value_name = "N", value_parser = whole(0..=MOST_SECONDS), allow_negative_numbers = true)]
     seconds: Option<u64>,
-    /// The most memory for decision diagrams, such as 256M [default: 1G, at most half of the available memory]
+    /// The most memory for decision diagrams, such as 256M [default: 1G, at most half of the available
+    /// memory]
     ///
     /// Diagrams never use more than 900M. A size above the available memory is refused.
     #[arg(long, value_name = "SIZE", help_heading = "Proofs", value_parser = parse_diagrams, allow_hyphen_values = true)]
@@ -114,9 +115,9 @@ struct Json {
 /// The result of comparing the synthesized chain with the configuration.
 #[derive(Debug, PartialEq, Eq)]
 enum Proof {
-    /// They do the same.
+    /// The chain and the configuration do the same.
     Equivalent,
-    /// No result, for this reason.
+    /// The comparison has no result, for this reason.
     Undecided(String),
     /// Only kept proofs count, and there is none.
     NotKept,

@@ -190,9 +190,10 @@ fn unsafe_code_stands_only_where_it_is_allowed() {
     assert!(permissions >= 3, "packet, flow and engine have unsafe code: are the files read rightly?");
 }
 
-/// The places that write configurations and so name elements: back ends and the linker. Hints and errors
-/// contain names only as parts of longer texts.
+/// The places that write configurations and so name elements: back ends, the linker, and the name of the
+/// element that runs programs. Hints and errors contain names only as parts of longer texts.
 const NAMING: &[&str] = &[
+    "mechanisms/synthesizer/program/src/lib.rs",
     "mechanisms/synthesizer/src/standard/",
     "mechanisms/synthesizer/src/openflow/",
     "mechanisms/synthesizer/src/topology/join.rs",

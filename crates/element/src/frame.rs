@@ -1,15 +1,15 @@
 //! The place of the IP header in a frame, and the VLANs of the tags ahead of it.
 //!
-//! VLANs are one number, so that flow keys can contain them: the identifiers of the first and of the last tag,
-//! of 12 bits each. Frames without a tag have 0, and so have frames with one tag of identifier 0, which only
-//! sets a priority (IEEE 802.1Q, 6.8).
+//! VLANs are one number, so that flow keys can contain them: the identifiers of the first and of the last
+//! tag, of 12 bits each. Frames without a tag have 0, and so have frames with one tag of identifier 0,
+//! which only sets a priority (IEEE 802.1Q, 6.8).
 
 use packet::{Base, Packet};
 use wire::layers::{FLOW_HEADERS, Network};
 use wire::{Layers, LinkType, vlan};
 
-/// The first identifier of a frame with a single tag: one that no VLAN has (IEEE 802.1Q, table 9-2). So one tag
-/// and two equal tags differ.
+/// The first identifier of a frame with a single tag: one that no VLAN has (IEEE 802.1Q, table 9-2). So one
+/// tag and two equal tags differ.
 const SINGLE: u32 = 0xfff;
 
 /// The offset in bytes of the first tag in an Ethernet header.
