@@ -299,7 +299,7 @@ fn a_connection_opened_out_of_sight_is_learnt_again() {
     let flow = table.take(1, 1_000_000);
     table.wait(INSEQ);
     table.left();
-    // The sequence numbers of the next connection are far lower. So many segments are no retransmissions,
+    // The sequence numbers of the next connection are far lower. A run of 200 segments is no retransmission,
     // and the flow learns the number again.
     for number in 0..200 {
         table.take(1, number);

@@ -56,7 +56,7 @@ pub use row::Used;
 const CAPACITY: usize = 1 << 20;
 
 /// The number of a flow's packets in samples after which the flow is inserted. One batch in 32 is a sample,
-/// so a flow has about 128 packets by then.
+/// so a flow has then sent about 128 packets.
 const LASTING: u16 = 4;
 
 /// The number of packets after which a flow is cached without a lease, if the program processes all packets
