@@ -37,8 +37,8 @@ const V6: usize = 36;
 /// second address, first port and second port end in the hash's input.
 const VERSIONS: [(Range<usize>, [usize; 4]); 2] = [(0..2, [32, 64, 80, 96]), (2..5, [128, 256, 272, 288])];
 
-/// Makes a key from a seed, so that a stranger without the seed does not know which flows share a queue. Returns
-/// [`KEY`] in the improbable case that 100,000 attempts give no good key.
+/// Makes a key from a seed, so that a stranger without the seed does not know which flows share a queue.
+/// Returns [`KEY`] in the improbable case that 100,000 attempts give no good key.
 ///
 /// The hash is linear in its input, so a random key may send neighbouring addresses to one queue: with two
 /// queues, one key in 16 sends 16 clients to one queue. Such keys are rejected. An accepted key has these

@@ -251,9 +251,9 @@ impl<K: Key> FlowTable<K> {
         inserted.map(Inserted::New)
     }
 
-    /// Removes a flow, so that look-ups no longer find it. If no holder of its id is left, the id becomes stale and
-    /// its index can be assigned to another flow; otherwise this happens when the last holder releases it.
-    /// Returns the key, or `None` if the id is stale or the flow was removed before.
+    /// Removes a flow, so that look-ups no longer find it. If no holder of its id is left, the id becomes
+    /// stale and its index can be assigned to another flow; otherwise this happens when the last holder
+    /// releases it. Returns the key, or `None` if the id is stale or the flow was removed before.
     pub fn remove(&mut self, id: FlowId) -> Option<K> {
         if !self.is_current(id) || self.holds[id.index as usize] & REMOVED != 0 {
             return None;
