@@ -53,6 +53,9 @@ pub(crate) fn missing(workers: &Workers, wanted: &[String]) -> Vec<String> {
     wanted.iter().filter_map(error).collect()
 }
 
+/// The most elements that a message lists.
+const MOST_LISTED: usize = 8;
+
 /// Suggests the handler that may be meant by a wrong name, as the end of a message.
 fn hint(workers: &Workers, want: &str) -> String {
     let graph = &workers.plan().graph;
@@ -68,7 +71,14 @@ fn hint(workers: &Workers, want: &str) -> String {
             nearest(element, names).map(|near| format!("{near}.{handler}"))
         }
     };
-    near.map(|near| format!("; did you mean '{near}'?")).unwrap_or_default()
+    match near {
+        Some(near) => format!("; did you mean '{near}'?"),
+        None if graph.find(element).is_none() && graph.elements.len() <= MOST_LISTED => {
+            let names: Vec<&str> = graph.elements.iter().map(|element| element.name.as_str()).collect();
+            format!("; the elements are {}", names.join(", "))
+        }
+        None => String::new(),
+    }
 }
 
 /// Reads one handler, `ELEMENT.HANDLER` or `HANDLER`, with a parameter.

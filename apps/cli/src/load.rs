@@ -94,6 +94,17 @@ pub(crate) fn read_text(file: &Path) -> Result<(String, String), String> {
     }
 }
 
+/// Suggests the file of the same folder that may be meant by a name that does not exist, as the end of a
+/// message.
+fn near_file(file: &Path) -> String {
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let there = std::fs::read_dir(folder.unwrap_or(Path::new("."))).into_iter().flatten().flatten();
+    let names: Vec<String> = there.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let name = file.file_name().and_then(OsStr::to_str).filter(|_| file != Path::new("-") && !file.exists());
+    let near = name.and_then(|name| lang::nearest(name, names.iter().map(String::as_str)));
+    near.map_or_else(String::new, |near| format!("; did you mean {}?", file.with_file_name(near).display()))
+}
+
 /// Removes the byte order mark that some editors write at the start of a text.
 fn without_mark(text: String) -> String {
     text.strip_prefix('\u{feff}').map(String::from).unwrap_or(text)
@@ -138,7 +149,9 @@ impl Input {
         let value = |word: String| match word.split_once('=') {
             Some(("", _)) => Err(format!("'{word}' has no name before '='; write NAME=VALUE")),
             Some((name, value)) => Ok((name.to_string(), value.to_string())),
-            None => Err(format!("'{word}' is neither a second configuration nor NAME=VALUE")),
+            None => Err(format!(
+                "'{word}' is not NAME=VALUE, which gives a parameter a value; only one configuration can be given"
+            )),
         };
         words.map(value).collect()
     }
@@ -149,7 +162,7 @@ impl Input {
         let file = self.file.as_ref().filter(|_| self.expression.is_none());
         let (name, text) = match (&self.expression, file) {
             (Some(text), _) => ("config".to_string(), text.clone()),
-            (None, Some(file)) => read_text(file)?,
+            (None, Some(file)) => read_text(file).map_err(|error| error + &near_file(file))?,
             (None, None) => return Err("no configuration given".into()),
         };
         if file.and_then(|file| file.extension()).is_some_and(|extension| extension == "prop") {

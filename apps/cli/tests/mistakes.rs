@@ -167,13 +167,18 @@ fn handlers_that_do_not_exist_are_told_before_the_run() {
         ("out.cuont", "no 'out.cuont' handler; did you mean 'out.count'?\n"),
         ("out.reset", "'out.reset' is a write handler\n"),
         ("*x.count", "no element matching '*x'\n"),
-        ("gw.click", "no element 'gw'\n"),
-        (".count", "no element ''\n"),
+        ("gw.click", "no element 'gw'; the elements are FromDump@1, out, ToDump@3\n"),
+        (".count", "no element ''; the elements are FromDump@1, out, ToDump@3\n"),
         ("cuont", "no 'cuont' handler; -H prints a handler: write ELEMENT.HANDLER\n"),
     ] {
         expect(&["run", "-e", &text, "-H", handler], 1, expected);
         assert!(!out_file.exists(), "{handler}: it has run");
     }
+    let near = "configs/qickstart.click: No such file or directory; did you mean configs/quickstart.click?\n";
+    expect(&["run", "configs/qickstart.click"], 1, near);
+    let second =
+        "'b.click' is not NAME=VALUE, which gives a parameter a value; only one configuration can be given\n";
+    expect(&["run", "configs/quickstart.click", "b.click"], 1, second);
     // Click reads the handlers after the run.
     let text = "Idle -> out :: Counter -> Discard";
     for option in ["-h", "-x"] {

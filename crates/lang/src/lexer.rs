@@ -106,12 +106,19 @@ impl<'a> Lexer<'a> {
         let bytes = self.text.as_bytes();
         let (start, mut at, mut depth) = (open.end, open.end, 0usize);
         let mut open_piece = None;
+        // The first string with several lines, which often ends at the start of the next string.
+        let mut long = None;
         while let Some(piece) = scan::piece_at(bytes, at) {
             if !piece.closed {
                 open_piece = Some(piece);
                 break;
             }
             at = piece.end;
+            if long.is_none() && piece.kind != Kind::Comment {
+                let line_end = bytes[piece.start..piece.end].iter().position(|&byte| byte == b'\n');
+                long =
+                    line_end.filter(|&length| length > 0).map(|length| (piece.start, piece.start + length));
+            }
             if piece.kind == Kind::Plain {
                 match bytes.get(piece.start) {
                     Some(b'(') => depth += 1,
@@ -128,8 +135,16 @@ impl<'a> Lexer<'a> {
             Some(piece) if piece.kind == Kind::Comment => {
                 unterminated_comment(self.span(piece.start, piece.start + 2))
             }
-            Some(piece) => Diagnostic::error(self.span(piece.start, piece.start + 1), "unterminated string")
-                .with_hint("close the quote, or quote the quote character if it is part of the text"),
+            Some(piece) => {
+                let error = Diagnostic::error(self.span(piece.start, piece.start + 1), "unterminated string")
+                    .with_hint("close the quote, or quote the quote character if it is part of the text");
+                match long {
+                    Some((start, end)) => {
+                        error.with_related(self.span(start, end), "is the quote of this one closed?")
+                    }
+                    None => error,
+                }
+            }
             None => Diagnostic::error(open, "missing ')' at the end of the configuration string")
                 .with_hint("every '(' needs its ')', quoted ones excepted"),
         });
