@@ -166,7 +166,7 @@ fn handlers_that_do_not_exist_are_told_before_the_run() {
         ("uot.count", "no element 'uot'; did you mean 'out.count'?\n"),
         ("out.cuont", "no 'out.cuont' handler; did you mean 'out.count'?\n"),
         ("out.reset", "'out.reset' is a write handler\n"),
-        ("*x.count", "no element matching '*x'\n"),
+        ("*x.count", "no element matching '*x'; the elements are FromDump@1, out, ToDump@3\n"),
         ("gw.click", "no element 'gw'; the elements are FromDump@1, out, ToDump@3\n"),
         (".count", "no element ''; the elements are FromDump@1, out, ToDump@3\n"),
         ("cuont", "no 'cuont' handler; -H prints a handler: write ELEMENT.HANDLER\n"),
