@@ -14,7 +14,7 @@ use crate::print;
 use crate::status::{Failure, SUCCESS, Status};
 
 const STATUS: &str = "\
-Status status: 0 success, 4 figures that must not be quoted because the machine was busy (marked !) or memory that \
+Exit status: 0 success, 4 figures that must not be quoted because the machine was busy (marked !) or memory that \
 grows in `soak`, 1 an error, 2 wrong usage.";
 
 /// The arguments of `bench`.

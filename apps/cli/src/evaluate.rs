@@ -24,7 +24,7 @@ missing. A figure of the same program and the same amount that is in the folder 
 evaluation continues with the next figure. A figure during which the floor varied by more than a third is marked, has \
 no conclusion, and is measured again next time.
 
-Status status: 0 success, 4 the machine was too busy for a figure, 1 a figure failed or was interrupted, 2 wrong usage.")]
+Exit status: 0 success, 4 the machine was too busy for a figure, 1 a figure failed or was interrupted, 2 wrong usage.")]
 pub(crate) struct Args {
     /// The figures to measure, such as snf-7; `snf` means all figures of that paper
     #[arg(value_name = "NAME")]

@@ -29,7 +29,7 @@ use crate::switch;
 #[command(after_help = "\
 Each region is proven to do the same as its elements before a program replaces it; a region without a proof keeps its \
 elements and is reported. Then the whole chain is compared with the configuration, if time is left. Proofs are stored \
-in the folder that TIDEGATE_PROOFS names, by default tidegate/proofs in the cache folder. Status status: 0 success, 1 \
+in the folder that TIDEGATE_PROOFS names, by default tidegate/proofs in the cache folder. Exit status: 0 success, 1 \
 an error, or a difference, which is shown.")]
 pub(crate) struct Args {
     #[command(flatten)]

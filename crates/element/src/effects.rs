@@ -19,57 +19,17 @@ use crate::ElementId;
 pub use fields::{DST_IP, DST_IP6, EXTRA_LENGTH, Field, Header, PAINT, wire_field};
 
 /// A whole number: a constant, plus multiples of fields. Elements use it to declare where a header ends or
-/// the length that a packet must have.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Number {
-    /// The constant part.
-    pub constant: i64,
-    /// The factor, the field (big-endian, at most 16 bytes) and the mask of each term. The mask selects
-    /// contiguous bits of the field, of which the lowest has the value one. A header annotation counts from
-    /// the packet's start, and may be negative.
-    pub terms: Vec<(i64, Field, u128)>,
-}
+/// the length that a packet must have. Fields are big-endian and have at most 16 bytes; a mask selects
+/// contiguous bits. A header annotation counts from the packet's start, and may be negative.
+pub type Number = classify::linear::Linear<Field>;
 
-impl Number {
-    /// Makes a constant.
-    pub const fn constant(constant: i64) -> Number {
-        Number { constant, terms: Vec::new() }
-    }
-
-    /// Makes the number that a field holds.
-    pub fn of(field: Field) -> Number {
-        Number::constant(0).plus(1, field, u128::MAX)
-    }
-
-    /// Adds a multiple of some bits of a field.
-    #[must_use]
-    pub fn plus(mut self, factor: i64, field: Field, mask: u128) -> Number {
-        self.terms.push((factor, field, mask));
-        self
-    }
-
-    /// Adds a number of four bytes that annotations hold in the machine's byte order.
-    #[must_use]
-    pub fn plus_annotation(mut self, offset: u8) -> Number {
-        for place in 0..4 {
-            let power = if cfg!(target_endian = "little") { place } else { 3 - place };
-            let byte = Field::Annotation { offset: offset + place, length: 1 };
-            self.terms.push((1 << (8 * power), byte, u128::MAX));
-        }
-        self
-    }
-
-    /// Adds a constant.
-    #[must_use]
-    pub fn plus_constant(mut self, more: i64) -> Number {
-        self.constant += more;
-        self
-    }
-
-    /// Returns the fields that the number depends on.
-    pub fn reads(&self) -> impl Iterator<Item = &Field> {
-        self.terms.iter().map(|(_, field, _)| field)
-    }
+/// Adds a number of four bytes that annotations hold in the machine's byte order.
+#[must_use]
+pub fn plus_annotation(number: Number, offset: u8) -> Number {
+    (0..4).fold(number, |number, place| {
+        let power = if cfg!(target_endian = "little") { place } else { 3 - place };
+        number.plus(1 << (8 * power), Field::Annotation { offset: offset + place, length: 1 }, u128::MAX)
+    })
 }
 
 /// A condition on a packet, which selects the packets of a case.
@@ -631,7 +591,7 @@ impl Effects {
                     Action::Set(to, value) => {
                         reads.extend(value.reads(to).into_iter().filter(|from| counts(to, from)));
                     }
-                    Action::Start(number) => reads.extend(number.reads().cloned()),
+                    Action::Start(number) => reads.extend(number.variables().cloned()),
                     Action::Resize(more) => reads.extend_from_slice(more),
                     Action::Strip(_) => {}
                 }
@@ -676,7 +636,7 @@ impl Value {
         match self {
             Value::Constant(_) | Value::Now => Vec::new(),
             Value::Copy(field) | Value::Plus(field, _) => vec![field.clone()],
-            Value::Number(number) | Value::Native(number) => number.reads().cloned().collect(),
+            Value::Number(number) | Value::Native(number) => number.variables().cloned().collect(),
             Value::Bits { .. } => vec![to.clone()],
             Value::Pure { reads, .. } | Value::Choose { key: reads, .. } => reads.clone(),
         }
@@ -722,7 +682,7 @@ impl Filter {
             Filter::RightChecksum { base, .. } => {
                 reads.extend([Field::Payload, Field::Length, Field::HeaderOffset(*base)]);
             }
-            Filter::AtMost(a, b) => reads.extend(a.reads().chain(b.reads()).cloned()),
+            Filter::AtMost(a, b) => reads.extend(a.variables().chain(b.variables()).cloned()),
             Filter::Not(inner) => inner.collect_reads(reads),
             Filter::All(inner) | Filter::One(inner) => inner.iter().for_each(|f| f.collect_reads(reads)),
             Filter::Opaque { reads: more, .. } => reads.extend_from_slice(more),

@@ -389,9 +389,11 @@ impl Place {
     /// compared with a number larger than the headers does not.
     fn deep_comparison(self, a: &Number, b: &Number) -> Option<&'static str> {
         let is_length = |field: &&Field| self.deep_field(field) == Some("length");
-        let lengths = a.reads().chain(b.reads()).filter(is_length).count();
-        let others =
-            a.reads().chain(b.reads()).find_map(|f| self.deep_field(f).filter(|part| *part != "length"));
+        let lengths = a.variables().chain(b.variables()).filter(is_length).count();
+        let others = a
+            .variables()
+            .chain(b.variables())
+            .find_map(|f| self.deep_field(f).filter(|part| *part != "length"));
         let far = (a.constant - b.constant).abs() > HEADERS;
         others.or((lengths == 1 && far).then_some("length"))
     }
@@ -421,7 +423,7 @@ impl Place {
                 (Field::Length, _) => return Some("changes the length".into()),
                 // Headers that are added at the front contain the new length of the packet.
                 (Field::Bytes { .. }, Value::Number(number))
-                    if number.reads().any(|f| *f == Field::Length) =>
+                    if number.variables().any(|f| *f == Field::Length) =>
                 {
                     continue;
                 }
@@ -433,7 +435,7 @@ impl Place {
             let reads = match value {
                 Value::Copy(from) | Value::Plus(from, _) => self.deep_field(from),
                 Value::Number(number) | Value::Native(number) => {
-                    number.reads().find_map(|field| self.deep_field(field))
+                    number.variables().find_map(|field| self.deep_field(field))
                 }
                 Value::Pure { reads, .. } | Value::Choose { key: reads, .. } => {
                     reads.iter().find_map(|field| self.deep_field(field))

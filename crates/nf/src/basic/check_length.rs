@@ -21,7 +21,7 @@
 
 use classify::IntervalSet;
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Counts, Depends, Field, Filter, Number};
+use element::effects::{Counts, Depends, Field, Filter, Number, plus_annotation};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
 use packet::Annotations;
 
@@ -57,7 +57,7 @@ impl Element for CheckLength {
                 Filter::In { field: Field::Length, mask: u128::MAX, set }
             }
             true => Filter::AtMost(
-                Number::of(Field::Length).plus_annotation(Annotations::EXTRA_LENGTH as u8),
+                plus_annotation(Number::of(Field::Length), Annotations::EXTRA_LENGTH as u8),
                 Number::constant(self.longest.into()),
             ),
         };

@@ -20,7 +20,9 @@
 //! Pad, CheckLength, Resize
 
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Action, Case, Depends, EXTRA_LENGTH, Field, Filter, Number, Target, Value};
+use element::effects::{
+    Action, Case, Depends, EXTRA_LENGTH, Field, Filter, Number, Target, Value, plus_annotation,
+};
 use element::{Batch, Class, Cx, Effects, Element, manual};
 use packet::Annotations;
 
@@ -53,7 +55,7 @@ impl Element for Truncate {
         let mut cut = otherwise(vec![Action::Set(Field::Length, Value::Number(longest))]);
         if self.extra {
             let more = Number::of(Field::Length).plus_constant(-i64::from(self.length));
-            let extra = more.plus_annotation(Annotations::EXTRA_LENGTH as u8);
+            let extra = plus_annotation(more, Annotations::EXTRA_LENGTH as u8);
             cut = cut.with(Action::Set(EXTRA_LENGTH, Value::Native(extra)));
         }
         Effects::cases(vec![Case::new(fits, Target::Output(0)), cut]).depending_on(Depends::Handler)

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use classify::IntervalSet;
+use classify::linear::Linear;
 
 /// A question about the input packet. The answer is an unsigned number of [`bits`](Question::bits) bits.
 ///
@@ -66,14 +67,7 @@ pub enum Leased {
 }
 
 /// A linear combination of answers: a constant plus multiples of (parts of) answers.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Sum {
-    /// The constant term.
-    pub constant: i64,
-    /// The terms, sorted by question: a factor, a question, and the mask of the bits of its answer that
-    /// count. The masked answer is shifted down so that the lowest bit of the mask has the value one.
-    pub terms: Vec<(i64, Question, u128)>,
-}
+pub type Sum = Linear<Question>;
 
 impl Question {
     /// Returns the number of bits of the answer, at most 128.
@@ -93,62 +87,6 @@ impl Question {
     pub fn all(&self) -> IntervalSet {
         IntervalSet::full(self.bits())
     }
-}
-
-impl Sum {
-    /// Returns a sum without terms.
-    pub fn constant(constant: i64) -> Sum {
-        Sum { constant, terms: Vec::new() }
-    }
-
-    /// Returns a sum that equals the answer to one question.
-    pub fn of(question: Question) -> Sum {
-        Sum { constant: 0, terms: vec![(1, question, u128::MAX)] }
-    }
-
-    /// Returns this sum plus `factor` times another sum. Terms with equal question and mask are merged; a
-    /// term with factor zero is removed.
-    #[must_use]
-    pub fn plus(mut self, factor: i64, other: &Sum) -> Sum {
-        self.constant = self.constant.saturating_add(other.constant.saturating_mul(factor));
-        for (more, question, mask) in &other.terms {
-            let more = more.saturating_mul(factor);
-            match self.terms.iter_mut().find(|(_, other, bits)| other == question && bits == mask) {
-                Some((here, ..)) => *here = here.saturating_add(more),
-                None => self.terms.push((more, question.clone(), *mask)),
-            }
-        }
-        self.terms.retain(|(factor, ..)| *factor != 0);
-        self.terms.sort_by(|a, b| (&a.1, a.2).cmp(&(&b.1, b.2)));
-        self
-    }
-
-    /// Returns this sum plus a constant.
-    #[must_use]
-    pub fn plus_constant(mut self, more: i64) -> Sum {
-        self.constant = self.constant.saturating_add(more);
-        self
-    }
-
-    /// Returns the value of the sum if it does not depend on the packet; `None` if it has terms.
-    pub fn known(&self) -> Option<i64> {
-        self.terms.is_empty().then_some(self.constant)
-    }
-
-    /// Computes the sum. `answer` gives the answer to each question that occurs. The result saturates
-    /// instead of wrapping around.
-    pub fn value(&self, mut answer: impl FnMut(&Question) -> u128) -> i64 {
-        self.terms.iter().fold(self.constant, |sum, (factor, question, mask)| {
-            let bits = masked(answer(question), *mask);
-            sum.saturating_add(factor.saturating_mul(i64::try_from(bits).unwrap_or(i64::MAX)))
-        })
-    }
-}
-
-/// Returns the bits of a number under a mask, shifted down so that the lowest bit of the mask has the value
-/// one; zero for an empty mask.
-pub fn masked(value: u128, mask: u128) -> u128 {
-    if mask == 0 { 0 } else { (value & mask) >> mask.trailing_zeros() }
 }
 
 /// The maximum number of intervals that [`preimage`] returns. More intervals would make a question too
@@ -256,19 +194,6 @@ impl fmt::Display for Question {
                 write!(f, "step{step}.{offset}/{length}")
             }
         }
-    }
-}
-
-impl fmt::Display for Sum {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.constant)?;
-        for (factor, question, mask) in &self.terms {
-            write!(f, "{}{}*{question}", if *factor < 0 { "" } else { "+" }, factor)?;
-            if *mask != u128::MAX {
-                write!(f, "&{mask:#x}")?;
-            }
-        }
-        Ok(())
     }
 }
 

@@ -408,7 +408,7 @@ fn read_sum(text: &str) -> Option<Sum> {
             return None;
         }
         let term = Sum { constant: 0, terms: vec![(1, question, mask)] };
-        sum = sum.plus(factor.strip_prefix('+').unwrap_or(factor).parse().ok()?, &term);
+        sum = sum.plus_times(factor.strip_prefix('+').unwrap_or(factor).parse().ok()?, &term);
     }
     Some(sum)
 }

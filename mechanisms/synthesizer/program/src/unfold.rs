@@ -696,7 +696,7 @@ impl Shape {
                 }
                 _ => return None,
             };
-            shifted = shifted.plus(*factor, &term);
+            shifted = shifted.plus_times(*factor, &term);
         }
         Some(shifted)
     }

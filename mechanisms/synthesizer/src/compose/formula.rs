@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use classify::IntervalSet;
+use classify::linear::masked;
 
-use program::question::{Question, Sum, masked, preimage};
+use program::question::{Question, Sum, preimage};
 
 /// The maximum size of a set of answers that is enumerated to find equal bits.
 const MOST_LOOKED_THROUGH: u128 = 256;
@@ -74,7 +75,7 @@ impl Known {
                 Some(value) => Sum::constant(value),
                 None => Sum { constant: 0, terms: vec![(1, question.clone(), *mask)] },
             };
-            rest = rest.plus(*factor, &term);
+            rest = rest.plus_times(*factor, &term);
         }
         rest
     }
@@ -275,7 +276,7 @@ mod tests {
         let enough = Formula::at_least_zero(Sum::of(LENGTH).plus_constant(-34));
         assert_eq!(enough, Formula::Is(LENGTH, Rc::new(IntervalSet::one(34, u32::MAX.into()))));
         // The condition 1500 - total length >= 0.
-        let fits = Formula::at_least_zero(Sum::constant(1500).plus(-1, &Sum::of(TOTAL)));
+        let fits = Formula::at_least_zero(Sum::constant(1500).plus_times(-1, &Sum::of(TOTAL)));
         assert_eq!(fits, Formula::Is(TOTAL, Rc::new(IntervalSet::one(0, 1500))));
         assert_eq!(Formula::at_least_zero(Sum::constant(-1)), Formula::Constant(false));
         // The condition that four times the low four bits of a byte are 20 or more.
@@ -286,7 +287,7 @@ mod tests {
 
     #[test]
     fn what_is_known_decides() {
-        let sum = Sum::of(LENGTH).plus(-1, &Sum::of(TOTAL)).plus_constant(-14);
+        let sum = Sum::of(LENGTH).plus_times(-1, &Sum::of(TOTAL)).plus_constant(-14);
         let agrees = Formula::at_least_zero(sum);
         assert!(matches!(agrees, Formula::Is(Question::AtLeastZero(_), _)));
         let long = Known::default().with(&LENGTH, IntervalSet::one(2000, 3000));

@@ -324,7 +324,7 @@ impl Packet {
                     match self.value(place, length) {
                         Value::Constant(bytes) => {
                             let value =
-                                program::question::masked(big_endian(&bytes), effective(*mask, length));
+                                classify::linear::masked(big_endian(&bytes), effective(*mask, length));
                             Sum::constant(i64::try_from(value).ok()?)
                         }
                         Value::Came(place, length, 0) => {
@@ -336,7 +336,7 @@ impl Packet {
                     }
                 }
             };
-            sum = sum.plus(*factor, &term);
+            sum = sum.plus_times(*factor, &term);
         }
         Some((sum, Formula::all(there)))
     }
@@ -364,7 +364,7 @@ impl Packet {
             }
             Filter::AtMost(a, b) => match (self.number(a), self.number(b)) {
                 (Some((a, a_there)), Some((b, b_there))) => {
-                    Formula::all([a_there, b_there, Formula::at_least_zero(b.plus(-1, &a))])
+                    Formula::all([a_there, b_there, Formula::at_least_zero(b.plus_times(-1, &a))])
                 }
                 _ => Formula::Unknown,
             },
@@ -524,7 +524,7 @@ fn in_any(sum: &Sum, set: &IntervalSet) -> Formula {
         let above = Formula::at_least_zero(sum.clone().plus_constant(-bound(low)));
         let below = match high >= 0xff_ffff {
             true => Formula::Constant(true),
-            false => Formula::at_least_zero(Sum::constant(bound(high)).plus(-1, sum)),
+            false => Formula::at_least_zero(Sum::constant(bound(high)).plus_times(-1, sum)),
         };
         Formula::all([above, below])
     }))

@@ -103,7 +103,7 @@ fn act(
                 return Err(Stop::Alone);
             }
             // The new bytes of a packet that grows would be unknown, so the packet must not grow.
-            holds(Formula::at_least_zero(packet.end.clone().plus(-1, &end)), known)?;
+            holds(Formula::at_least_zero(packet.end.clone().plus_times(-1, &end)), known)?;
             packet.end = end;
             Ok(())
         }

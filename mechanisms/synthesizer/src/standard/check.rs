@@ -69,12 +69,12 @@ impl Check {
 /// header at this offset.
 pub(super) fn within(header: i32) -> Sum {
     let total = Sum::of(Question::Bytes { offset: header + 2, length: 2 });
-    Sum::of(Question::Length).plus_constant(-i64::from(header)).plus(-1, &total)
+    Sum::of(Question::Length).plus_constant(-i64::from(header)).plus_times(-1, &total)
 }
 
 /// Returns the sum that is zero or more if the total length of the IPv4 header at this offset includes the
 /// header.
 pub(super) fn covering(header: i32) -> Sum {
     let words = Sum { constant: 0, terms: vec![(1, Question::Bytes { offset: header, length: 1 }, 0x0f)] };
-    Sum::of(Question::Bytes { offset: header + 2, length: 2 }).plus(-4, &words)
+    Sum::of(Question::Bytes { offset: header + 2, length: 2 }).plus_times(-4, &words)
 }
