@@ -4,8 +4,8 @@
 //
 // Run it from the folder above this one. It is the chain of the Reframer paper. Interleaved packets are held for some
 // microseconds and leave flow by flow, so that each function finds its state of a flow in the caches. `before` and
-// `after` are the numbers of packets in a row of one flow, before and after the Reframer. To see what this brings on
-// your machine, and when it does not pay, run `tidegate bench chain`, and `tidegate advise FILE` for a capture. For
+// `after` are the mean numbers of packets in a row of one flow, before and after the Reframer. `tidegate bench chain`
+// measures the gain on your machine, and `tidegate advise FILE` says for a capture if a Reframer pays. For
 // another capture, delay, network or address, add IN=FILE DELAY=64us INNER=10.0.0.0/8 OUTER=192.0.2.1 after the name.
 
 define($IN configs/data/quickstart.pcap, $DELAY 64us, $INNER 10.1.0.1/32, $OUTER 192.0.2.1)
@@ -14,7 +14,7 @@ reframer :: Reframer($DELAY);
 
 nat :: IPRewriter(pattern $OUTER 1024-65535 - - 0 1, drop, MAPPING_CAPACITY 1000000);
 
-// Output 0 leads inside, output 1 outside.
+// Packets for the inside leave by output 0, packets for the outside by output 1.
 routes :: RadixIPLookup($INNER 0, $OUTER/32 0, 0.0.0.0/0 192.0.2.254 1);
 
 FromDump($IN)
@@ -24,8 +24,8 @@ FromDump($IN)
     -> routes;
 ether[1] -> Discard;
 
-// From inside: the translator gives packets the outer address. Answers for it come to its second input; those of the
-// capture, which was recorded without a translator, get that address first.
+// Packets from inside go to input 0 of the translator, which gives them the outer address. Answers to the outer address
+// go to input 1. The capture was recorded without a translator, so its answers get the outer address here first.
 routes[1] -> DecIPTTL -> from_inside :: IPClassifier(tcp or udp, -) -> [0] nat;
 routes[0] -> DecIPTTL -> from_outside :: IPClassifier(tcp or udp, -) -> StoreIPAddress($OUTER, dst) -> [1] nat;
 from_inside[1] -> others :: Counter -> Discard;

@@ -1,12 +1,12 @@
-// A firewall: packets pass if the first rule that matches them is a permission.
+// A firewall: a packet passes if the first rule that matches it has the action `allow`.
 //
 //   cargo run --release -- run configs/firewall.click
 //
 // Run it from the folder above this one. The rules are in a file, one per line: Click's actions and patterns, or
 // ClassBench's lines (`@10.0.0.0/8 0.0.0.0/0 0 : 65535 80 : 80 0x06/0xFF`), whose action is the word before `file`
-// below. Look-ups in tens of thousands of rules are as quick as in a few. `tidegate check` lists the rules that can
-// never decide, and the rules that cover them; the report says how often each rule decided. For another capture or
-// other rules, add IN=FILE OUT=FILE RULES=FILE after the name.
+// below. A look-up among tens of thousands of rules is as fast as among a few. `tidegate check` lists the rules that
+// can never decide, and the rules that cover them. The printed output shows how often each rule decided. For another
+// capture or other rules, add IN=FILE OUT=FILE RULES=FILE after the name.
 //
 // With CACHING the rule of the previous packet is used again for a packet of the same flow. This pays if traffic comes
 // in bursts, as it does downstream of a Reframer.
@@ -20,7 +20,7 @@ FromDump($IN)
     -> passed :: Counter
     -> ToDump($OUT, SNAPLEN 0);
 
-// Some rule sets send what they refuse to output 1, by `1 all`, rather than deny it.
+// Some rule sets send refused packets to output 1 (`1 all`) instead of denying them.
 rules[1] -> Discard;
 ether[1] -> others :: Counter -> Discard;
 

@@ -2,10 +2,10 @@
 //
 //   cargo run --release -- run configs/gateway.click --clock trace
 //
-// Run it from the folder above this one. It is the chain of the SNF paper, each function as one would write it alone:
-// each reads the header again, and two of them change it and its checksum. `tidegate check` lists the elements that can
-// be composed into one classifier and one change, and the elements that prevent more. For another capture, network,
-// address or rules, add IN=FILE OUT=FILE INNER=10.0.0.0/8 OUTER=192.0.2.1 RULES=FILE after the name.
+// Run it from the folder above this one. It is the chain of the SNF paper, with each function written as if it were
+// alone: each function reads the header again, and two of them change the header and its checksum. `tidegate check`
+// lists the elements that can be composed into one program, and the elements that prevent more. For another capture,
+// network, address or rules, add IN=FILE OUT=FILE INNER=10.0.0.0/8 OUTER=192.0.2.1 RULES=FILE after the name.
 
 define($IN configs/data/quickstart.pcap, $OUT gateway-out.pcap, $INNER 10.1.0.1/32, $OUTER 192.0.2.1,
     $RULES configs/data/firewall.rules, $MTU 1500)
@@ -15,14 +15,15 @@ elementclass Firewall {
     rules[1] -> Discard
 }
 
-// Output 0 leads inside, output 1 outside.
+// Packets for the inside leave by output 0, packets for the outside by output 1.
 elementclass Router {
     input -> routes :: RadixIPLookup($INNER 0, $OUTER/32 0, 0.0.0.0/0 192.0.2.254 1);
     routes[0] -> DropBroadcasts -> DecIPTTL -> [0] output;
     routes[1] -> DropBroadcasts -> DecIPTTL -> [1] output
 }
 
-// Input 0 is from inside, input 1 from outside, and so are the outputs. What has no ports does not pass.
+// Packets from inside come by input 0 and leave by output 0, packets from outside by input and output 1. Packets of
+// protocols other than TCP and UDP are dropped.
 elementclass Translator {
     nat :: IPRewriter(pattern $OUTER 1024-65535 - - 0 1, drop, MAPPING_CAPACITY 1000000);
     input[0] -> out :: IPClassifier(tcp or udp, -) -> [0] nat;

@@ -7,10 +7,10 @@
 // flow keeps its server when servers are added or removed: after thirty requests the second server is removed, as for
 // maintenance, and gets no new flows.
 //
-// The capture was recorded without servers behind the common address, so answers come from that address itself; answers
-// of servers would get it as their source. ICMP errors are treated like the packets that they quote. All other packets,
-// including pings, are counted and dropped. For another capture or address, add IN=FILE OUT=FILE VIP=192.0.2.1
-// SERVERS=10.0.0.0/24 after the name; the list of servers is below.
+// The capture was recorded without servers behind the common address, so answers come from that address itself. Answers
+// of servers would get the common address as their source. ICMP errors are treated like the packets that they quote.
+// All other packets, including pings, are counted and dropped. For another capture or address, add IN=FILE OUT=FILE
+// VIP=192.0.2.1 SERVERS=10.0.0.0/24 after the name; the list of servers is below.
 
 define($IN configs/data/quickstart.pcap, $OUT balanced-out.pcap, $VIP 10.1.0.2, $SERVERS 10.2.0.0/24)
 

@@ -4,9 +4,9 @@
 //   cargo run --release -- run configs/router.click --clock trace
 //
 // Run it from the folder above this one. The captures are the input of the two interfaces; the output of each interface
-// is written to a capture. To make a router of your own of it, give the interfaces your addresses, add routes to `rt`,
-// and replace FromDump and ToDump by your own sources and sinks. For another capture, MTU or limit on ICMP messages,
-// add LEFT_IN=FILE RIGHT_MTU=1500 ERRORS=100 after the name.
+// is written to a capture. To make a router of your own, give the interfaces your addresses, change the networks and
+// routes in `rt`, and replace FromDump and ToDump by your own sources and sinks. For another capture, MTU or limit on
+// ICMP messages, add LEFT_IN=FILE RIGHT_MTU=1500 ERRORS=100 after the name.
 
 define(
     $LEFT_IN configs/data/router-left.pcap, $LEFT_OUT router-left-out.pcap, $LEFT_MTU 1500,
@@ -18,7 +18,8 @@ AddressInfo(
     left 10.1.0.254/24 02:00:00:00:01:fe,
     right 10.2.0.254/24 02:00:00:00:02:fe)
 
-// What comes in by an interface: IPv4 packets leave by output 0, ARP replies by 1, answers to ARP requests by 2.
+// Handles the packets that an interface receives: IPv4 packets leave by output 0, ARP replies by output 1, and answers
+// to ARP requests by output 2.
 elementclass Receive { $color, $name |
     input -> HostEtherFilter($name)
         -> kind :: Classifier(12/0800, 12/0806 20/0002, 12/0806 20/0001, -);
@@ -28,8 +29,9 @@ elementclass Receive { $color, $name |
     kind[3] -> Discard;
 }
 
-// What leaves by an interface: packets by output 0, messages about those that cannot by output 1. The messages come from
-// the address of the interface that they leave by (FixIPSrc), whatever is written here.
+// Handles the packets that an interface sends: packets leave by output 0, and ICMP messages about packets that cannot
+// be sent by output 1. FixIPSrc gives a message the address of the interface by which it leaves, whatever its source
+// here.
 elementclass Send { $color, $name, $mtu |
     input -> DropBroadcasts
         -> back :: PaintTee($color)
@@ -38,7 +40,7 @@ elementclass Send { $color, $name, $mtu |
         -> ttl :: DecIPTTL
         -> size :: IPFragmenter($mtu)
         -> output;
-    // There is a shorter way for hosts on the network that the packet came from.
+    // The packet leaves by the interface by which it came: if its sender is on that network, there is a shorter way.
     back[1] -> here :: IPClassifier(src net $name:net, -);
     here[0] -> ICMPError($name, redirect, host, BADADDRS left:bcast right:bcast) -> [1] output;
     here[1] -> Discard;
@@ -47,7 +49,8 @@ elementclass Send { $color, $name, $mtu |
     size[1] -> ICMPError($name, unreachable, needfrag, BADADDRS left:bcast right:bcast, PMTU $mtu) -> [1] output;
 }
 
-// What is for the router itself: it answers pings (output 0), and says that there is nothing else (output 1).
+// Handles packets for the router itself: answers to pings leave by output 0. Output 1 has ICMP messages that say that
+// the router has no such port or protocol.
 elementclass Local {
     input -> IPReassembler
         -> kind :: IPClassifier(icmp type echo, icmp, udp, -);
@@ -57,13 +60,13 @@ elementclass Local {
     kind[3] -> ICMPError(left, unreachable, protocol, BADADDRS left:bcast right:bcast) -> [1] output;
 }
 
-// Addresses that no packet on a wire has: this network, loopback, groups as sources, and what is reserved.
+// Packets with addresses that are not valid on a wire: this network, loopback, groups as sources, reserved addresses.
 martian :: IPClassifier(
     src net 0.0.0.0/8 or src net 127.0.0.0/8 or src net 224.0.0.0/3
         or dst net 0.0.0.0/8 or dst net 127.0.0.0/8 or (dst net 240.0.0.0/4 and not dst host 255.255.255.255),
     -);
 
-// Outputs: 0 the router itself, 1 left, 2 right, 3 broadcasts and groups, 4 no way to go.
+// Outputs: 0 the router itself, 1 left, 2 right, 3 broadcasts and groups, 4 no route.
 rt :: RadixIPLookup(
     left:ip/32 0, right:ip/32 0,
     10.1.0.0/32 3, left:bcast/32 3, 10.2.0.0/32 3, right:bcast/32 3, 255.255.255.255/32 3, 224.0.0.0/4 3,
@@ -71,7 +74,7 @@ rt :: RadixIPLookup(
     10.9.0.0/16 10.2.0.2 2,
     0.0.0.0/0 4);
 
-// Messages of the router: no more than so many a second, and with precedence over other traffic (internetwork control).
+// ICMP messages of the router: at most ERRORS a second, with precedence over other traffic (internetwork control).
 errors :: RatedSplitter($ERRORS) -> SetIPDSCP(48) -> sent :: Counter -> rt;
 errors[1] -> limited :: Counter -> Discard;
 
@@ -81,7 +84,7 @@ left_arp :: ARPQuerier(left, GIVE_UP 3) -> to_left;
 left_arp[1] -> to_left;
 right_arp :: ARPQuerier(right, GIVE_UP 3) -> to_right;
 right_arp[1] -> to_right;
-// Nobody has that address, or does not answer.
+// No host answers for this address within GIVE_UP seconds.
 left_arp[2] -> nobody :: ICMPError(left, unreachable, host, BADADDRS left:bcast right:bcast) -> errors;
 right_arp[2] -> nobody;
 

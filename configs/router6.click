@@ -4,23 +4,24 @@
 //   cargo run --release -- run configs/router6.click --clock trace
 //
 // Run it from the folder above this one. The captures are the input of the two interfaces; the output of each interface
-// is written to a capture. To make a router of your own of it, give the interfaces your addresses (also the prefixes in
-// routes, and the bytes in `Send`), add routes to `rt`, and replace FromDump and ToDump by your own sources and sinks.
-// For another capture, MTU or limit on ICMPv6 messages, add LEFT_IN=FILE RIGHT_MTU=1500 ERRORS=100 after the name.
+// is written to a capture. To make a router of your own, give the interfaces your addresses (also the prefixes in
+// routes, and the bytes given to `Send`), add routes to `rt`, and replace FromDump and ToDump by your own sources and
+// sinks. For another capture, MTU or limit on ICMPv6 messages, add LEFT_IN=FILE RIGHT_MTU=1500 ERRORS=100 after the
+// name.
 
 define(
     $LEFT_IN configs/data/router6-left.pcap, $LEFT_OUT router6-left-out.pcap, $LEFT_MTU 1500,
     $RIGHT_IN configs/data/router6-right.pcap, $RIGHT_OUT router6-right-out.pcap, $RIGHT_MTU 1280,
     $ERRORS 1000)
 
-// The router's own addresses. On both links it is fe80::fe, too.
+// The router's own addresses. On both links it also has the address fe80::fe.
 AddressInfo(
     left 2001:db8:1::fe 02:00:00:00:01:fe,
     right 2001:db8:2::fe 02:00:00:00:02:fe,
     link fe80::fe)
 
-// What comes in by an interface: IPv6 packets leave by output 0, neighbour advertisements by 1, answers to solicitations
-// by 2. Messages to hosts on the link leave by 3: they need no route.
+// Handles the packets that an interface receives: IPv6 packets leave by output 0, neighbour advertisements by output 1,
+// and answers to solicitations by output 2. Messages to hosts on the link leave by output 3: they need no route.
 elementclass Receive { $color, $name |
     input -> HostEtherFilter($name)
         -> kind :: Classifier(12/86dd 20/3aff 54/87, 12/86dd 20/3aff 54/88, 12/86dd, -);
@@ -30,7 +31,8 @@ elementclass Receive { $color, $name |
         -> CheckIP6Header(PROCESS_EH true)
         -> Paint($color)
         -> GetIP6Address(24)
-        // Sources that are groups, nobody and the loopback; destinations that are nobody and the loopback.
+        // Sources that are a group, the unspecified address or the loopback address; destinations that are the
+        // unspecified address or the loopback address.
         -> scope :: Classifier(8/ff,
             8/00000000000000000000000000000000%fffffffffffffffffffffffffffffffe,
             24/00000000000000000000000000000000%fffffffffffffffffffffffffffffffe,
@@ -39,7 +41,7 @@ elementclass Receive { $color, $name |
     scope[0] -> martians :: Counter -> Discard;
     scope[1] -> martians;
     scope[2] -> martians;
-    // What comes from a link-local address goes to the router, or nowhere.
+    // Packets from a link-local address may go only to the router itself.
     scope[3] -> near :: LookupIP6Route(left/128 0, right/128 0, link/128 0, fe80::/10 1, ff00::/8 1, ::/0 2);
     near[0] -> output;
     near[1] -> Discard;
@@ -47,8 +49,9 @@ elementclass Receive { $color, $name |
     scope[4] -> output;
 }
 
-// What leaves by an interface: packets by output 0, messages about those that cannot by output 1. `prefix` is that of the
-// network as bytes: its hosts are told, by output 2, of shorter ways.
+// Handles the packets that an interface sends: packets leave by output 0, and messages about packets that cannot be
+// sent by output 1. Output 2 has redirects for hosts of the network that have a shorter way. `prefix` is the prefix of
+// the network in hexadecimal digits.
 elementclass Send { $color, $name, $mtu, $prefix |
     input -> DropBroadcasts
         -> back :: PaintTee($color)
@@ -62,11 +65,14 @@ elementclass Send { $color, $name, $mtu, $prefix |
     size[1] -> ICMP6Error($name, 2, 0, PMTU $mtu) -> [1] output;
 }
 
-// What is for the router itself: it answers pings, and says that there is nothing else. Answers and messages to hosts that
-// have only an address of their link leave by output 1; other answers by output 0, other messages by output 2. Nothing is said of what stands behind extension headers, which are not looked into.
+// Handles packets for the router itself: it answers pings and routing headers with segments left, and sends messages
+// that it has no such port or protocol. Answers and messages to link-local addresses leave by output 1, other answers
+// by output 0, other messages by output 2. Other packets with extension headers get no answer, because extension
+// headers are not parsed.
 elementclass Local {
-    // A route with segments left; an echo request, and other ICMPv6; fragments; UDP; what has nothing behind its header, or
-    // options or a route that has been followed; all else.
+    // Outputs: 0 a routing header with segments left; 1 an echo request, 2 other ICMPv6; 3 fragments; 4 UDP; 5 no data
+    // after the header; 6 hop-by-hop options, 7 destination options, 8 a routing header without segments left; 9
+    // others.
     input -> kind :: Classifier(6/2b !43/00, 6/3a 40/80, 6/3a, 6/2c, 6/11, 6/3b, 6/00, 6/3c, 6/2b, -);
     kind[0] -> Paint(42, ICMP_PARAMPROB) -> ICMP6Error(left, 4, 0) -> said :: Classifier(24/fe80%ffc0, -);
     said[0] -> RatedSplitter($ERRORS) -> [1] output;
@@ -86,12 +92,12 @@ elementclass Local {
     kind[8] -> unread;
     kind[9] -> Paint(6, ICMP_PARAMPROB) -> ICMP6Error(left, 4, 1) -> said;
     out[0] -> [1] output;
-    // It does not go back where it came from: it starts here.
+    // The answer starts here: without paint, it is not treated as a packet that leaves where it came from.
     out[1] -> Paint(0) -> output;
 }
 
-// Outputs: 0 the router itself, 1 left, 2 right, 3 groups and link-local addresses, 4 no way to go. The first address of
-// each network stands for any router there.
+// Outputs: 0 the router itself, 1 left, 2 right, 3 groups and link-local addresses, 4 no route. The first address of
+// each network is the anycast address of its routers.
 rt :: LookupIP6Route(
     left/128 0, right/128 0, link/128 0, 2001:db8:1::/128 0, 2001:db8:2::/128 0,
     2001:db8:1::/64 1, 2001:db8:2::/64 2,
@@ -99,7 +105,7 @@ rt :: LookupIP6Route(
     fe80::/10 3, ff00::/8 3,
     ::/0 4);
 
-// Messages of the router: no more than so many a second.
+// ICMPv6 messages of the router: at most ERRORS a second.
 errors :: RatedSplitter($ERRORS) -> sent :: Counter -> rt;
 errors[1] -> limited :: Counter -> Discard;
 
@@ -124,7 +130,8 @@ from_right[1] -> [1] right_nd;
 from_right[2] -> to_right;
 from_right[3] -> [0] right_nd;
 
-// What is for the router is answered where it came from; it sends nothing to itself.
+// Packets for the router are handled according to the interface by which they came. Packets of the router to itself
+// (without paint) are dropped.
 rt[0] -> by :: PaintSwitch;
 by[0] -> Discard;
 by[1] -> local_left :: Local -> rt;

@@ -5,7 +5,7 @@
 
 define($PINGS 100)
 
-// Input and output 0 are the wire, input and output 1 what the host sends and gets.
+// Input and output 0 are the wire; input and output 1 are the packets that the host itself sends and receives.
 elementclass Host {
     $ip, $mac |
     input [0]

@@ -11,8 +11,8 @@ FromDump($IN, STOP true)
     -> rules :: IPFilter(
         0 src net 10.0.0.0/8 && icmp type echo,         // pings from inside
         1 tcp opt syn && not tcp opt ack,               // new connections
-        2 tcp opt ack,                                  // what belongs to a connection
-        3 udp && (src or dst port 53),                  // names
+        2 tcp opt ack,                                  // packets of a connection
+        3 udp && (src or dst port 53),                  // DNS
         deny all);
 
 ether[1] -> Discard;

@@ -1,5 +1,5 @@
-// A long line: packets are delayed by 50 ms and sent at 10 Mbit/s, and one in a hundred is lost. The time stamps of the
-// output capture are the times at which packets would arrive.
+// A link over a long distance: packets are delayed by 50 ms and sent at 10 Mbit/s, and one in a hundred is lost. The
+// time stamps of the output capture are the times at which packets would arrive.
 //
 //   cargo run --release -- run configs/click/link.click --clock trace
 

@@ -1,5 +1,5 @@
-// Early drops: 500 packets a second arrive at a queue that is served at 400 packets a second. RED drops some of them
-// before the queue is full, so that the senders would slow down in time.
+// Random early detection: 500 packets a second arrive at a queue that is served at 400 packets a second. RED drops some
+// of them before the queue is full. TCP senders would slow down because of these drops.
 //
 //   cargo run --release -- run configs/click/red.click --clock trace
 

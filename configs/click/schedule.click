@@ -1,5 +1,5 @@
-// Three classes of traffic share a link of 1 Mbit/s: control traffic always goes first, the two other classes get turns
-// in proportion 3 to 1. Each class has a queue of its own, so that no class can fill the queue of another.
+// Three classes of traffic share a link of 1 Mbit/s. Control traffic always goes first; the two other classes share the
+// rest in the proportion 3 to 1. Each class has a queue of its own, so that no class can fill the queue of another.
 //
 //   cargo run --release -- run configs/click/schedule.click --clock trace
 

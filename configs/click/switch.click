@@ -1,4 +1,4 @@
-// A script turns a switch ten times: packets go one way for a second, then the other way for a second, and so on.
+// A script changes the output of a switch ten times: each second, packets go to the other output.
 //
 //   cargo run --release -- run configs/click/switch.click --clock trace -H left.count -H right.count
 

@@ -5,7 +5,7 @@ define($MAC_DOWN 02:00:00:00:02:01, $FIREWALL 02:00:00:00:01:02,
     $MAC_DOMAIN 02:00:00:00:02:02, $DOMAIN 02:00:00:00:02:fe,
     $MAC_UP 02:00:00:00:02:03, $TRANSLATOR 02:00:00:00:03:01)
 
-// Nothing leaves by the interface that it came by.
+// Packets do not leave by the interface by which they came.
 FromDevice(down, PROMISC true)
     -> from_firewall :: Classifier(12/0800, -)
     -> Strip(14)

@@ -1,5 +1,5 @@
 // The translator of isp.prop: packets to the Internet leave from one address, and a customer's web server can be
-// reached from the Internet at this address. Packets without ports do not pass.
+// reached from the Internet at this address. Only TCP and UDP pass.
 
 define($MAC_DOWN 02:00:00:00:03:01, $ROUTER 02:00:00:00:02:03,
     $MAC_UP 02:00:00:00:03:02, $INTERNET 02:00:00:00:03:fe, $OUTER 198.51.100.1,

@@ -1,4 +1,4 @@
-// The load balancer of motivating.prop: flows go to two servers in turns.
+// The load balancer of motivating.prop: flows are assigned to two servers in turn.
 
 servers :: RoundRobinIPMapper(- - 198.51.100.1 - 0 0, - - 198.51.100.2 - 0 0);
 

@@ -1,5 +1,5 @@
-// The rules of rules.click, tidied with a mistake: two rules are exchanged. docs/verify.md shows the packet that tells
-// the two files apart.
+// The rules of rules.click, tidied with a mistake: two rules are exchanged. docs/verify.md shows a packet that
+// the two files treat differently.
 //
 //   cargo run --release -- check configs/verify/mistaken.click
 
