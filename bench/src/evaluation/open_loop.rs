@@ -56,14 +56,14 @@ struct Arrivals {
 
 /// Pulls packets from the input until there are none, and keeps them in memory.
 fn load(cx: &mut Cx<'_>) -> Store {
-    let mut store = cx.store();
+    let mut store = cx.stores().store();
     loop {
         let mut batch = cx.pull(0, packet::BATCH_CAPACITY);
         if batch.is_empty() {
             return store;
         }
         while let Some(packet) = batch.pop() {
-            cx.keep(&mut store, packet);
+            cx.stores().keep(&mut store, packet);
         }
     }
 }
@@ -100,7 +100,7 @@ impl Element for Arrivals {
         }
         let mut batch = cx.batch();
         let end = (self.next + most).min(store.len());
-        let lent = cx.lend_into(store, self.next..end, &mut batch);
+        let lent = cx.stores().lend_into(store, self.next..end, &mut batch);
         self.next = if self.next + lent == store.len() { 0 } else { self.next + lent };
         for (place, packet) in batch.iter_mut().enumerate() {
             let arrival = (self.number + place as u64) as f64 * 1e9 / self.rate;
@@ -114,7 +114,7 @@ impl Element for Arrivals {
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
         if let Some(mut store) = self.store.take() {
-            cx.release(&mut store, DropReason::Stop);
+            cx.stores().release(&mut store, DropReason::Stop);
         }
     }
 

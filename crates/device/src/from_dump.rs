@@ -253,7 +253,7 @@ impl FromDump {
                 Ok(Some(record)) => record,
                 Ok(None) => return Ahead::End,
                 Err(error) => {
-                    cx.remark(Severity::Error, format_args!("{error}"));
+                    cx.messages().remark(Severity::Error, format_args!("{error}"));
                     self.fault =
                         Some(format!("{}: only the packets before the fault were read", self.filename));
                     return Ahead::End;
@@ -299,14 +299,14 @@ impl FromDump {
         }
         cx.set_signal(Signal::Packets, false);
         if let Some(warning) = self.reader.as_ref().and_then(Reader::warning) {
-            cx.remark(Severity::Warning, format_args!("{warning}"));
+            cx.messages().remark(Severity::Warning, format_args!("{warning}"));
         }
         // Without an END_CALL, the end switches the element off.
         self.active &= !self.stop && (self.end_call.is_some() || !self.window.has_end());
         if self.stop {
             cx.stop();
         } else if let Some(call) = &self.end_call {
-            cx.call_later(call);
+            cx.handlers().call_later(call);
         }
     }
 

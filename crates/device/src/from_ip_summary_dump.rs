@@ -299,7 +299,7 @@ impl FromIpSummaryDump {
     #[cold]
     fn complain(&mut self, cx: &mut Cx<'_>, issue: String) {
         let unit = if self.binary { "record " } else { "" };
-        cx.message(format_args!("{}:{unit}{}: {issue}\n", self.filename, self.place));
+        cx.messages().message(format_args!("{}:{unit}{}: {issue}\n", self.filename, self.place));
     }
 
     /// Makes the next packet of the record.
@@ -365,7 +365,7 @@ impl FromIpSummaryDump {
     fn end(&mut self, cx: &mut Cx<'_>) {
         self.ended = true;
         if let Some(warning) = self.dump.take().and_then(|dump| dump.warning(&self.filename)) {
-            cx.message(format_args!("{warning}\n"));
+            cx.messages().message(format_args!("{warning}\n"));
         }
         cx.set_signal(Signal::Packets, false);
         if self.stop {

@@ -179,13 +179,13 @@ impl InMemoryNic {
         let mut number = 0;
         while let Some(record) = reader.next().map_err(|error| error.to_string())? {
             let queue = match self.steering {
-                Steering::Rss => cx.worker_of(record.data, record.link),
+                Steering::Rss => cx.workers().worker_of(record.data, record.link),
                 Steering::Spray => match checksum(record.data, record.link) {
                     Some(checksum) => usize::from(checksum) % workers,
-                    None => cx.worker_of(record.data, record.link),
+                    None => cx.workers().worker_of(record.data, record.link),
                 },
                 Steering::Turn => number % workers,
-                Steering::Next => (cx.worker_of(record.data, record.link) + 1) % workers,
+                Steering::Next => (cx.workers().worker_of(record.data, record.link) + 1) % workers,
             };
             number += 1;
             if queue != me {
@@ -202,13 +202,13 @@ impl InMemoryNic {
             queues[queue_of(&packet, self.queues)].push(packet);
         }
         if let Some(warning) = reader.warning().filter(|_| me == 0) {
-            cx.message(format_args!("{warning}\n"));
+            cx.messages().message(format_args!("{warning}\n"));
         }
-        let mut store = cx.store();
+        let mut store = cx.stores().store();
         for queue in queues {
             self.ends.push(store.len() + queue.len());
             for packet in queue {
-                cx.keep(&mut store, packet);
+                cx.stores().keep(&mut store, packet);
             }
         }
         self.begin();
@@ -270,7 +270,7 @@ impl Element for InMemoryNic {
         let left = &mut self.left[self.polled];
         let end = left.end.min(left.start + most);
         // Fewer packets are lent if some have not come back yet, which they do soon.
-        let lent = cx.lend_into(store, left.start..end, &mut batch);
+        let lent = cx.stores().lend_into(store, left.start..end, &mut batch);
         left.start += lent;
         self.polled = if self.polled + 1 == queues { 0 } else { self.polled + 1 };
         self.count += lent as u64;
@@ -292,7 +292,7 @@ impl Element for InMemoryNic {
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
         if let Some(mut store) = self.store.take() {
-            cx.release(&mut store, DropReason::Stop);
+            cx.stores().release(&mut store, DropReason::Stop);
         }
     }
 

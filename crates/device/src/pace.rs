@@ -38,7 +38,7 @@ impl Pace {
 
 /// Starts a source that has packets: schedules its task, or signals packets to elements that pull.
 pub(crate) fn begin(cx: &mut Cx<'_>) {
-    if cx.output_is_push(0) {
+    if cx.graph().output_is_push(0) {
         cx.schedule();
     } else {
         cx.set_signal(Signal::Packets, true);

@@ -19,7 +19,7 @@ pub(crate) trait Sink {
 
     /// Starts the task of an element that pulls packets and ends them.
     fn start(&self, cx: &mut Cx<'_>, passes_on: bool) {
-        if !cx.input_is_push(0) && !passes_on {
+        if !cx.graph().input_is_push(0) && !passes_on {
             cx.schedule();
         }
     }

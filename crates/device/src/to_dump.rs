@@ -243,7 +243,7 @@ impl ToDump {
     #[cold]
     fn fail(&mut self, cx: &mut Cx<'_>, error: &io::Error) {
         let text = self.text_of(error);
-        cx.remark(Severity::Error, format_args!("{text}"));
+        cx.messages().remark(Severity::Error, format_args!("{text}"));
         self.fault = Some(text);
     }
 }
@@ -309,7 +309,7 @@ impl Element for ToDump {
         for element in std::mem::take(&mut self.link_from) {
             let id = cx.place().element(&element).ok_or_else(|| format!("no element named '{element}'"))?;
             let call = Call::new(Some(id), "encap", "");
-            let value = cx.read_handler(&call)?;
+            let value = cx.handlers().read(&call)?;
             let link = encapsulation::parse(&value)
                 .ok_or_else(|| format!("'{element}.encap' did not return a valid encapsulation type"))?;
             if self.link.is_some_and(|before| before != link) {

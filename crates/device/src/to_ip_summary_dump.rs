@@ -268,7 +268,7 @@ impl Sink for ToIpSummaryDump {
                 Some(Ok(())) => Ok(()),
                 Some(Err(error)) => {
                     let text = format!("ToIPSummaryDump({}): {}", self.filename, reason(&error));
-                    cx.remark(Severity::Error, format_args!("{text}"));
+                    cx.messages().remark(Severity::Error, format_args!("{text}"));
                     self.fault = Some(text);
                     Err(())
                 }
@@ -338,7 +338,7 @@ impl Element for ToIpSummaryDump {
         if let Err(text) = self.flush()
             && self.fault.is_none()
         {
-            cx.remark(Severity::Error, format_args!("{text}"));
+            cx.messages().remark(Severity::Error, format_args!("{text}"));
             self.fault = Some(text);
         }
     }

@@ -3,30 +3,39 @@
 //! [`Core`] is the worker's hot state: pool, time, emitted batches, counters; elements reach it through
 //! [`Cx`] with plain function calls. Rarer requests go through [`Host`], which the engine implements.
 
+mod accounts;
 mod chance;
+mod files;
+mod graph;
+mod handlers;
 mod host;
 mod lengths;
+mod messages;
 mod stand_in;
+mod stores;
 mod workers;
 
-use std::any::Any;
 use std::fmt;
 use std::hash::{BuildHasher, RandomState};
-use std::io;
-use std::ops::Range;
-use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use lang::Severity;
-use packet::{Batch, DropReason, Packet, Pool, Store, Timestamp};
+use packet::{Batch, DropReason, Packet, Pool, Timestamp};
 
 use crate::ElementId;
 use crate::args::Place;
 use crate::facts::Facts;
 use crate::rights::Rights;
 
+pub use accounts::Accounts;
+pub use files::Files;
+pub use graph::Graph;
+pub use handlers::Handlers;
 pub use host::{Call, Host, Interest, Nearby, PlannedCall, Precision, Signal, Stream};
 pub use lengths::Lengths;
+pub use messages::Messages;
+pub use stores::Stores;
+pub use workers::Workers;
 
 /// The numbers of packets that went through one element.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -244,92 +253,26 @@ impl Core {
 }
 
 /// The context of one call to one element.
+///
+/// An element that forwards, changes and drops packets needs the methods of the first block alone. The rest
+/// stands in groups: [`graph`](Cx::graph) asks about other elements, [`workers`](Cx::workers) to which
+/// worker a packet belongs; [`handlers`](Cx::handlers) calls handlers of other elements;
+/// [`files`](Cx::files) waits for files and signals, [`stores`](Cx::stores) lends the packets of captures,
+/// [`accounts`](Cx::accounts) counts packets that devices process, and [`messages`](Cx::messages) writes
+/// texts.
 pub struct Cx<'a> {
     core: &'a mut Core,
     host: &'a mut dyn Host,
     id: ElementId,
 }
 
-impl<'a> Cx<'a> {
-    /// Makes the context of a call to element `id`, for the engine.
-    #[inline]
-    pub fn new(core: &'a mut Core, host: &'a mut dyn Host, id: ElementId) -> Cx<'a> {
-        Cx { core, host, id }
-    }
-
+/// The methods that most elements use.
+impl Cx<'_> {
     /// Returns the batch time: the time of the current batch.
     #[inline]
     pub fn now(&self) -> Timestamp {
         self.core.now
     }
-
-    /// Returns the number of the element.
-    pub fn id(&self) -> ElementId {
-        self.id
-    }
-
-    /// Returns the largest number of packets per batch that sources make.
-    pub fn burst(&self) -> usize {
-        self.core.burst
-    }
-
-    /// Returns the summary of the declarations of the whole graph.
-    pub fn facts(&self) -> &Facts {
-        &self.core.facts
-    }
-
-    /// True if any element looks at an annotation byte of packets that leave by an output. Other annotation
-    /// bytes need not be written.
-    pub fn annotation_seen(&self, output: usize, byte: u8) -> bool {
-        let seen = self.core.facts.annotations_seen.get(self.id).and_then(|outputs| outputs.get(output));
-        seen.is_none_or(|seen| seen.checked_shr(byte.into()).is_none_or(|seen| seen & 1 == 1))
-    }
-
-    /// Returns the number of the element's outputs.
-    #[inline]
-    pub fn outputs(&self) -> usize {
-        self.core.outputs[self.id] as usize
-    }
-
-    /// Returns the counts of packets that have gone through the element so far.
-    pub fn counters(&self) -> &Counters {
-        &self.core.counters[self.id]
-    }
-
-    fn own(&mut self) -> &mut Counters {
-        &mut self.core.counters[self.id]
-    }
-
-    /// True if frames that the element emits may leave some work to a device.
-    pub fn may_offload(&self) -> bool {
-        self.core.facts.offloads.get(self.id).copied().unwrap_or(false)
-    }
-
-    /// True if packets that the element emits may represent many segments. Such packets are valid, but
-    /// longer than any interface accepts; their annotations say how to cut them.
-    pub fn may_merge(&self) -> bool {
-        self.core.facts.large_segments.get(self.id).copied().unwrap_or(false)
-    }
-
-    /// True if packets that leave some work to a device may come to the element.
-    pub fn receives_offloads(&self) -> bool {
-        self.core.facts.receives_offloads.get(self.id).copied().unwrap_or(false)
-    }
-
-    /// True if the element has to mark the flows of packets, or may rely on the marks of incoming packets,
-    /// depending on its declaration.
-    pub fn uses_flow_marks(&self) -> bool {
-        self.core.facts.flow_marks.get(self.id).copied().unwrap_or(false)
-    }
-
-    /// Returns a number that this worker has given to no other caller. Callers use it to make their flow
-    /// ids unique.
-    pub fn next_series(&mut self) -> u32 {
-        self.core.series = self.core.series.wrapping_add(1);
-        self.core.series
-    }
-
-    // Packets out.
 
     /// Hands a batch to the element that is connected to an output. If there is no such output, the batch
     /// is dropped.
@@ -387,32 +330,16 @@ impl<'a> Cx<'a> {
         self.core.recycle(batch);
     }
 
-    /// Returns the pool, for devices that use its memory.
+    /// Makes a packet with these bytes. Returns `None`, and counts a drop, if the pool has no room.
+    pub fn packet(&mut self, bytes: &[u8]) -> Option<Packet> {
+        self.make(|core| core.pool.packet(bytes))
+    }
+
+    /// Returns an empty batch.
     #[inline]
-    pub fn pool(&mut self) -> &mut Pool {
-        &mut self.core.pool
+    pub fn batch(&mut self) -> Batch {
+        self.core.batch()
     }
-
-    /// Counts packets that a device has put into the pool's slots as made.
-    #[inline]
-    pub fn count_made(&mut self, n: usize) {
-        self.own().made += n as u64;
-    }
-
-    /// Counts packets whose slots a device has taken as sent.
-    #[inline]
-    pub fn count_sent(&mut self, n: usize) {
-        self.own().sent += n as u64;
-    }
-
-    /// Counts packets as dropped whose slots a device had and has returned.
-    pub fn count_dropped(&mut self, n: usize, reason: DropReason) {
-        if n > 0 {
-            self.own().drop(reason, n as u64);
-        }
-    }
-
-    // Packets in.
 
     /// Pulls at most `max` packets from an input.
     #[inline]
@@ -420,10 +347,42 @@ impl<'a> Cx<'a> {
         self.host.pull(self.core, self.id, input, max)
     }
 
-    /// Returns an empty batch.
+    /// Schedules the element's task to run again.
     #[inline]
-    pub fn batch(&mut self) -> Batch {
-        self.core.batch()
+    pub fn schedule(&mut self) {
+        self.host.schedule(self.id, true);
+    }
+
+    /// Sets the element's timer `token` to run at a time. This replaces an earlier setting of the same
+    /// token.
+    pub fn set_timer(&mut self, token: u32, at: Timestamp) {
+        self.host.set_timer(self.id, token, Some((at, Precision::Exact)));
+    }
+
+    /// Writes a message, like [`Messages::tell`], about something that is probably not intended, or that
+    /// loses packets.
+    pub fn warn(&mut self, text: fmt::Arguments<'_>) {
+        self.messages().tell(Severity::Warning, text);
+    }
+}
+
+/// Packets and batches.
+impl Cx<'_> {
+    /// Makes a copy of a packet in its own slots. Returns `None`, and counts a drop, if the pool has no
+    /// room.
+    #[inline]
+    pub fn copy(&mut self, packet: &Packet) -> Option<Packet> {
+        self.make(|core| core.pool.copy(packet))
+    }
+
+    /// Adds bytes at the end of a packet, in further slots if necessary. Returns `None`, and counts a drop,
+    /// if the pool has no room.
+    pub fn append(&mut self, packet: Packet, bytes: &[u8]) -> Option<Packet> {
+        let packet = self.core.pool.append(packet, bytes);
+        if packet.is_none() {
+            self.own().drop(DropReason::NoBuffer, 1);
+        }
+        packet
     }
 
     /// Returns a batch of one packet.
@@ -442,60 +401,16 @@ impl<'a> Cx<'a> {
         self.core.recycle(batch);
     }
 
+    /// Returns the pool, for devices that use its memory.
+    #[inline]
+    pub fn pool(&mut self) -> &mut Pool {
+        &mut self.core.pool
+    }
+
     /// True if a packet of any size can be allocated now. Sources that read from outside check this before
     /// they read.
     pub fn has_room(&mut self) -> bool {
         self.core.pool.has_room()
-    }
-
-    /// True if this element is to take the place and state of a running element of the same name and class;
-    /// for [`Element::initialize`](crate::Element::initialize). It need not open again what the running
-    /// element has open.
-    pub fn is_heir(&self) -> bool {
-        self.predecessor().is_some()
-    }
-
-    /// Returns the arguments, without quotes, of the running element whose place this element is to take; for
-    /// [`Element::initialize`](crate::Element::initialize).
-    pub fn predecessor(&self) -> Option<&[String]> {
-        self.host.predecessor(self.id)
-    }
-
-    /// True if the time is the time of captures. Sources then make batches of one time stamp, when it is
-    /// due.
-    pub fn follows_captures(&self) -> bool {
-        self.core.follows_captures
-    }
-
-    /// Makes a packet with these bytes. Returns `None`, and counts a drop, if the pool has no room.
-    pub fn packet(&mut self, bytes: &[u8]) -> Option<Packet> {
-        self.make(|core| core.pool.packet(bytes))
-    }
-
-    /// Makes a copy of a packet in its own slots. Returns `None`, and counts a drop, if the pool has no
-    /// room.
-    #[inline]
-    pub fn copy(&mut self, packet: &Packet) -> Option<Packet> {
-        self.make(|core| core.pool.copy(packet))
-    }
-
-    /// Adds packets on loan from a store to a batch, and returns their number. The number is smaller than
-    /// requested if a packet cannot be lent now. This counts no drops, because a source can wait.
-    #[inline]
-    pub fn lend_into(&mut self, store: &mut Store, range: Range<usize>, batch: &mut Batch) -> usize {
-        let lent = store.lend_into(range, &mut self.core.pool, batch);
-        self.own().made += lent as u64;
-        lent
-    }
-
-    /// Adds bytes at the end of a packet, in further slots if necessary. Returns `None`, and counts a drop,
-    /// if the pool has no room.
-    pub fn append(&mut self, packet: Packet, bytes: &[u8]) -> Option<Packet> {
-        let packet = self.core.pool.append(packet, bytes);
-        if packet.is_none() {
-            self.own().drop(DropReason::NoBuffer, 1);
-        }
-        packet
     }
 
     fn make(&mut self, make: impl FnOnce(&mut Core) -> Option<Packet>) -> Option<Packet> {
@@ -507,54 +422,13 @@ impl<'a> Cx<'a> {
         }
         packet
     }
+}
 
-    /// Makes a store for packets that are lent repeatedly, with the properties that the graph needs.
-    pub fn store(&self) -> Store {
-        Store::new(self.core.facts.restore)
-    }
-
-    /// Puts a packet into a store; it counts as held. A packet on loan is copied, or dropped if it cannot
-    /// be copied.
-    pub fn keep(&mut self, store: &mut Store, packet: Packet) {
-        if !store.insert(packet, &mut self.core.pool) {
-            self.own().drop(DropReason::NoBuffer, 1);
-        }
-    }
-
-    /// Returns all packets of a store to the pool and counts them as dropped.
-    pub fn release(&mut self, store: &mut Store, reason: DropReason) {
-        let n = store.release(&mut self.core.pool);
-        if n > 0 {
-            self.own().drop(reason, n as u64);
-        }
-    }
-
-    // Time, tasks, signals.
-
-    /// Schedules the element's task to run again.
-    #[inline]
-    pub fn schedule(&mut self) {
-        self.host.schedule(self.id, true);
-    }
-
+/// Tasks, timers and signals.
+impl Cx<'_> {
     /// Stops the element's task until it is scheduled again.
     pub fn unschedule(&mut self) {
         self.host.schedule(self.id, false);
-    }
-
-    /// Returns the time of the next of many timers at a fixed interval, given the time of the last timer;
-    /// delays do not accumulate. If that time is more than a second ago (the program was stopped, or time
-    /// has jumped), the missed timers are left out, as in Click, and the next timer is due one interval
-    /// from now.
-    pub fn due_again(&self, due: Timestamp, interval: Timestamp) -> Timestamp {
-        let (next, now) = (due + interval, self.now());
-        if next + Timestamp::from_secs(1) < now { now + interval } else { next }
-    }
-
-    /// Sets the element's timer `token` to run at a time. This replaces an earlier setting of the same
-    /// token.
-    pub fn set_timer(&mut self, token: u32, at: Timestamp) {
-        self.host.set_timer(self.id, token, Some((at, Precision::Exact)));
     }
 
     /// Sets a timer that may be late by the delay with which sleeps of the machine end; no worker stays
@@ -568,29 +442,19 @@ impl<'a> Cx<'a> {
         self.host.set_timer(self.id, token, None);
     }
 
-    /// Watches a file: [`Element::ready`](crate::Element::ready) runs whenever the file can be read or
-    /// written. This replaces an earlier file of the same token.
-    ///
-    /// # Errors
-    /// If the process has no file descriptor left.
-    pub fn watch(&mut self, token: u32, file: BorrowedFd<'_>, interest: Interest) -> io::Result<()> {
-        let file = file.try_clone_to_owned()?;
-        self.host.watch(self.id, token, Some((file, interest)));
-        Ok(())
+    /// Returns the time of the next of many timers at a fixed interval, given the time of the last timer;
+    /// delays do not accumulate. If that time is more than a second ago (the program was stopped, or time
+    /// has jumped), the missed timers are left out, as in Click, and the next timer is due one interval
+    /// from now.
+    pub fn due_again(&self, due: Timestamp, interval: Timestamp) -> Timestamp {
+        let (next, now) = (due + interval, self.now());
+        if next + Timestamp::from_secs(1) < now { now + interval } else { next }
     }
 
-    /// Makes [`Element::os_signal`](crate::Element::os_signal) run when the process receives a signal, in
-    /// place of the signal's default action. If `on` is false, ends this.
-    ///
-    /// # Errors
-    /// If the signal cannot be waited for.
-    pub fn on_os_signal(&mut self, number: i32, on: bool) -> io::Result<()> {
-        self.host.on_os_signal(self.id, number, on)
-    }
-
-    /// Stops watching a file.
-    pub fn unwatch(&mut self, token: u32) {
-        self.host.watch(self.id, token, None);
+    /// Runs the element's timer function with this token after everything that the element has emitted so
+    /// far, packets and handler calls, has been processed.
+    pub fn come_back(&mut self, token: u32) {
+        self.core.emitted.push(Emitted::Back { element: self.id as u32, token });
     }
 
     /// Signals that the element has packets to pull, or room to push to.
@@ -608,112 +472,33 @@ impl<'a> Cx<'a> {
         self.host.signal(self.id, Signal::Room, output)
     }
 
+    /// True if the time is the time of captures. Sources then make batches of one time stamp, when it is
+    /// due.
+    pub fn follows_captures(&self) -> bool {
+        self.core.follows_captures
+    }
+
     /// Returns a count of processor cycles, for meters; it is not reproducible.
     pub fn cycles(&self) -> u64 {
         self.host.cycles()
-    }
-
-    // Handlers and messages.
-
-    /// Reads a handler now.
-    ///
-    /// # Errors
-    /// A text for the user.
-    pub fn read_handler(&mut self, call: &Call) -> Result<String, String> {
-        self.host.read(self.core, self.id, call)
-    }
-
-    /// Writes a handler now.
-    ///
-    /// # Errors
-    /// A text for the user.
-    pub fn write_handler(&mut self, call: &Call) -> Result<(), String> {
-        self.host.write(self.core, self.id, call)
-    }
-
-    /// Returns the rights of the caller of the current write handler. A handler creates its files by
-    /// [`Rights::files`](crate::Rights).
-    pub fn rights(&self) -> &Rights {
-        &self.core.rights
-    }
-
-    /// Runs a write handler of the element with the rights of a call.
-    pub fn on_behalf<R>(&mut self, call: &Call, write: impl FnOnce(&mut Cx<'a>) -> R) -> R {
-        let before = std::mem::replace(&mut self.core.rights, call.rights.clone());
-        let result = write(self);
-        self.core.rights = before;
-        result
-    }
-
-    /// Writes a handler after everything that the element has emitted so far has been processed.
-    pub fn call_later(&mut self, call: &Arc<Call>) {
-        self.core.emitted.push(Emitted::Call { element: self.id as u32, call: Arc::clone(call) });
-    }
-
-    /// Runs the element's timer function with this token after everything that the element has emitted so
-    /// far, packets and handler calls, has been processed.
-    pub fn come_back(&mut self, token: u32) {
-        self.core.emitted.push(Emitted::Back { element: self.id as u32, token });
-    }
-
-    /// True if a handler exists.
-    pub fn has_handler(&self, call: &Call, write: bool) -> bool {
-        self.host.has_handler(call, write)
     }
 
     /// Asks the driver to stop.
     pub fn stop(&mut self) {
         self.host.stop();
     }
+}
 
-    /// Writes text to standard output, where users expect values.
-    pub fn print(&mut self, text: fmt::Arguments<'_>) {
-        self.host.print(Stream::Output, text);
-    }
-
-    /// Writes a message about the element for the operator of the graph, in one line that begins with the
-    /// element's name and class. In a log its time and severity come first.
-    pub fn tell(&mut self, severity: Severity, text: fmt::Arguments<'_>) {
-        let name = self.declaration();
-        self.host.print(Stream::Log(severity), format_args!("{name}: {text}\n"));
-    }
-
-    /// Writes a message, like [`tell`](Self::tell), about something that is probably not intended, or that
-    /// loses packets.
-    pub fn warn(&mut self, text: fmt::Arguments<'_>) {
-        self.tell(Severity::Warning, text);
-    }
-
-    /// Writes a message, like [`tell`](Self::tell), about something that is useful to know.
-    pub fn note(&mut self, text: fmt::Arguments<'_>) {
-        self.tell(Severity::Note, text);
-    }
-
-    /// Writes a message, like [`tell`](Self::tell), whose text names the element itself, as some of Click's
-    /// messages do.
-    pub fn remark(&mut self, severity: Severity, text: fmt::Arguments<'_>) {
-        self.host.print(Stream::Log(severity), format_args!("{text}\n"));
-    }
-
-    /// Writes unchanged text to the message stream, for output that users have asked for, such as printed
-    /// packets.
-    pub fn message(&mut self, text: fmt::Arguments<'_>) {
-        self.host.print(Stream::Messages, text);
-    }
-
-    /// Returns the place at which names in values are looked up.
-    pub fn place(&self) -> Place<'_> {
-        self.host.place(self.id)
+/// The element itself.
+impl Cx<'_> {
+    /// Returns the number of the element.
+    pub fn id(&self) -> ElementId {
+        self.id
     }
 
     /// Returns the element's name.
     pub fn name(&self) -> &str {
         self.host.name(self.id).0
-    }
-
-    /// Returns another element's name.
-    pub fn name_of(&self, element: ElementId) -> &str {
-        self.host.name(element).0
     }
 
     /// Returns `name :: Class`, as messages show it.
@@ -722,36 +507,68 @@ impl<'a> Cx<'a> {
         format!("{name} :: {class}")
     }
 
-    /// True if an output is a push output.
-    pub fn output_is_push(&self, output: usize) -> bool {
-        self.host.is_push(self.id, true, output)
+    /// Writes a message, like [`Messages::tell`], about something that is useful to know.
+    pub fn note(&mut self, text: fmt::Arguments<'_>) {
+        self.messages().tell(Severity::Note, text);
     }
 
-    /// True if an input is a push input.
-    pub fn input_is_push(&self, input: usize) -> bool {
-        self.host.is_push(self.id, false, input)
+    /// Returns the number of the element's outputs.
+    #[inline]
+    pub fn outputs(&self) -> usize {
+        self.core.outputs[self.id] as usize
     }
 
-    /// Returns the service of type `T` that an element has published.
-    pub fn service<T: Any + Send + Sync>(&self, element: ElementId) -> Option<Arc<T>> {
-        self.host.service(element, std::any::TypeId::of::<T>()).and_then(|s| s.downcast().ok())
+    /// Returns the largest number of packets per batch that sources make.
+    pub fn burst(&self) -> usize {
+        self.core.burst
     }
 
-    /// Returns the services of type `T` of the nearest elements downstream (or upstream) that have
-    /// published such a service.
-    pub fn nearest_services<T: Any + Send + Sync>(&self, downstream: bool) -> Vec<(ElementId, Arc<T>)> {
-        let found = self.host.nearest(self.id, downstream, std::any::TypeId::of::<T>());
-        found.into_iter().filter_map(|(id, service)| Some((id, service.downcast().ok()?))).collect()
+    /// Returns the place at which names in values are looked up.
+    pub fn place(&self) -> Place<'_> {
+        self.host.place(self.id)
     }
 
-    /// Returns all elements that packets which leave by an output may come to. It searches the whole graph,
-    /// so call it only during initialization.
-    pub fn reached(&self, output: usize) -> std::collections::BTreeSet<ElementId> {
-        self.host.reached(self.id, output)
+    /// Returns the counts of packets that have gone through the element so far.
+    pub fn counters(&self) -> &Counters {
+        &self.core.counters[self.id]
     }
 
-    /// Returns the state of a signal at a port, to show to people: see [`Host::signal_sources`].
-    pub fn signal_sources(&self, signal: Signal, port: usize) -> Option<Vec<(usize, bool)>> {
-        self.host.signal_sources(self.id, signal, port)
+    fn own(&mut self) -> &mut Counters {
+        &mut self.core.counters[self.id]
+    }
+
+    /// Returns the rights of the caller of the current write handler. A handler creates its files by
+    /// [`Rights::files`](crate::Rights).
+    pub fn rights(&self) -> &Rights {
+        &self.core.rights
+    }
+
+    /// True if this element is to take the place and state of a running element of the same name and class;
+    /// for [`Element::initialize`](crate::Element::initialize). It need not open again what the running
+    /// element has open.
+    pub fn is_heir(&self) -> bool {
+        self.predecessor().is_some()
+    }
+
+    /// Returns the arguments, without quotes, of the running element whose place this element is to take; for
+    /// [`Element::initialize`](crate::Element::initialize).
+    pub fn predecessor(&self) -> Option<&[String]> {
+        self.host.predecessor(self.id)
+    }
+
+    /// Returns a number that this worker has given to no other caller. Callers use it to make their flow
+    /// ids unique.
+    pub fn next_series(&mut self) -> u32 {
+        self.core.series = self.core.series.wrapping_add(1);
+        self.core.series
+    }
+}
+
+/// For the engine.
+impl<'a> Cx<'a> {
+    /// Makes the context of a call to element `id`, for the engine.
+    #[inline]
+    pub fn new(core: &'a mut Core, host: &'a mut dyn Host, id: ElementId) -> Cx<'a> {
+        Cx { core, host, id }
     }
 }

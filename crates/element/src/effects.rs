@@ -287,10 +287,10 @@ pub enum Marks {
     /// The element leaves marks unchanged.
     #[default]
     None,
-    /// The element marks packets if another element relies on it ([`crate::Cx::uses_flow_marks`]), and
+    /// The element marks packets if another element relies on it ([`crate::context::Graph::uses_flow_marks`]), and
     /// removes marks from all packets whose flows it does not know.
     Gives,
-    /// The element may rely on marks if [`crate::Cx::uses_flow_marks`] returns true. It does the same
+    /// The element may rely on marks if [`crate::context::Graph::uses_flow_marks`] returns true. It does the same
     /// without marks.
     Takes,
 }
@@ -425,7 +425,7 @@ pub struct Effects {
     /// The state that the element keeps.
     pub state: Vec<State>,
     /// For an element that gives flows other addresses and ports: true if it chooses them such that replies
-    /// belong to the same worker as the flow ([`crate::Cx::is_home`]). For a source with queues: true if
+    /// belong to the same worker as the flow ([`crate::context::Workers::is_home`]). For a source with queues: true if
     /// each worker's queue has the flows that belong to the worker.
     pub chooses_home: bool,
     /// For an element to which packets of one flow come spread over workers: true if it finds the state of

@@ -112,11 +112,11 @@ pub trait Element: Send {
     /// the time for which the timer was set.
     fn timer(&mut self, _cx: &mut Cx<'_>, _token: u32) {}
 
-    /// Runs when a file that the element watches ([`Cx::watch`]) can be read or written, or has come to its
+    /// Runs when a file that the element watches ([`context::Files::watch`]) can be read or written, or has come to its
     /// end. It runs again as long as this state lasts.
     fn ready(&mut self, _cx: &mut Cx<'_>, _token: u32) {}
 
-    /// Runs when the process has received a signal that the element waits for ([`Cx::on_os_signal`]).
+    /// Runs when the process has received a signal that the element waits for ([`context::Files::on_os_signal`]).
     fn os_signal(&mut self, _cx: &mut Cx<'_>, _number: i32) {}
 
     /// The time at which the next packet is due, for sources that follow a capture's time stamps. Under the

@@ -80,7 +80,7 @@ impl Outcome {
                 Speaker::None => String::new(),
             };
             let reason = if text.is_empty() { String::new() } else { format!(": {text}") };
-            cx.remark(Severity::Warning, format_args!("{speaker}{}{reason}", C::MESSAGE));
+            cx.messages().remark(Severity::Warning, format_args!("{speaker}{}{reason}", C::MESSAGE));
         }
         self.bad[reason] += 1;
         cx.emit_one(1, packet, drop);

@@ -210,7 +210,7 @@ impl Element for TestSource {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        if cx.output_is_push(0) {
+        if cx.graph().output_is_push(0) {
             cx.schedule();
         }
         Ok(())
@@ -301,7 +301,7 @@ impl Element for TestSink {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        if !cx.input_is_push(0) {
+        if !cx.graph().input_is_push(0) {
             cx.schedule();
         }
         Ok(())

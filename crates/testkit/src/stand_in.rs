@@ -95,7 +95,7 @@ impl Element for StandIn {
             self.count(cx, self.filter, case, bytes);
             match case {
                 UDP => cx.emit_one(0, packet, DropReason::NoOutput),
-                _ => cx.end_for_others(packet),
+                _ => cx.accounts().end_for_others(packet),
             }
         }
         cx.recycle(batch);
@@ -114,7 +114,7 @@ impl Element for StandIn {
         Ok(match name {
             "taken" => self.taken.to_string(),
             "left" => self.left.to_string(),
-            _ => self.outdated.iter().map(|&id| format!("{}\n", cx.name_of(id))).collect(),
+            _ => self.outdated.iter().map(|&id| format!("{}\n", cx.graph().name_of(id))).collect(),
         })
     }
 }

@@ -145,7 +145,7 @@ impl Element for Source {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        if cx.output_is_push(0) {
+        if cx.graph().output_is_push(0) {
             cx.schedule();
         }
         Ok(())

@@ -449,7 +449,7 @@ impl Juggler {
 
     /// Returns a hash of the annotations that any element reads. Packets with equal hashes may be merged.
     fn mark(&self, cx: &Cx<'_>, packet: &Packet) -> u64 {
-        let bytes = packet.annotations().bytes().iter().zip(&cx.facts().annotations_read);
+        let bytes = packet.annotations().bytes().iter().zip(&cx.graph().facts().annotations_read);
         // The hash function is FNV-1a.
         bytes.filter(|(_, read)| **read).fold(0xcbf2_9ce4_8422_2325, |hash, (byte, _)| {
             (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
@@ -524,7 +524,7 @@ impl Juggler {
             if self.merges && run.is_one && segments > 1 {
                 self.statistics.release(&run, reason, 1, now);
                 add(cx, out, large(run));
-                cx.count_dropped(segments - 1, DropReason::Coalesced);
+                cx.accounts().count_dropped(segments - 1, DropReason::Coalesced);
                 continue;
             }
             self.statistics.release(&run, reason, segments as u64, now);
@@ -660,17 +660,17 @@ impl Element for Juggler {
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.hasher = cx.key_hasher();
-        self.merges = self.settings.merges && cx.may_merge();
-        self.is_asked = cx.receives_offloads();
-        self.leaves_checksums = cx.may_offload();
-        self.compares = cx.facts().annotations_read.contains(&true);
+        self.merges = self.settings.merges && cx.graph().may_merge();
+        self.is_asked = cx.graph().receives_offloads();
+        self.leaves_checksums = cx.graph().may_offload();
+        self.compares = cx.graph().facts().annotations_read.contains(&true);
         self.flows.set_limits(self.settings.limits(self.merges));
         Ok(())
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
         let mut out = cx.batch();
-        match self.is_asked && !cx.may_merge() && batch.iter().any(is_large_segment) {
+        match self.is_asked && !cx.graph().may_merge() && batch.iter().any(is_large_segment) {
             true => self.take_cut(cx, &mut batch, &mut out),
             false => self.take_all(cx, &mut batch, &mut out),
         }

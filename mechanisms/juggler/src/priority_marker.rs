@@ -238,7 +238,7 @@ impl Element for PriorityMarker {
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.connections.hasher = cx.key_hasher();
-        self.wanted = cx.facts().annotation_read(self.place, 1);
+        self.wanted = cx.graph().facts().annotation_read(self.place, 1);
         Ok(())
     }
 

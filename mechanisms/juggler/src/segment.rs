@@ -67,7 +67,7 @@ impl Element for Segment {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        self.is_asked = cx.receives_offloads();
+        self.is_asked = cx.graph().receives_offloads();
         Ok(())
     }
 

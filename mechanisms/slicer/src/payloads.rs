@@ -299,7 +299,7 @@ impl Payloads {
             && !std::mem::replace(&mut state.counts.has_warned, true)
         {
             let name = cx.name().to_string();
-            cx.message(format_args!(
+            cx.messages().message(format_args!(
                 "{name}: most sliced packets have not come back: the network function drops them, or hides them (encrypts, \
                  compresses or reads them); it should get such packets whole\n"
             ));

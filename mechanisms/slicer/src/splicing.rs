@@ -115,7 +115,7 @@ impl Splicing {
         drop((state, found));
         if is_rewritten {
             let name = cx.name().to_string();
-            cx.message(format_args!(
+            cx.messages().message(format_args!(
                 "{name}: sliced packets come back with another DSCP, which they keep; with MARKER none they have their own\n"
             ));
         }

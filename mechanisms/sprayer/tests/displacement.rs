@@ -89,7 +89,7 @@ impl Element for Source {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let owner = |connection| cx.worker_of(&segment(connection, 0), LinkType::RawIp);
+        let owner = |connection| cx.workers().worker_of(&segment(connection, 0), LinkType::RawIp);
         self.connection = (0..).find(|&connection| owner(connection) == 0).ok_or("no such connection")?;
         cx.schedule();
         Ok(())

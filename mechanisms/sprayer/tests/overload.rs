@@ -116,7 +116,7 @@ impl Element for Flood {
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         // Finds a connection that worker 1 owns, which stalls in the gate.
-        let owner = |connection| cx.worker_of(&segment(connection, 0, ACK), LinkType::RawIp);
+        let owner = |connection| cx.workers().worker_of(&segment(connection, 0, ACK), LinkType::RawIp);
         self.connection = (0..).find(|&connection| owner(connection) == 1).ok_or("no such connection")?;
         cx.schedule();
         Ok(())
@@ -249,7 +249,7 @@ impl Element for Home {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        assert!(batch.iter().all(|packet| cx.owner_of(packet) == cx.worker().0));
+        assert!(batch.iter().all(|packet| cx.workers().owner_of(packet) == cx.worker().0));
     }
 }
 

@@ -85,7 +85,7 @@ impl Element for Cable {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        self.annotations = cx.facts().annotation_read(0, Annotations::SIZE);
+        self.annotations = cx.graph().facts().annotation_read(0, Annotations::SIZE);
         Ok(())
     }
 

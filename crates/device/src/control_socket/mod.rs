@@ -403,19 +403,19 @@ impl Handlers for Reach<'_, '_> {
     fn has(&self, call: &Call, write: bool) -> bool {
         match own_value(self.socket, self.port, call, self.cx.id()) {
             Some(_) => !write,
-            None => self.cx.has_handler(call, write),
+            None => self.cx.graph().has_handler(call, write),
         }
     }
 
     fn read(&mut self, call: &Call) -> Result<String, String> {
         match own_value(self.socket, self.port, call, self.cx.id()) {
             Some(value) => Ok(value),
-            None => self.cx.read_handler(call),
+            None => self.cx.handlers().read(call),
         }
     }
 
     fn write(&mut self, call: &Call) -> Result<(), String> {
-        self.cx.write_handler(&Call { rights: self.rights.clone(), ..call.clone() })
+        self.cx.handlers().write(&Call { rights: self.rights.clone(), ..call.clone() })
     }
 }
 
@@ -508,7 +508,7 @@ impl ControlSocket {
 
     fn listen(&self, cx: &mut Cx<'_>) -> Result<(), String> {
         let Some(listener) = &self.listener else { return Ok(()) };
-        cx.watch(LISTENER, listener.file(), Interest::Read).map_err(|error| error.to_string())
+        cx.files().watch(LISTENER, listener.file(), Interest::Read).map_err(|error| error.to_string())
     }
 
     fn accept(&mut self, cx: &mut Cx<'_>) {
@@ -527,7 +527,7 @@ impl ControlSocket {
                     let why = reason(&error);
                     cx.warn(format_args!("accept: {why}"));
                     // The client is still waiting, and would be reported again immediately.
-                    cx.unwatch(LISTENER);
+                    cx.files().unwatch(LISTENER);
                     cx.set_timer(LISTEN_AGAIN, cx.now() + Timestamp::from_secs(1));
                     return;
                 }
@@ -545,7 +545,7 @@ impl ControlSocket {
         }
         let token = self.next_token;
         self.next_token = self.next_token.wrapping_add(1).max(LISTENER + 1);
-        if cx.watch(token, stream.file(), Interest::Both).is_err() {
+        if cx.files().watch(token, stream.file(), Interest::Both).is_err() {
             return;
         }
         if self.verbose {
@@ -560,7 +560,7 @@ impl ControlSocket {
 
     fn end(&mut self, cx: &mut Cx<'_>, index: usize) {
         let connection = self.connections.swap_remove(index);
-        cx.unwatch(connection.token);
+        cx.files().unwatch(connection.token);
         if let Stream::Given(file) = &connection.stream {
             // The number of the descriptor stays open, but the client has to see the end.
             let _ = socket2::SockRef::from(file).shutdown(Shutdown::Both);
@@ -594,7 +594,7 @@ impl ControlSocket {
         if open && (waits || !connection.session.quits) {
             let interest = if waits { Interest::Write } else { Interest::Read };
             if interest == connection.interest
-                || cx.watch(connection.token, connection.stream.file(), interest).is_ok()
+                || cx.files().watch(connection.token, connection.stream.file(), interest).is_ok()
             {
                 connection.interest = interest;
                 return;
@@ -641,10 +641,10 @@ impl Element for ControlSocket {
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         for connection in &mut self.connections {
             connection.send();
-            cx.unwatch(connection.token);
+            cx.files().unwatch(connection.token);
         }
         self.connections.clear();
-        cx.unwatch(LISTENER);
+        cx.files().unwatch(LISTENER);
         // As long as the socket is open, the file belongs to this element.
         if self.listener.is_some()
             && let Address::Unix(path) = &self.address
@@ -677,7 +677,7 @@ impl Element for ControlSocket {
         }
         // The element's own connections were accepted while the old element still had the address.
         for connection in self.connections.drain(..) {
-            cx.unwatch(connection.token);
+            cx.files().unwatch(connection.token);
         }
         if state.listener.is_some() {
             cx.clear_timer(OPEN_AGAIN);
@@ -686,7 +686,8 @@ impl Element for ControlSocket {
         (self.connections, self.next_token) = (state.connections, state.next_token);
         for connection in &mut self.connections {
             connection.session.read_only = self.read_only;
-            cx.watch(connection.token, connection.stream.file(), Interest::Both)
+            cx.files()
+                .watch(connection.token, connection.stream.file(), Interest::Both)
                 .map_err(|error| error.to_string())?;
             connection.interest = Interest::Both;
         }

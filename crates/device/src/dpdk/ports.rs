@@ -372,7 +372,7 @@ impl Port {
         let mut shares = Vec::new();
         let mut missing = 0;
         for wanted in all {
-            let copies = cx.copies(wanted.element);
+            let copies = cx.workers().copies(wanted.element);
             if copies == 0 {
                 continue;
             }
@@ -550,7 +550,7 @@ impl Port {
         let (mut queues, mut keeps) = (0, false);
         receivers.for_each(|share| (queues, keeps) = (queues + share.queues, keeps | share.wanted.keeps_key));
         let Some(length) = self.info.key_length.filter(|_| queues > 1 && !keeps) else { return };
-        let Some(key) = cx.interface_key(length.into()) else { return };
+        let Some(key) = cx.workers().interface_key(length.into()) else { return };
         match port::set_key(self.number, &key) {
             Ok(()) => self.has_secret_key.store(true, Ordering::Relaxed),
             Err(error) => {
@@ -633,7 +633,7 @@ impl Receiver {
                 |cx| cx.pool(),
                 |cx, arrived, hash| match arrived {
                     Arrived::Slot(packet) => {
-                        cx.count_made(1);
+                        cx.accounts().count_made(1);
                         show(cx, packet, hash, number);
                     }
                     Arrived::Elsewhere(bytes) => {

@@ -214,7 +214,7 @@ impl ToDpdkDevice {
         let sent = transmitter.flush(cx.pool());
         self.is_stuck &= sent == 0;
         self.count += sent as u64;
-        cx.count_sent(sent);
+        cx.accounts().count_sent(sent);
     }
 
     /// Leaves the port if its device was removed.
@@ -350,7 +350,8 @@ impl Element for ToDpdkDevice {
                 let event = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
                 let bell =
                     Arc::new(event.map_err(|error| cannot(&self.wanted.port, "eventfd", &error.into()))?);
-                cx.watch(SEND, bell.as_fd(), Interest::Aside)
+                cx.files()
+                    .watch(SEND, bell.as_fd(), Interest::Aside)
                     .map_err(|error| cannot(&self.wanted.port, "poll", &error))?;
                 self.bell = Some(bell);
                 self.hear(&transmitter);
@@ -359,7 +360,7 @@ impl Element for ToDpdkDevice {
             Err(Refused::Missing(_)) if self.wanted.may_be_missing => {}
             Err(Refused::Missing(text) | Refused::Failed(text)) => return Err(text),
         }
-        self.pulls_input = !cx.input_is_push(0);
+        self.pulls_input = !cx.graph().input_is_push(0);
         if self.pulls_input {
             cx.schedule();
         }
@@ -435,7 +436,7 @@ impl Element for ToDpdkDevice {
         if let Some(away) = self.away.take() {
             away.close(cx);
         }
-        cx.unwatch(SEND);
+        cx.files().unwatch(SEND);
         self.gone.end(&self.wanted.port, self.is_gone)
     }
 

@@ -351,7 +351,7 @@ impl FromDevice {
             cx.warn(format_args!("cannot set promiscuous mode: {}", crate::reason(&error)));
         }
         if workers > 1 {
-            let key = cx.steering_key();
+            let key = cx.workers().steering_key();
             let program = |joined: &[usize]| self.steering.program(joined, workers, &key);
             let joined = self.joint.group.join(ring.socket(), (worker, self.index), self.outbound, program);
             joined.map_err(|error| failed("PACKET_FANOUT", &error))?;
@@ -369,7 +369,8 @@ impl FromDevice {
 
     /// Watches a ring for packets.
     fn serve(&mut self, cx: &mut Cx<'_>, ring: Ring) -> Result<(), String> {
-        cx.watch(RECEIVE, ring.socket().as_fd(), Interest::Read)
+        cx.files()
+            .watch(RECEIVE, ring.socket().as_fd(), Interest::Read)
             .map_err(|error| cannot(&self.device, "poll", &error))?;
         self.ring = Some(ring);
         Ok(())
@@ -438,7 +439,7 @@ impl FromDevice {
         }
         self.open(cx)?;
         // Flows belong to workers: no worker receives before all can.
-        if self.joint.shut().len() >= cx.copies(cx.id()) {
+        if self.joint.shut().len() >= cx.workers().copies(cx.id()) {
             self.unshut(cx);
         }
         Ok(())
@@ -505,14 +506,15 @@ impl FromDevice {
                 self.say(cx, format_args!("{}", self.gone.text()));
             }
         } else if state != self.state {
-            cx.tell(state.severity(), format_args!("{0}: {1}", self.device, state.text(&self.device)));
+            cx.messages()
+                .tell(state.severity(), format_args!("{0}: {1}", self.device, state.text(&self.device)));
         }
         self.state = state;
         match state {
             Presence::Up => cx.schedule(),
             Presence::Down => cx.set_coarse_timer(LOOK, cx.now() + PAUSE),
             Presence::Gone => {
-                cx.unwatch(RECEIVE);
+                cx.files().unwatch(RECEIVE);
                 // Packets that arrived before are in the ring.
                 cx.schedule();
                 match self.gone {
@@ -622,7 +624,7 @@ impl Element for FromDevice {
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        cx.unwatch(RECEIVE);
+        cx.files().unwatch(RECEIVE);
         self.incoming.end(cx, &self.device);
         self.joint.shut().clear();
         *self.joint.barrier() = None;

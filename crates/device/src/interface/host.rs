@@ -135,7 +135,7 @@ impl Receiver {
     }
 
     pub(super) fn start(&self, cx: &mut Cx<'_>, tun: &Tun) -> Result<(), String> {
-        let watched = cx.watch(RECEIVE, tun.file().as_fd(), Interest::Read);
+        let watched = cx.files().watch(RECEIVE, tun.file().as_fd(), Interest::Read);
         watched.map_err(|error| cannot(&tun.name, "poll", &error))
     }
 
@@ -184,7 +184,7 @@ impl Receiver {
         // The interface has been removed; the file remains.
         self.is_gone = matches!(error.raw_os_error(), Some(libc::EBADFD | libc::EIO | libc::ENODEV));
         if self.is_gone {
-            return cx.unwatch(RECEIVE);
+            return cx.files().unwatch(RECEIVE);
         }
         cx.warn(format_args!("read: {}", reason(error)));
     }
@@ -234,7 +234,7 @@ impl Transmitter {
 
     /// Reads the required facts from the graph.
     pub(super) fn start(&mut self, cx: &Cx<'_>) {
-        self.offloads = cx.facts().uses_offloads();
+        self.offloads = cx.graph().facts().uses_offloads();
     }
 
     fn send_one(

@@ -88,8 +88,8 @@ impl Incoming {
     /// Counts packets that came while the element was switched off.
     #[cold]
     pub(super) fn count_inactive(&mut self, cx: &mut Cx<'_>, device: &str, packets: usize) {
-        cx.count_made(packets);
-        cx.count_dropped(packets, DropReason::Inactive);
+        cx.accounts().count_made(packets);
+        cx.accounts().count_dropped(packets, DropReason::Inactive);
         let text = format_args!("packets come while the element is switched off (ACTIVE false)");
         self.losses.count(cx, device, (DropReason::Inactive, packets), Some(text));
     }
@@ -109,7 +109,7 @@ impl Incoming {
 
     fn make(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, received: &Received<'_>) {
         if received.virtio.gso_type & !VirtioNet::ECN == 0 {
-            let leaves = cx.may_offload() && received.length <= self.snap_length;
+            let leaves = cx.graph().may_offload() && received.length <= self.snap_length;
             return self.take_one(cx, batch, received, leaves);
         }
         let Some(segments) = self.segments(received) else { return self.refuse(cx, received) };
@@ -119,7 +119,7 @@ impl Incoming {
             && received.bytes.len() + tag <= LARGEST + TAG_LENGTH;
         // No interface takes a large segment of UDP whose checksum is complete.
         let is_taken = segments.transport().1 || received.virtio.flags & VirtioNet::NEEDS_CHECKSUM != 0;
-        if fits && is_taken && cx.may_offload() {
+        if fits && is_taken && cx.graph().may_offload() {
             // The header length that comes with the frame is the length of its linear part, which may be
             // longer than its headers.
             let header_length = segments.header_length() as u16;

@@ -287,11 +287,11 @@ impl Element for KernelTun {
         self.open(cx)?;
         self.news = News::open().ok();
         if let Some(news) = &self.news {
-            let watched = cx.watch(NEWS, news.socket(), Interest::Aside);
+            let watched = cx.files().watch(NEWS, news.socket(), Interest::Aside);
             watched.map_err(|error| cannot(&self.wanted.name, "poll", &error))?;
         }
         self.transmitter.start(cx);
-        self.pulls = self.inputs > 0 && !cx.input_is_push(0);
+        self.pulls = self.inputs > 0 && !cx.graph().input_is_push(0);
         if self.pulls {
             cx.schedule();
         }
@@ -358,8 +358,8 @@ impl Element for KernelTun {
         self.transmitter.end(cx, &self.wanted.name);
         self.receiver.incoming.end(cx, &self.wanted.name);
         // The interface is removed with its last file, and its addresses and routes with it.
-        cx.unwatch(RECEIVE);
-        cx.unwatch(NEWS);
+        cx.files().unwatch(RECEIVE);
+        cx.files().unwatch(NEWS);
         self.tun = None;
         self.share();
         self.gone.end(&self.wanted.name, self.is_gone)

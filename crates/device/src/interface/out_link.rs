@@ -103,7 +103,8 @@ impl OutLink {
         // Before the search, so that no event between both is missed.
         self.news = News::open().ok();
         if let Some(news) = &self.news {
-            cx.watch(token, news.socket(), Interest::Aside)
+            cx.files()
+                .watch(token, news.socket(), Interest::Aside)
                 .map_err(|error| cannot(&self.device, "poll", &error))?;
         }
         match self.find() {

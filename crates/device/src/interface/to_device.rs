@@ -312,7 +312,7 @@ impl Element for ToDevice {
         let device = &self.link.device;
         // The packet socket needs a virtio-net header only if packets may arrive whose work is left to a
         // device.
-        self.offloads = cx.facts().uses_offloads();
+        self.offloads = cx.graph().facts().uses_offloads();
         self.bypass &= !self.offloads;
         if let Some(index) = index {
             let sender = Sender::open(index, self.offloads, self.bypass)
@@ -320,7 +320,7 @@ impl Element for ToDevice {
             self.sender = Some(sender);
         }
         self.link.look(cx.now());
-        self.pulls_input = !cx.input_is_push(0);
+        self.pulls_input = !cx.graph().input_is_push(0);
         if self.pulls_input {
             cx.schedule();
         }
@@ -349,7 +349,7 @@ impl Element for ToDevice {
             let pause = self.link.next_pause();
             if self.debug {
                 let name = cx.declaration();
-                cx.message(format_args!("{name} backing off for {}\n", pause.as_interval()));
+                cx.messages().message(format_args!("{name} backing off for {}\n", pause.as_interval()));
             }
             cx.set_coarse_timer(0, cx.now() + pause);
             return self.count > before;
@@ -384,7 +384,7 @@ impl Element for ToDevice {
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        cx.unwatch(NEWS);
+        cx.files().unwatch(NEWS);
         // The error of an interface that went down has been reported already.
         self.sender.take().map(|sender| take_error(sender.socket()));
         self.link.end(cx)

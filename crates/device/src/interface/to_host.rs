@@ -77,7 +77,7 @@ impl Element for ToHost {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.transmitter.start(cx);
         let elements = 0..cx.place().elements();
-        let mut interfaces = elements.filter_map(|id| cx.service::<HostInterface>(id));
+        let mut interfaces = elements.filter_map(|id| cx.graph().service::<HostInterface>(id));
         self.interface =
             interfaces.find(|interface| interface.name == self.name && interface.get().is_some());
         self.tun = self.interface.as_ref().and_then(|interface| interface.get());

@@ -185,9 +185,9 @@ impl McastSocket {
         let mut fault = self.outgoing.work(cx, sockets, presses);
         let waits = !self.outgoing.is_empty();
         if waits && !self.waits_to_write {
-            fault = cx.watch(SENDER, sockets.file(), Interest::Write).err().or(fault);
+            fault = cx.files().watch(SENDER, sockets.file(), Interest::Write).err().or(fault);
         } else if !waits && self.waits_to_write {
-            cx.unwatch(SENDER);
+            cx.files().unwatch(SENDER);
         }
         self.waits_to_write = waits;
         if let Some(error) = fault {
@@ -205,10 +205,10 @@ impl Element for McastSocket {
         let sockets = self.open()?;
         if self.receives {
             self.buffer = vec![0; LONGEST_DATAGRAM];
-            cx.watch(RECEIVER, sockets.receiver.as_fd(), Interest::Read).map_err(failed("poll"))?;
+            cx.files().watch(RECEIVER, sockets.receiver.as_fd(), Interest::Read).map_err(failed("poll"))?;
         }
         self.sockets = Some(sockets);
-        self.pulls = !cx.input_is_push(0);
+        self.pulls = !cx.graph().input_is_push(0);
         if self.pulls {
             cx.schedule();
         }
@@ -258,8 +258,8 @@ impl Element for McastSocket {
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        cx.unwatch(RECEIVER);
-        cx.unwatch(SENDER);
+        cx.files().unwatch(RECEIVER);
+        cx.files().unwatch(SENDER);
         self.sockets = None;
         Ok(())
     }

@@ -414,7 +414,9 @@ impl Socket {
 
     fn listen(&self, cx: &mut Cx<'_>) -> Result<(), String> {
         match &self.listener {
-            Some(listener) => cx.watch(LISTENER, listener.as_fd(), Interest::Read).map_err(failed("poll")),
+            Some(listener) => {
+                cx.files().watch(LISTENER, listener.as_fd(), Interest::Read).map_err(failed("poll"))
+            }
             None => Ok(()),
         }
     }
@@ -430,7 +432,7 @@ impl Socket {
                     let why = reason(&error);
                     cx.warn(format_args!("accept: {why}"));
                     // The connection is still waiting, so the next attempt has to wait, too.
-                    cx.unwatch(LISTENER);
+                    cx.files().unwatch(LISTENER);
                     cx.set_timer(LISTENER, cx.now() + Timestamp::from_secs(PAUSE));
                 }
                 return;
@@ -448,7 +450,7 @@ impl Socket {
             return;
         }
         // There is one client at a time; the system keeps the next one waiting.
-        cx.unwatch(LISTENER);
+        cx.files().unwatch(LISTENER);
         self.connection = Some(Connection::stream(socket));
         if self.wait(cx).is_err() {
             self.hang_up(cx);
@@ -474,8 +476,8 @@ impl Socket {
         };
         if interest != connection.interest {
             match interest {
-                Some(interest) => cx.watch(CONNECTION, connection.socket.as_fd(), interest)?,
-                None => cx.unwatch(CONNECTION),
+                Some(interest) => cx.files().watch(CONNECTION, connection.socket.as_fd(), interest)?,
+                None => cx.files().unwatch(CONNECTION),
             }
             connection.interest = interest;
         }
@@ -485,7 +487,7 @@ impl Socket {
     /// Closes a connection; a server then waits for the next one.
     fn hang_up(&mut self, cx: &mut Cx<'_>) {
         let Some(connection) = self.connection.take() else { return };
-        cx.unwatch(CONNECTION);
+        cx.files().unwatch(CONNECTION);
         let file = connection.socket.as_raw_fd();
         self.tell(cx, format_args!("closed connection {file}"));
         // Pulled packets that are not partly sent can go to the next client.
@@ -567,7 +569,7 @@ impl Element for Socket {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let room = if self.stream { self.common.snap_length } else { LONGEST_DATAGRAM };
         self.buffer = vec![0; room];
-        self.pulls = !cx.input_is_push(0);
+        self.pulls = !cx.graph().input_is_push(0);
         self.start(cx)?;
         if self.pulls && self.connection.is_some() {
             cx.schedule();
@@ -644,8 +646,8 @@ impl Element for Socket {
         if let Some(path) = self.made.take() {
             let _ = std::fs::remove_file(path);
         }
-        cx.unwatch(LISTENER);
-        cx.unwatch(CONNECTION);
+        cx.files().unwatch(LISTENER);
+        cx.files().unwatch(CONNECTION);
         self.listener = None;
         if let Some(connection) = self.connection.take() {
             // The peer may have closed already.

@@ -273,7 +273,9 @@ impl FromXdp {
         if self.shares(copies) {
             let event = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC);
             let bell = Arc::new(event.map_err(|error| cannot(&device, "eventfd", &error.into()))?);
-            cx.watch(BELL, bell.as_fd(), Interest::Read).map_err(|error| cannot(&device, "poll", &error))?;
+            cx.files()
+                .watch(BELL, bell.as_fd(), Interest::Read)
+                .map_err(|error| cannot(&device, "poll", &error))?;
             self.bell = Some(bell);
         }
         let (receivers, transmitters) =
@@ -411,7 +413,7 @@ impl FromXdp {
         }
         if is_news && self.speaks {
             let device = &self.wanted.device;
-            cx.tell(state.severity(), format_args!("{device}: {}", state.text(device)));
+            cx.messages().tell(state.severity(), format_args!("{device}: {}", state.text(device)));
         }
         if self.receivers.iter().any(Receiver::drops_long_packets) && self.interface.has_to_tell() {
             let device = &self.wanted.device;
@@ -435,7 +437,7 @@ impl FromXdp {
             while made < most {
                 let Some(mut packet) = receiver.next(cx.pool()) else { break };
                 made += 1;
-                cx.count_made(1);
+                cx.accounts().count_made(1);
                 if !self.active {
                     let text = format_args!("packets come while the element is switched off (ACTIVE false)");
                     let device = &self.wanted.device;
@@ -460,9 +462,9 @@ impl FromXdp {
 
     fn unwatch(&mut self, cx: &mut Cx<'_>) {
         for place in 0..self.receivers.len() {
-            cx.unwatch(place as u32);
+            cx.files().unwatch(place as u32);
         }
-        cx.unwatch(BELL);
+        cx.files().unwatch(BELL);
         cx.clear_timer(LOOK);
         cx.clear_timer(REFILL);
     }
@@ -484,7 +486,7 @@ impl FromXdp {
     }
 
     fn watch(&mut self, cx: &mut Cx<'_>, place: usize) -> Result<(), String> {
-        let watched = cx.watch(place as u32, self.receivers[place].socket(), Interest::Read);
+        let watched = cx.files().watch(place as u32, self.receivers[place].socket(), Interest::Read);
         watched.map_err(|error| cannot(&self.wanted.device, "poll", &error))
     }
 

@@ -135,7 +135,7 @@ impl Interface {
         shares: Option<(Steering, &Arc<EventFd>)>,
     ) -> Result<(), String> {
         let mut state = lock(&self.state);
-        let (element, (worker, workers), key) = (cx.id(), cx.worker(), cx.steering_key());
+        let (element, (worker, workers), key) = (cx.id(), cx.worker(), cx.workers().steering_key());
         let member = |(steering, bell): (Steering, &Arc<EventFd>)| Member {
             element,
             worker,
@@ -228,7 +228,7 @@ impl Interface {
 impl State {
     /// Returns the number of copies of elements that receive from the interface.
     fn copies(&self, cx: &Cx<'_>) -> usize {
-        self.receivers.iter().map(|&(id, _)| cx.copies(id)).sum()
+        self.receivers.iter().map(|&(id, _)| cx.workers().copies(id)).sum()
     }
 
     /// Detaches the program: no more frames are received.
@@ -269,10 +269,10 @@ impl State {
     fn hide_key(&mut self, cx: &mut Cx<'_>, device: &str, queues: usize) {
         let keeps = self.receivers.iter().any(|(_, wanted)| wanted.keeps_key);
         let are_all = || link::receive_queues(device).is_ok_and(|all| all as usize == queues);
-        if keeps || queues < 2 || cx.interface_key(0).is_none() || !are_all() {
+        if keeps || queues < 2 || cx.workers().interface_key(0).is_none() || !are_all() {
             return;
         }
-        match SecretKey::set(device, |length| cx.interface_key(length)) {
+        match SecretKey::set(device, |length| cx.workers().interface_key(length)) {
             Ok(key) => self.key = key,
             Err(error) => {
                 cx.warn(format_args!("{}", rss_key::refusal(device, &crate::reason(&error))));

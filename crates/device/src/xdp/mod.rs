@@ -69,7 +69,7 @@ impl Offer {
 /// Returns the index of this copy of an element and the number of its copies: one copy per worker, or one
 /// in all.
 fn copy_of(cx: &Cx<'_>) -> (usize, usize) {
-    match cx.copies(cx.id()) {
+    match cx.workers().copies(cx.id()) {
         0 | 1 => (0, 1),
         copies => (cx.worker().0, copies),
     }

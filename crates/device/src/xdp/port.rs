@@ -274,7 +274,7 @@ pub(super) fn open_queues(
             }
         }
     }
-    let elements = (0..cx.place().elements()).filter(|&id| cx.service::<Offer>(id).is_some()).count();
+    let elements = (0..cx.place().elements()).filter(|&id| cx.graph().service::<Offer>(id).is_some()).count();
     let share = share(cx.pool(), elements, receivers.len());
     let guests = if bell.is_some() { copies as u32 - 1 } else { 0 };
     let mut are_filled = true;

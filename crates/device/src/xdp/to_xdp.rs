@@ -198,7 +198,8 @@ impl ToXdp {
 
     /// Returns the sending half of a queue that a FromXDP of this worker has left.
     fn take_offered(&self, cx: &Cx<'_>) -> Option<Transmitter> {
-        let offers: Vec<Arc<Offer>> = (0..cx.place().elements()).filter_map(|id| cx.service(id)).collect();
+        let offers: Vec<Arc<Offer>> =
+            (0..cx.place().elements()).filter_map(|id| cx.graph().service(id)).collect();
         let is_wanted = |queue: u32| self.wanted.queue.is_none_or(|wanted| wanted == queue);
         let here = |half: &&mut Option<Transmitter>| half.as_ref().is_some_and(|half| is_wanted(half.queue));
         let of_device = offers.iter().filter(|offer| offer.device == self.wanted.device);
@@ -271,7 +272,7 @@ impl ToXdp {
         let refused = std::mem::take(&mut transmitter.refused).min(taken);
         self.in_ring = left;
         self.lose(cx, refused);
-        cx.count_sent(taken - refused);
+        cx.accounts().count_sent(taken - refused);
         match kicked {
             Kicked::All if refused > 0 => {
                 if !self.link.may_recover(cx) {
@@ -310,7 +311,7 @@ impl ToXdp {
         if packets > 0 {
             self.link.count_lost(cx, (DropReason::InterfaceDown, packets), 0);
         }
-        cx.count_dropped(packets, DropReason::InterfaceDown);
+        cx.accounts().count_dropped(packets, DropReason::InterfaceDown);
     }
 
     /// Checks whether an interface that was down is up again.
@@ -393,7 +394,7 @@ impl Element for ToXdp {
             }
         }
         self.link.look(cx.now());
-        self.pulls_input = !cx.input_is_push(0);
+        self.pulls_input = !cx.graph().input_is_push(0);
         if self.pulls_input {
             cx.schedule();
         }
@@ -473,7 +474,7 @@ impl Element for ToXdp {
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        cx.unwatch(NEWS);
+        cx.files().unwatch(NEWS);
         cx.clear_timer(KICK);
         cx.clear_timer(LOOK);
         self.close_queue(cx);

@@ -1,8 +1,8 @@
 //! Counting of packets that an element processes in place of other elements.
 
-use packet::{Batch, DropReason, Packet};
+use packet::DropReason;
 
-use super::{Counters, Cx};
+use super::Counters;
 use crate::effects::{Case, Target};
 
 impl Counters {
@@ -25,24 +25,6 @@ impl Counters {
             Target::Drop(reason) => self.drop(reason, packets),
             Target::Send => self.sent += packets,
         }
-    }
-}
-
-impl Cx<'_> {
-    /// Ends a packet that an element which this element replaces
-    /// ([`Effects::replaces`](crate::Effects::replaces)) would have dropped or sent. Here it counts as
-    /// emitted; the tally of the other element records its end
-    /// ([`Element::settle`](crate::Element::settle)).
-    pub fn end_for_others(&mut self, packet: Packet) {
-        self.own().emitted += 1;
-        self.core.pool.free(packet);
-    }
-
-    /// Like [`end_for_others`](Self::end_for_others), for all packets of a batch.
-    pub fn end_all_for_others(&mut self, mut batch: Batch) {
-        self.own().emitted += batch.len() as u64;
-        self.core.pool.free_all(&mut batch);
-        self.core.recycle(batch);
     }
 }
 

@@ -215,11 +215,13 @@ impl AggregateCounter {
     /// Makes a call. A call of this element is made immediately, because the current packet depends on it.
     fn call(&mut self, cx: &mut Cx<'_>, call: &Arc<Call>) {
         if call.element == Some(cx.id()) {
-            if let Err(reason) = cx.on_behalf(call, |cx| self.write(cx, &call.handler, &call.value)) {
-                cx.message(format_args!("{reason}\n"));
+            if let Err(reason) =
+                cx.handlers().on_behalf(call, |cx| self.write(cx, &call.handler, &call.value))
+            {
+                cx.messages().message(format_args!("{reason}\n"));
             }
         } else {
-            cx.call_later(call);
+            cx.handlers().call_later(call);
         }
     }
 
@@ -259,7 +261,8 @@ impl AggregateCounter {
         let Some(Trigger { at, call, .. }) = trigger.filter(|trigger| trigger.armed) else {
             return String::new();
         };
-        let element = call.element.map_or(String::new(), |element| format!("{}.", cx.name_of(element)));
+        let element =
+            call.element.map_or(String::new(), |element| format!("{}.", cx.graph().name_of(element)));
         format!("{at} {element}{} {}", call.handler, call.value).trim_end().to_string()
     }
 
@@ -269,7 +272,7 @@ impl AggregateCounter {
         match name.as_str() {
             "" => Err("argument should be filename".into()),
             "-" => {
-                cx.print(format_args!("{}", String::from_utf8_lossy(&file)));
+                cx.messages().print(format_args!("{}", String::from_utf8_lossy(&file)));
                 Ok(())
             }
             path => cx

@@ -346,7 +346,7 @@ impl AggregateIpFlows {
     /// Returns the position of the current packet in its capture.
     fn position(&self, cx: &mut Cx<'_>) -> Option<u64> {
         let call = Call::new(Some(self.source?), "packet_filepos", "");
-        cx.read_handler(&call).ok()?.trim().parse().ok().filter(|&position| position > 0)
+        cx.handlers().read(&call).ok()?.trim().parse().ok().filter(|&position| position > 0)
     }
 
     /// Ends a flow: notifies listeners and reports it. The entry in the table stays.
@@ -385,7 +385,7 @@ impl AggregateIpFlows {
             if !std::mem::replace(&mut self.warned, true) {
                 let name = cx.declaration();
                 let text = format_args!("{name}: warning: packet received without timestamp");
-                cx.remark(Severity::Warning, text);
+                cx.messages().remark(Severity::Warning, text);
             }
             packet.set_time(cx.now());
         }
@@ -555,7 +555,7 @@ impl Element for AggregateIpFlows {
         self.hasher = cx.key_hasher();
         if let Some(path) = &self.path {
             let call = |element| Call::new(Some(element), "filename", "");
-            let name = self.source.and_then(|element| cx.read_handler(&call(element)).ok());
+            let name = self.source.and_then(|element| cx.handlers().read(&call(element)).ok());
             let name = name.as_deref().map(str::trim).filter(|name| !name.is_empty());
             self.info = Some(TraceInfo::create(path, name)?);
         }

@@ -66,7 +66,8 @@ pub(super) fn read(args: &mut Args<'_>) -> Option<ElementId> {
 /// Adds a listener to the element of a NOTIFIER argument.
 pub(super) fn listen(cx: &element::Cx<'_>, to: Option<ElementId>) -> Result<Option<Arc<Ended>>, String> {
     let Some(element) = to else { return Ok(None) };
-    let notifier = cx.service::<Notifier>(element);
-    let notifier = notifier.ok_or_else(|| format!("{} is not an AggregateNotifier", cx.name_of(element)))?;
+    let notifier = cx.graph().service::<Notifier>(element);
+    let notifier =
+        notifier.ok_or_else(|| format!("{} is not an AggregateNotifier", cx.graph().name_of(element)))?;
     Ok(Some(notifier.listen()))
 }

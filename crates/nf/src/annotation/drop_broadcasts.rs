@@ -62,7 +62,7 @@ impl Element for DropBroadcasts {
             |packet, reason| {
                 *drops += 1;
                 if *drops == 1 {
-                    cx.remark(Severity::Warning, format_args!("DropBroadcasts: dropped a packet"));
+                    cx.messages().remark(Severity::Warning, format_args!("DropBroadcasts: dropped a packet"));
                 }
                 cx.emit_one(1, packet, reason);
             },

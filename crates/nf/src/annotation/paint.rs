@@ -57,7 +57,7 @@ impl Element for Paint {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        self.wanted = cx.facts().annotation_read(self.place, 1);
+        self.wanted = cx.graph().facts().annotation_read(self.place, 1);
         Ok(())
     }
 

@@ -61,7 +61,7 @@ impl Element for SetIpAddress {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        self.wanted = cx.facts().annotation_read(self.place, 4);
+        self.wanted = cx.graph().facts().annotation_read(self.place, 4);
         Ok(())
     }
 

@@ -194,12 +194,12 @@ impl TimeFilter {
                 // The engine cannot call a handler of this element now, because the element is already
                 // running.
                 let result = match call.element == Some(cx.id()) {
-                    true => cx.on_behalf(&call, |cx| self.write(cx, &call.handler, &call.value)),
-                    false => cx.write_handler(&call),
+                    true => cx.handlers().on_behalf(&call, |cx| self.write(cx, &call.handler, &call.value)),
+                    false => cx.handlers().write(&call),
                 };
                 if let Err(reason) = result {
                     let name = cx.name().to_string();
-                    cx.message(format_args!("{name}: {}: {reason}\n", call.handler));
+                    cx.messages().message(format_args!("{name}: {}: {reason}\n", call.handler));
                 }
             }
             let verdict = self.judge(time);
@@ -239,7 +239,7 @@ impl TimeFilter {
         self.armed = false;
         self.end_before = self.end;
         if let Some(call) = self.call_for(time) {
-            cx.call_later(&Arc::new(call));
+            cx.handlers().call_later(&Arc::new(call));
         }
         cx.come_back(0);
     }

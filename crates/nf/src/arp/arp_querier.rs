@@ -531,7 +531,7 @@ impl Element for ArpQuerier {
             // A shared table may get its own state later, so the packets are handled in a later call.
             (Home::Shared(_), _) => {
                 let call = Call::new(Some(cx.id()), RELEASE, "");
-                cx.call_later(&Arc::new(call));
+                cx.handlers().call_later(&Arc::new(call));
                 return Ok(());
             }
         }

@@ -189,7 +189,7 @@ impl Element for ArpResponder {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        let clears = cx.facts().annotations_used;
+        let clears = cx.graph().facts().annotations_used;
         each_or_aside(cx, batch, |packet| self.answer(packet, clears));
     }
 

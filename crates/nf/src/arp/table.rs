@@ -788,7 +788,7 @@ impl Shared {
     pub(crate) fn tell_others(&self, cx: &mut Cx<'_>) {
         let own = Some(cx.id());
         for call in lock(&self.calls).iter().filter(|call| call.element != own) {
-            cx.call_later(call);
+            cx.handlers().call_later(call);
         }
     }
 }

@@ -46,7 +46,7 @@ impl ForeignFlows {
             let (mut keys, mut seen) = ([FiveTupleKey::NONE; WINDOW], [None; WINDOW]);
             let mut owners = [me; WINDOW];
             for ((packet, key), owner) in packets.iter().zip(&mut keys).zip(&mut owners) {
-                *owner = cx.owner_of(packet);
+                *owner = cx.workers().owner_of(packet);
                 if let Some(tuple) = five_tuple(packet).filter(|_| *owner != me) {
                     *key = FiveTupleKey::new(&tuple, 0);
                 }

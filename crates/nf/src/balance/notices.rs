@@ -115,7 +115,7 @@ impl Watch {
         let (client, common) = ((client, answer.destination_port()), (vip, answer.source_port()));
         let key = FiveTupleKey::new(&FiveTuple::v4(client, common, answer.protocol()), 0);
         let ends = [client, common].map(|(address, port)| (IpAddr::V4(address), port));
-        let worker = cx.worker_between_of(balancer, ends[0], ends[1]);
+        let worker = cx.workers().between_of(balancer, ends[0], ends[1]);
         self.seen.push((worker, Notice { key, server, flags, at: cx.now() }));
     }
 

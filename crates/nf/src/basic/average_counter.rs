@@ -128,7 +128,7 @@ impl AverageCounter {
         let rate = self.per_second(self.counts.packets);
         if self.threshold > 0 && age > Timestamp::from_secs(1) && rate > f64::from(self.threshold) {
             let name = cx.declaration();
-            cx.message(format_args!("{name} : starting compute (rate {} pps)\n", show(rate)));
+            cx.messages().message(format_args!("{name} : starting compute (rate {} pps)\n", show(rate)));
             self.threshold = 0;
             self.counts = Counts::default();
         }

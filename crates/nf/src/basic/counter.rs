@@ -156,7 +156,7 @@ impl Element for Counter {
             if calls.iter().any(Option::is_some) {
                 let fresh = cx.batch();
                 cx.emit(0, std::mem::replace(&mut going, fresh));
-                calls.into_iter().flatten().for_each(|call| cx.call_later(&call));
+                calls.into_iter().flatten().for_each(|call| cx.handlers().call_later(&call));
             }
             if let Err(packet) = going.push(packet) {
                 cx.emit_one(0, packet, DropReason::NoOutput);
@@ -170,7 +170,7 @@ impl Element for Counter {
         if self.has_triggers() {
             for packet in batch.iter() {
                 let calls = self.count(cx.now(), 1, packet.len() as u64);
-                calls.into_iter().flatten().for_each(|call| cx.call_later(&call));
+                calls.into_iter().flatten().for_each(|call| cx.handlers().call_later(&call));
             }
         } else {
             let bytes = batch.iter().map(|p| p.len() as u64).sum();

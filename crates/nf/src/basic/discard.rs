@@ -59,7 +59,7 @@ impl Element for Discard {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        match (cx.input_is_push(0), self.active) {
+        match (cx.graph().input_is_push(0), self.active) {
             (true, false) => Err("ACTIVE is meaningless in push context".into()),
             (false, true) => {
                 cx.schedule();
@@ -115,7 +115,7 @@ impl Element for Discard {
             return Ok(());
         }
         self.active = parse_bool(value).ok_or("syntax error")?;
-        if self.active && !cx.input_is_push(0) {
+        if self.active && !cx.graph().input_is_push(0) {
             cx.schedule();
         }
         Ok(())

@@ -77,7 +77,7 @@ impl Pad {
         let allowed = self.most.saturating_sub(length);
         if self.verbose {
             let most = self.most;
-            cx.message(format_args!(
+            cx.messages().message(format_args!(
                 "Tried a too long Pad: {length} + {wanted} > {most} -> adding only {allowed} bytes\n"
             ));
         }
@@ -124,7 +124,7 @@ impl Element for Pad {
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         // The annotation need not be cleared if no element reads it.
-        let annotate = cx.facts().annotation_read(Annotations::EXTRA_LENGTH, 4);
+        let annotate = cx.graph().facts().annotation_read(Annotations::EXTRA_LENGTH, 4);
         batch.replace_each(|packet| self.pad(cx, packet, annotate));
     }
 }

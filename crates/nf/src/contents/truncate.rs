@@ -63,7 +63,7 @@ impl Element for Truncate {
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let length = self.length as usize;
-        let extra_is_read = self.extra && cx.facts().annotation_read(Annotations::EXTRA_LENGTH, 4);
+        let extra_is_read = self.extra && cx.graph().facts().annotation_read(Annotations::EXTRA_LENGTH, 4);
         for packet in batch.iter_mut() {
             let cut = packet.len().saturating_sub(length);
             if cut > 0 {

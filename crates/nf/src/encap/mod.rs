@@ -96,7 +96,7 @@ impl Outer {
             header,
             sum: Sum::new().bytes(header.as_bytes()),
             destination: self.destination,
-            destination_is_read: cx.facts().annotation_read(Annotations::DST_IP, 4),
+            destination_is_read: cx.graph().facts().annotation_read(Annotations::DST_IP, 4),
         }
     }
 

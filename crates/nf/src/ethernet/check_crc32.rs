@@ -65,7 +65,7 @@ impl Element for CheckCrc32 {
             Ok(())
         };
         batch.sift(check, |packet, ()| {
-            cx.remark(Severity::Warning, format_args!("CRC32 failed, len {}", packet.len()));
+            cx.messages().remark(Severity::Warning, format_args!("CRC32 failed, len {}", packet.len()));
             cx.drop(packet, DropReason::BadCrc);
         });
     }

@@ -277,7 +277,7 @@ impl IcmpPingSource {
 
     /// Sets the timer if it is not set and the output is push.
     fn wait(&mut self, cx: &mut Cx<'_>, time: Timestamp) {
-        if !self.waits && cx.output_is_push(0) {
+        if !self.waits && cx.graph().output_is_push(0) {
             self.waits = true;
             let now = cx.now();
             cx.set_timer(0, now + time);
@@ -378,7 +378,7 @@ impl Element for IcmpPingSource {
         if let Some(receiver) = self.receiver.as_ref().filter(|_| self.verbose) {
             let declaration = cx.declaration();
             for line in receiver.summary(self.count).lines() {
-                cx.message(format_args!("{declaration}: {line}\n"));
+                cx.messages().message(format_args!("{declaration}: {line}\n"));
             }
         }
         Ok(())

@@ -55,7 +55,7 @@ impl Element for Message {
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         if let Some(text) = self.0.take() {
-            cx.message(format_args!("{text}\n"));
+            cx.messages().message(format_args!("{text}\n"));
         }
         Ok(())
     }

@@ -53,8 +53,8 @@ impl Element for QuitWatcher {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        if let Some(call) = self.watched.iter().find(|call| !cx.has_handler(call, false)) {
-            let name = call.element.map(|id| cx.name_of(id)).unwrap_or_default();
+        if let Some(call) = self.watched.iter().find(|call| !cx.graph().has_handler(call, false)) {
+            let name = call.element.map(|id| cx.graph().name_of(id)).unwrap_or_default();
             return Err(format!("no '{name}.scheduled' read handler"));
         }
         if !self.watched.is_empty() {
@@ -66,7 +66,7 @@ impl Element for QuitWatcher {
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
         let idle =
             |scheduled: Result<String, String>| scheduled.is_ok_and(|s| s.is_empty() || s.starts_with('f'));
-        if self.watched.iter().any(|call| idle(cx.read_handler(call))) {
+        if self.watched.iter().any(|call| idle(cx.handlers().read(call))) {
             cx.stop();
         } else {
             cx.set_timer(0, cx.now() + INTERVAL);

@@ -244,7 +244,7 @@ impl HeaderCheck for Checks {
     }
 
     fn prepare(&mut self, cx: &mut Cx<'_>) {
-        self.sets_destination = cx.facts().annotation_read(Annotations::DST_IP, 4);
+        self.sets_destination = cx.graph().facts().annotation_read(Annotations::DST_IP, 4);
         self.usual = self.checksum && !self.sets_destination && self.bad_sources.is_empty();
     }
 

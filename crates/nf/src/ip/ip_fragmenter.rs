@@ -137,7 +137,7 @@ impl Fragmenting for IpFragmenter {
             && let Some((ip, _)) = ipv4_with_options(&packet)
         {
             let (mtu, from, to) = (self.mtu, ip.source_addr(), ip.destination_addr());
-            cx.remark(
+            cx.messages().remark(
                 Severity::Note,
                 format_args!("IPFragmenter({mtu}) DF {from} {to} len={}", packet.len()),
             );

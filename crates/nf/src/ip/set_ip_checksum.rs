@@ -81,7 +81,7 @@ impl Element for SetIpChecksum {
             |packet, ()| {
                 *drops += 1;
                 if *drops == 1 {
-                    cx.remark(Severity::Warning, format_args!("SetIPChecksum: bad input packet"));
+                    cx.messages().remark(Severity::Warning, format_args!("SetIPChecksum: bad input packet"));
                 }
                 cx.drop(packet, DropReason::BadIpHeader);
             },

@@ -103,7 +103,7 @@ impl Element for SetTcpChecksum {
         batch.sift(
             |packet| set(packet, fix_offset).ok_or(()),
             |packet, ()| {
-                cx.remark(Severity::Warning, format_args!("SetTCPChecksum: bad lengths"));
+                cx.messages().remark(Severity::Warning, format_args!("SetTCPChecksum: bad lengths"));
                 cx.drop(packet, DropReason::BadTransportHeader);
             },
         );

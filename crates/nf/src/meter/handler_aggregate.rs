@@ -77,13 +77,13 @@ impl Element for HandlerAggregate {
         let mut sum = 0.0;
         for call in self.calls(cx, param) {
             // As in C, text that is not a number counts as zero.
-            sum += parse_real(&cx.read_handler(&call)?).unwrap_or(0.0);
+            sum += parse_real(&cx.handlers().read(&call)?).unwrap_or(0.0);
         }
         let value = if name == "avg" { sum / self.elements.len() as f64 } else { sum };
         Ok(Number::Real(value).to_string())
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
-        self.calls(cx, value).iter().try_for_each(|call| cx.write_handler(call))
+        self.calls(cx, value).iter().try_for_each(|call| cx.handlers().write(call))
     }
 }

@@ -53,7 +53,7 @@ impl ForeignFlows {
         outputs.reserve(BATCH_CAPACITY);
         let (me, _) = cx.worker();
         batch.sift(
-            |packet| match cx.owner_of(packet) {
+            |packet| match cx.workers().owner_of(packet) {
                 owner if owner == me => Ok(()),
                 owner => Err(owner),
             },
@@ -70,7 +70,7 @@ impl ForeignFlows {
             }
             board.look(owners, &keys[..packets.len()], &mut seen);
             for (packet, seen) in packets.iter_mut().zip(seen) {
-                if cx.uses_flow_marks() {
+                if cx.graph().uses_flow_marks() {
                     // The flow's number is only valid at another worker.
                     packet.set_flow_mark(None);
                 }

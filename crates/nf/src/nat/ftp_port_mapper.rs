@@ -347,7 +347,7 @@ impl Element for FtpPortMapper {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let [control, data] = self.translators.map(|id| cx.service::<Published>(id));
+        let [control, data] = self.translators.map(|id| cx.graph().service::<Published>(id));
         let control = control.filter(|c| matches!(c.flavour, Flavour::Both | Flavour::Tcp));
         let mismatch = |name: &str, class: &str| format!("{name}: type mismatch, expected {class}");
         let control = control.ok_or_else(|| mismatch("CONTROL_REWRITER", "TCPRewriter"))?;

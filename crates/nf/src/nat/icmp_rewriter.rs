@@ -232,12 +232,12 @@ impl Element for IcmpRewriter {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let mut errors = Vec::new();
         for map in &mut self.maps {
-            let Some(published) = cx.service::<Published>(map.element) else {
-                errors.push(format!("{} not an IP rewriter", cx.name_of(map.element)));
+            let Some(published) = cx.graph().service::<Published>(map.element) else {
+                errors.push(format!("{} not an IP rewriter", cx.graph().name_of(map.element)));
                 continue;
             };
             if let Some(offset) = map.offset.filter(|offset| offset + published.outputs > self.outputs) {
-                let (name, n) = (cx.name_of(map.element), self.outputs);
+                let (name, n) = (cx.graph().name_of(map.element), self.outputs);
                 let outputs = if n == 1 { "output" } else { "outputs" };
                 errors.push(format!("{name}:{offset} port offset requires more than {n} {outputs}"));
             }

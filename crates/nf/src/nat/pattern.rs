@@ -201,7 +201,8 @@ impl Pattern {
                 true => (0, to.source_port),
                 false => (to.source_port, to.destination_port),
             };
-            cx.worker().1 == 1 || cx.is_home((source.into(), ports.0), (destination.into(), ports.1))
+            cx.worker().1 == 1
+                || cx.workers().is_home((source.into(), ports.0), (destination.into(), ports.1))
         };
         let first = if self.has_ports { u32::from(self.source_port) } else { self.source };
         let last = first + self.more;

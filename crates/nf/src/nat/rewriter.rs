@@ -395,22 +395,22 @@ impl Rewriter {
                 way.extend(leader);
                 break;
             }
-            let other = cx.service::<Published>(id).ok_or("bad MAPPING_CAPACITY")?;
+            let other = cx.graph().service::<Published>(id).ok_or("bad MAPPING_CAPACITY")?;
             next = other.shares;
             way.push(id);
         }
         let Some(last) = way.pop().filter(|&id| id != cx.id()) else { return Ok(None) };
-        let other = cx.service::<Published>(last).ok_or("bad MAPPING_CAPACITY")?;
+        let other = cx.graph().service::<Published>(last).ok_or("bad MAPPING_CAPACITY")?;
         Ok(Some(other.home().clone()))
     }
 
     /// Gives an input another specification; the mappings that it has made end.
     fn change_pattern(&mut self, cx: &Cx<'_>, input: usize, text: &str) -> Result<(), String> {
         let names: Vec<_> = (0..cx.place().elements())
-            .filter_map(|id| Some((cx.name_of(id).to_string(), cx.service(id)?)))
+            .filter_map(|id| Some((cx.graph().name_of(id).to_string(), cx.graph().service(id)?)))
             .collect();
         let place = cx.place();
-        let mapper = |name: &str| place.element(name).map(|id| cx.service::<Mapper>(id));
+        let mapper = |name: &str| place.element(name).map(|id| cx.graph().service::<Mapper>(id));
         let named = Named { place, element: cx.name(), names: &names };
         let reading = Reading { named, outputs: self.desk.outputs, mapper: &mapper };
         let spec = Spec::parse(text, input, &reading)?;
@@ -448,7 +448,7 @@ impl Element for Rewriter {
             store.start_ids(cx.next_series()).ok_or("there is no memory for mappings")?;
             store.set_capacity(part(self.capacity.unwrap_or(CAPACITY), cx.worker()));
         }
-        self.is_read = cx.facts().annotation_read(Annotations::DST_IP, 4);
+        self.is_read = cx.graph().facts().annotation_read(Annotations::DST_IP, 4);
         Ok(())
     }
 
@@ -461,7 +461,7 @@ impl Element for Rewriter {
             elsewhere.handle(cx, board, translator, port, &mut batch);
         }
         sorter.begin();
-        let (owner, is_read, marks) = (home.owner, *is_read, cx.uses_flow_marks());
+        let (owner, is_read, marks) = (home.owner, *is_read, cx.graph().uses_flow_marks());
         let mut window = Window { desk, sorter, owner, is_read, marks };
         for packets in batch.chunks_mut(WINDOW) {
             window.handle(cx, &mut store, port, packets);

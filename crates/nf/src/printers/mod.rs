@@ -115,7 +115,7 @@ impl Printer {
 
     /// Writes a text and a line end.
     pub(crate) fn line(&mut self, cx: &mut Cx<'_>, text: &str) {
-        let Some(file) = &mut self.file else { return cx.message(format_args!("{text}\n")) };
+        let Some(file) = &mut self.file else { return cx.messages().message(format_args!("{text}\n")) };
         if let Err(error) = writeln!(file, "{text}") {
             self.fault.get_or_insert_with(|| reason(&error));
         }

@@ -35,11 +35,12 @@ impl Watched {
     /// Looks up the queues; there may be none.
     pub(crate) fn find_any(&mut self, cx: &Cx<'_>, downstream: bool) -> Result<(), String> {
         if self.named.is_empty() {
-            self.found = cx.nearest_services(downstream);
+            self.found = cx.graph().nearest_services(downstream);
         }
         for &id in &self.named {
-            let service = cx.service(id);
-            let service = service.ok_or_else(|| format!("'{}' is not a Storage element", cx.name_of(id)))?;
+            let service = cx.graph().service(id);
+            let service =
+                service.ok_or_else(|| format!("'{}' is not a Storage element", cx.graph().name_of(id)))?;
             self.found.push((id, service));
         }
         Ok(())
@@ -57,6 +58,6 @@ impl Watched {
 
     /// Returns the names of the queues, one per line.
     pub(crate) fn list(&self, cx: &Cx<'_>) -> String {
-        self.found.iter().map(|(id, _)| format!("{}\n", cx.name_of(*id))).collect()
+        self.found.iter().map(|(id, _)| format!("{}\n", cx.graph().name_of(*id))).collect()
     }
 }

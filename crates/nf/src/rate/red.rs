@@ -222,7 +222,7 @@ impl Element for Red {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        self.queues.find(cx, cx.output_is_push(0))
+        self.queues.find(cx, cx.graph().output_is_push(0))
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {

@@ -56,7 +56,7 @@ impl Script {
         let call = self.find(cx, text, unquoted, false)?;
         let answer = match self.own_access(cx, &call) {
             Some(access) => self.read_self(cx, &call, access),
-            None => cx.read_handler(&call),
+            None => cx.handlers().read(&call),
         };
         match answer {
             Ok(answer) => Some((full_name(cx, &call), answer)),
@@ -78,7 +78,7 @@ impl Script {
         }
         let result = match self.own_access(cx, &call) {
             Some(_) => self.write_own(cx, &call.handler, &call.value),
-            None => cx.write_handler(&call),
+            None => cx.handlers().write(&call),
         };
         if let Err(reason) = &result {
             self.report_call(cx, &call, reason);
@@ -119,7 +119,7 @@ impl Script {
         match self.own_access(cx, call) {
             Some(access) if write => access.write,
             Some(access) => access.read,
-            None => cx.has_handler(call, write),
+            None => cx.graph().has_handler(call, write),
         }
     }
 
@@ -334,7 +334,7 @@ impl Source for References<'_, '_> {
 /// Returns `element.handler`, or only the handler's name if it is a handler of the router.
 fn full_name(cx: &Cx<'_>, call: &Call) -> String {
     match call.element {
-        Some(element) => format!("{}.{}", cx.name_of(element), call.handler),
+        Some(element) => format!("{}.{}", cx.graph().name_of(element), call.handler),
         None => call.handler.clone(),
     }
 }

@@ -267,7 +267,7 @@ impl Element for Script {
             (Kind::Active | Kind::Driver, false) => self.step_alone(cx, 0),
             (Kind::Signal(numbers), _) => {
                 for &number in numbers {
-                    cx.on_os_signal(number, true).map_err(|_| "bad signal number")?;
+                    cx.files().on_os_signal(number, true).map_err(|_| "bad signal number")?;
                 }
             }
             _ => {}
@@ -287,7 +287,7 @@ impl Element for Script {
             Outcome::End => {}
             Outcome::Stop => cx.stop(),
             // The script does not wait for the signal again.
-            _ => drop(cx.on_os_signal(number, false)),
+            _ => drop(cx.files().on_os_signal(number, false)),
         }
     }
 
@@ -303,7 +303,9 @@ impl Element for Script {
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, mut batch: Batch) -> Option<Batch> {
         for packet in batch.drain() {
             match self.choose_output(cx, port) {
-                Ok(output) if cx.output_is_push(output) => cx.emit_one(output, packet, DropReason::NoOutput),
+                Ok(output) if cx.graph().output_is_push(output) => {
+                    cx.emit_one(output, packet, DropReason::NoOutput)
+                }
                 Ok(_) => cx.drop(packet, DropReason::NoOutput),
                 Err(reason) => cx.drop(packet, reason),
             }

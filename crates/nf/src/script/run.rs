@@ -169,7 +169,7 @@ impl Script {
             Instruction::Read { call, unquote } => {
                 let call = self.expand(cx, call, Mode::Plain);
                 if let Some((name, answer)) = self.read(cx, &call, *unquote) {
-                    cx.message(format_args!("{name}:\n{answer}\n"));
+                    cx.messages().message(format_args!("{name}:\n{answer}\n"));
                 }
             }
             Instruction::Write { call, unquote } => {
@@ -271,7 +271,7 @@ impl Script {
             text.push('\n');
         }
         match file {
-            None => cx.print(format_args!("{text}")),
+            None => cx.messages().print(format_args!("{text}")),
             Some((name, mut file)) => {
                 if let Err(error) = file.write_all(text.as_bytes()) {
                     self.report(cx, &format!("{name}: {}", describe(&error)));
@@ -284,11 +284,11 @@ impl Script {
     pub(super) fn report(&mut self, cx: &mut Cx<'_>, text: &str) {
         if self.activation.errors == 0 {
             let script = cx.declaration();
-            cx.remark(Severity::Error, format_args!("While executing '{script}':"));
+            cx.messages().remark(Severity::Error, format_args!("While executing '{script}':"));
         }
         self.activation.errors += 1;
         for line in text.lines() {
-            cx.remark(Severity::Error, format_args!("  {line}"));
+            cx.messages().remark(Severity::Error, format_args!("  {line}"));
         }
     }
 
@@ -297,7 +297,7 @@ impl Script {
         match outcome {
             Outcome::Failed(text) if !text.is_empty() => self.report(cx, text),
             Outcome::TooManyJumps => {
-                cx.tell(Severity::Error, format_args!("too many jumps, giving up"));
+                cx.messages().tell(Severity::Error, format_args!("too many jumps, giving up"));
             }
             _ => {}
         }

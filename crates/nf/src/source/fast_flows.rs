@@ -352,7 +352,7 @@ impl FastFlows {
     fn start(&mut self, cx: &mut Cx<'_>) {
         self.over &= self.count >= self.limit;
         let ready = self.active && !self.over;
-        if !cx.output_is_push(0) {
+        if !cx.graph().output_is_push(0) {
             cx.set_signal(Signal::Packets, ready);
         } else if ready {
             cx.schedule();
@@ -370,7 +370,7 @@ impl FastFlows {
         }
         match self.bucket.as_ref().and_then(|bucket| bucket.when(1, cx.now())) {
             Some(at) => cx.set_timer(0, at),
-            None if cx.output_is_push(0) => cx.schedule(),
+            None if cx.graph().output_is_push(0) => cx.schedule(),
             None => {}
         }
     }

@@ -157,7 +157,7 @@ impl InfiniteSource {
         if ready {
             self.end.done = false;
         }
-        if cx.output_is_push(0) {
+        if cx.graph().output_is_push(0) {
             if self.active && !self.end.done {
                 cx.schedule();
             }

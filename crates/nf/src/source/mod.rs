@@ -114,7 +114,7 @@ impl AtEnd {
             cx.stop();
         }
         if let Some(call) = &self.call {
-            cx.call_later(call);
+            cx.handlers().call_later(call);
         }
     }
 }

@@ -132,7 +132,7 @@ impl RatedSource {
             self.end.done = false;
         }
         let ready = self.active && !self.end.done;
-        if !cx.output_is_push(0) {
+        if !cx.graph().output_is_push(0) {
             cx.set_signal(Signal::Packets, ready);
         } else if ready {
             cx.schedule();

@@ -159,11 +159,11 @@ impl ReplayUnqueue {
 
     /// Merges the packets of the inputs by time stamp and moves them into the store.
     fn fill_store(&mut self, cx: &mut Cx<'_>) {
-        let mut store = cx.store();
+        let mut store = cx.stores().store();
         let count: usize = self.incoming.iter().map(Vec::len).sum();
         if let [packets] = &mut self.incoming[..] {
             self.first_time = packets.first().map_or(Timestamp::ZERO, Packet::time);
-            packets.drain(..).for_each(|packet| cx.keep(&mut store, packet));
+            packets.drain(..).for_each(|packet| cx.stores().keep(&mut store, packet));
         } else if let (Ok(mut all), Ok(outputs)) = (reserved(count), reserved(count)) {
             self.outputs = outputs;
             for (input, packets) in self.incoming.iter_mut().enumerate() {
@@ -177,7 +177,7 @@ impl ReplayUnqueue {
             all.sort_unstable_by_key(|&(time, input, place, _)| (time, input, place));
             self.outputs.extend(all.iter().map(|&(_, input, ..)| input as u32));
             self.first_time = all.first().map_or(Timestamp::ZERO, |&(time, ..)| time);
-            all.into_iter().for_each(|(.., packet)| cx.keep(&mut store, packet));
+            all.into_iter().for_each(|(.., packet)| cx.stores().keep(&mut store, packet));
         } else {
             // There is no memory for sorting the packets.
             for packet in self.incoming.iter_mut().flat_map(|packets| packets.drain(..)) {
@@ -207,13 +207,13 @@ impl ReplayUnqueue {
         let first = self.next;
         if self.timing == 0 && self.outputs.is_empty() {
             let mut batch = cx.batch();
-            self.next += cx.lend_into(&mut store, first..end, &mut batch);
+            self.next += cx.stores().lend_into(&mut store, first..end, &mut batch);
             cx.emit(0, batch);
         } else {
             for number in first..end {
                 let mut batch = cx.batch();
                 let due = self.timing == 0 || self.is_due(cx, &store, number);
-                if !due || cx.lend_into(&mut store, number..number + 1, &mut batch) == 0 {
+                if !due || cx.stores().lend_into(&mut store, number..number + 1, &mut batch) == 0 {
                     cx.recycle(batch);
                     break;
                 }
@@ -236,7 +236,7 @@ impl ReplayUnqueue {
         if self.rounds != 0 && !empty {
             if self.verbose {
                 let (name, left) = (cx.declaration(), self.rounds);
-                cx.message(format_args!("{name}: Replay loop ({left} loops left)\n"));
+                cx.messages().message(format_args!("{name}: Replay loop ({left} loops left)\n"));
             }
             return true;
         }
@@ -317,7 +317,7 @@ impl Element for ReplayUnqueue {
             cx.drop(packet, DropReason::Stop);
         }
         if let Some(store) = &mut self.store {
-            cx.release(store, DropReason::Stop);
+            cx.stores().release(store, DropReason::Stop);
         }
     }
 
@@ -343,7 +343,7 @@ impl Element for ReplayUnqueue {
             "timing" => self.timing = u32::parse(value, &cx.place())?,
             _ => {
                 if let Some(mut store) = self.store.take() {
-                    cx.release(&mut store, DropReason::Reset);
+                    cx.stores().release(&mut store, DropReason::Reset);
                 }
                 (self.next, self.outputs) = (0, Vec::new());
                 (self.started, self.round_started) = (None, Timestamp::ZERO);

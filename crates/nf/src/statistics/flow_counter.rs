@@ -392,7 +392,7 @@ impl Element for FlowCounter {
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         let now = cx.now();
-        self.look_up(batch, cx.uses_flow_marks());
+        self.look_up(batch, cx.graph().uses_flow_marks());
         for (place, packet) in batch.iter().enumerate() {
             let bytes = packet.len() as u64;
             let Some((id, turned)) = self.flow_of(place, packet, now) else {

@@ -60,11 +60,11 @@ impl Element for NotifierDebug {
     }
 
     fn read(&mut self, cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        let (signal, name) = match cx.input_is_push(0) {
+        let (signal, name) = match cx.graph().input_is_push(0) {
             true => (Signal::Room, "full"),
             false => (Signal::Packets, "empty"),
         };
-        Ok(match cx.signal_sources(signal, 0) {
+        Ok(match cx.graph().signal_sources(signal, 0) {
             None => "busy*".into(),
             Some(signal_sources) if signal_sources.is_empty() => "idle".into(),
             Some(signal_sources) => show(name, &signal_sources),

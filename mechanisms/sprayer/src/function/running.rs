@@ -134,7 +134,7 @@ impl<F: Function> Running<F> {
                 cx.drop(packet, DropReason::Unsuitable);
                 continue;
             };
-            let owner = if is_spread { cx.owner_of(&packet) } else { me };
+            let owner = if is_spread { cx.workers().owner_of(&packet) } else { me };
             let flags = tcp_flags(&packet);
             let verdict = Verdict::Output(input);
             packets.push(FlowPacket {
@@ -156,7 +156,7 @@ impl<F: Function> Running<F> {
         let has_state = self.has_state();
         let worker_of = |flow: &FiveTuple| {
             let ends = [flow.source(), flow.destination()];
-            cx.worker_between((ends[0], flow.source_port()), (ends[1], flow.destination_port()))
+            cx.workers().between((ends[0], flow.source_port()), (ends[1], flow.destination_port()))
         };
         let (states, hasher) = (&mut self.states, &self.hasher);
         let mut flows = Flows { states, hasher, now: cx.now(), worker_of: &worker_of };

@@ -281,13 +281,13 @@ impl Synthesized {
         let classes = &scratch.classes;
         if ways.has_ended {
             if ways.other.is_none() {
-                cx.end_all_for_others(batch);
+                cx.accounts().end_all_for_others(batch);
                 return None;
             }
             let mut ended = cx.batch();
             let has_room = batch.part(&mut ended, |place| has_ended(classes[place]));
             debug_assert!(has_room, "no batch has more packets than another one has room for");
-            cx.end_all_for_others(ended);
+            cx.accounts().end_all_for_others(ended);
         }
         match ways.other {
             Some(exit) if !ways.is_mixed => return send(cx, batch, exit),
@@ -313,11 +313,11 @@ impl Element for Synthesized {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        let is_seen = |output, byte| cx.annotation_seen(output, byte);
+        let is_seen = |output, byte| cx.graph().annotation_seen(output, byte);
         self.runner = Some(Interpreter::new(&self.program, &is_seen)?);
         let lessor = |step: &Step| {
             let element = self.elements.get(step.element as usize).copied().flatten()?;
-            Some(cx.service::<Leasing>(element)?.0.clone())
+            Some(cx.graph().service::<Leasing>(element)?.0.clone())
         };
         // If any element is missing, no flow is leased: packets of the flows go to the element that is in
         // its place.
@@ -327,7 +327,7 @@ impl Element for Synthesized {
         let is_only_way = !self.tells || self.elements.is_empty();
         self.balance = Balance::new(self.program.always || is_only_way, cx.hash_seed());
         self.weigh();
-        let reached: Vec<_> = (0..cx.outputs()).map(|output| cx.reached(output)).collect();
+        let reached: Vec<_> = (0..cx.outputs()).map(|output| cx.graph().reached(output)).collect();
         self.leaving.find_meeting(&reached);
         Ok(())
     }

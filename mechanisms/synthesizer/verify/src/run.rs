@@ -199,7 +199,7 @@ impl Element for Source {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        if cx.outputs() > 0 && cx.output_is_push(0) {
+        if cx.outputs() > 0 && cx.graph().output_is_push(0) {
             cx.schedule();
         }
         Ok(())
@@ -259,7 +259,7 @@ impl Element for Sink {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        if !cx.input_is_push(0) {
+        if !cx.graph().input_is_push(0) {
             cx.schedule();
         }
         Ok(())

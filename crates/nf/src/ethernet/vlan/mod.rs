@@ -25,7 +25,7 @@ pub(crate) fn tci_annotation(packet: &Packet) -> u16 {
 
 /// True if an element reads the annotation; otherwise it need not be written.
 pub(crate) fn tci_is_read(cx: &Cx<'_>) -> bool {
-    cx.facts().annotation_read(Annotations::VLAN_TCI, 2)
+    cx.graph().facts().annotation_read(Annotations::VLAN_TCI, 2)
 }
 
 /// Sets the tag control information in the annotation.

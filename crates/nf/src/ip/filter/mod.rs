@@ -101,7 +101,7 @@ impl Rules {
     /// looked up.
     fn push(&mut self, cx: &mut Cx<'_>, batch: Batch, recent: Option<&mut Recent>) -> Option<Batch> {
         // The rules may have changed since flow marks were enabled, so that they now read more than flows.
-        if recent.is_none() && self.table.matcher.is_by_flow() && cx.uses_flow_marks() {
+        if recent.is_none() && self.table.matcher.is_by_flow() && cx.graph().uses_flow_marks() {
             self.find_by_marks(&batch);
         } else {
             self.find(&batch, recent);

@@ -189,7 +189,8 @@ impl RouteLookup {
         for (&address, number) in self.addresses.iter().zip(self.numbers.iter()).take(packets) {
             if number.is_none() && self.complaints < COMPLAINTS {
                 self.complaints += 1;
-                cx.remark(Severity::Warning, format_args!("{}", complaint(Ipv4Addr::from_bits(address))));
+                cx.messages()
+                    .remark(Severity::Warning, format_args!("{}", complaint(Ipv4Addr::from_bits(address))));
             }
         }
     }
