@@ -126,7 +126,7 @@ impl<'a> Dissected<'a> {
         Dissected { time: record.time, bytes: record.wire_len, frame: record.data, link: record.link, layers }
     }
 
-    /// Returns the five-tuple of the packet's flow, as [`tuple`] does.
+    /// Returns the five-tuple of the packet's flow, as [`tuple()`] does.
     #[inline]
     pub fn tuple(&self) -> Option<FiveTuple> {
         tuple(self.frame, &self.layers)
