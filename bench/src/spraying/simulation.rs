@@ -19,7 +19,7 @@ use wire::tcp::flags::ACK;
 
 use super::traffic::segment;
 
-/// The constants of the engine in crates/engine/src/handover.rs and driver.rs: slots of a ring, batches
+/// The constants of the engine in crates/engine/src/exchange and driver.rs: slots of a ring, batches
 /// taken out of each ring in a round, batches of a source in a round and the time limit for them, packets
 /// of a batch; and the slots of an interface's queue.
 const CAPACITY: usize = 4096;

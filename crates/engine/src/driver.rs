@@ -12,9 +12,9 @@ use element::{Class, ElementId, Timestamp};
 
 use crate::clock::ClockKind;
 use crate::host::Inner;
-use crate::os_signals::OsSignals;
 use crate::problem::Problem;
 use crate::trace_time::{TurnTakers, run_trace};
+use crate::wakeups::os_signals::OsSignals;
 use crate::worker::{MOST_WORK, Worker};
 
 /// The number of tasks that run before the driver looks at stop requests and files again, if no timer

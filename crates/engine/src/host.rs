@@ -25,16 +25,16 @@ use element::{
 use crate::clock;
 use crate::configure::Configured;
 use crate::hotconfig::{Next, Rebuild};
-use crate::os_signals::OsSignals;
 use crate::placement::{self, Placement, Way};
 use crate::plan::Plan;
-use crate::signals::Signals;
 use crate::stand_ins::StandIns;
 use crate::streams::Sink;
-use crate::tasks::{MOST_TICKETS, Tasks};
 use crate::team::Team;
-use crate::timers::Timers;
-use crate::watch::Watches;
+use crate::wakeups::files::Watches;
+use crate::wakeups::os_signals::OsSignals;
+use crate::wakeups::signals::Signals;
+use crate::wakeups::tasks::{MOST_TICKETS, Tasks};
+use crate::wakeups::timers::Timers;
 
 /// The state of a worker without its hot state (`Core`), so that an element can be called with both.
 pub(crate) struct Inner {

@@ -17,7 +17,7 @@ use element::context::{Emitted, PerGraph};
 use element::{Core, ElementId, Origin, Rights, Stream};
 
 use crate::configure::Configured;
-use crate::facts;
+use crate::graph_facts;
 use crate::host::Inner;
 use crate::plan::Plan;
 use crate::problem::Problem;
@@ -185,13 +185,14 @@ impl Worker {
         };
         let (partial, large) = (starts(&facts.offloads), starts(&facts.large_segments));
         // Elements that send packets have to know that work may be left in them.
-        let are_known = facts::gather(&new.effects, &new.plan.forward).uses_offloads();
+        let are_known = graph_facts::gather(&new.effects, &new.plan.forward).uses_offloads();
         let (effects, forward) = (&new.effects, &new.plan.forward);
         let minds = |heir: ElementId| {
             let takes_partial =
-                |start: &i32| are_known && facts::take_offloads(effects, forward, vec![heir], *start);
-            let takes_large =
-                |start: &i32| are_known && facts::take_large_segments(effects, forward, vec![heir], *start);
+                |start: &i32| are_known && graph_facts::take_offloads(effects, forward, vec![heir], *start);
+            let takes_large = |start: &i32| {
+                are_known && graph_facts::take_large_segments(effects, forward, vec![heir], *start)
+            };
             !partial.iter().all(takes_partial) || !large.iter().all(takes_large)
         };
         let mut minded: Vec<ElementId> = heirs(&old.plan, &new.plan)

@@ -16,7 +16,7 @@ use element::effects::{Access, Field, Hold, State, Target as Fate, wire_field};
 use element::ports::Processing;
 use element::{Base, Effects, ElementId, Setup};
 
-use crate::handover::Origin;
+use crate::exchange::Origin;
 use crate::plan::Plan;
 
 /// The workers that do an element's work.

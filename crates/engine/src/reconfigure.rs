@@ -5,7 +5,7 @@ use std::sync::Arc;
 use element::effects::{Hold, Marks};
 use element::{Complaint, Core, Cx, Effects, ElementId, Facts, Stream};
 
-use crate::facts;
+use crate::graph_facts;
 use crate::host::Inner;
 
 impl Inner {
@@ -58,7 +58,7 @@ impl Inner {
     /// are read and the bytes that are written, so the new effects must not add to these.
     fn check_declaration(&mut self, core: &Core, id: ElementId, new: Effects) -> Result<(), String> {
         let old = std::mem::replace(&mut self.effects[id], new);
-        let facts = facts::gather(&self.effects, &self.plan.forward);
+        let facts = graph_facts::gather(&self.effects, &self.plan.forward);
         // An element that no longer takes marks does not look at them.
         let takers: Vec<ElementId> =
             (0..self.effects.len()).filter(|&id| self.effects[id].marks == Marks::Takes).collect();

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::order::Order;
+use crate::exchange::order::Order;
 use crate::worker::Worker;
 
 /// The final report of a run.

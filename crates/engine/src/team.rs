@@ -10,8 +10,8 @@ use element::context::secret;
 use element::steering::{Dispatch, Rss, STEERING_KEY, key_of};
 use element::{ElementId, Rights};
 
-use crate::displacement::Board;
-use crate::handover::Bell;
+use crate::exchange::Bell;
+use crate::exchange::displacement::Board;
 use crate::report::Report;
 use crate::worker::Worker;
 

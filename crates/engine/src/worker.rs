@@ -9,7 +9,7 @@
 //!    element with that input. An element returns the packets that it passes to its output 0, so `go` can
 //!    push them into the next element without the list.
 //! 4. Where a connection leads to another worker, `hand_over` sorts the batch: packets of this worker go
-//!    on, the others are put into rings (`handover.rs`).
+//!    on, the others are put into rings (`exchange/mod.rs`).
 //! 5. [`Worker::import`] takes packets out of the rings from other workers, and continues at step 3.
 
 use std::sync::Arc;
@@ -22,13 +22,13 @@ use packet::{Pool, PoolError};
 
 use crate::clock::{ClockKind, RealClock};
 use crate::configure::Configured;
-use crate::handover::Links;
+use crate::exchange::Links;
 use crate::host::{Inner, Target};
 use crate::hotconfig::Rebuild;
 use crate::placement::Way;
 use crate::plan::Plan;
 use crate::requests::Requests;
-use crate::rest::Lateness;
+use crate::sleep::Lateness;
 use crate::streams::Sink;
 
 /// The default of [`Options::spin`]. Most sleeps are less late than this.

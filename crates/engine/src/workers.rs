@@ -17,9 +17,9 @@ use packet::PoolError;
 use crate::clock::ClockKind;
 use crate::configure::Configured;
 use crate::driver::End;
+use crate::exchange;
 use crate::handlers::WORKER;
-use crate::handover;
-use crate::merge::merge;
+use crate::handlers::merge::merge;
 use crate::placement::{Place, Placement};
 use crate::plan::Plan;
 use crate::problem::Problem;
@@ -99,7 +99,7 @@ impl Workers {
             known
         });
         let spreading = spreading.as_ref().zip(known.as_ref());
-        let links = handover::connect(&team.bells, &team.dispatch, spreading, &aside, waits);
+        let links = exchange::connect(&team.bells, &team.dispatch, spreading, &aside, waits);
         for (worker, links) in self.here.iter_mut().zip(links) {
             if let Some((board, (_, most))) = links.board().zip(links.displaced(worker.core.burst)) {
                 team.displacement.get_or_init(|| (Arc::clone(board), most));

@@ -1,5 +1,9 @@
 //! Finds, reads and writes handlers: of one element, of every element, and of the whole graph.
 
+mod check;
+pub(crate) mod merge;
+mod workers;
+
 use std::fmt::Write;
 
 use element::args::{Arg, Place};
@@ -8,7 +12,7 @@ use element::ports::{self, Processing};
 use element::{Class, Core, Element, ElementId, Rights, Stream};
 
 use crate::host::Inner;
-use crate::tasks::MOST_TICKETS;
+use crate::wakeups::tasks::MOST_TICKETS;
 
 /// The handlers of every element, oldest first as Click registers them.
 const STANDARD: &[(&str, Access)] = &[

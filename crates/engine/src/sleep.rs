@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use element::{ElementId, Timestamp};
 use nix::sys::prctl;
 
-use crate::handover::Links;
+use crate::exchange::Links;
 use crate::worker::Worker;
 
 /// The longest sleep of an idle driver, so that an interrupt is noticed.

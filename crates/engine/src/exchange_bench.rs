@@ -6,7 +6,7 @@ use std::sync::Arc;
 use element::steering::{Dispatch, Rss};
 use element::{Batch, Packet, Timestamp};
 
-use crate::handover::{self, Bell, Links, Origin};
+use crate::exchange::{self, Bell, Links, Origin};
 use crate::host::Target;
 use crate::placement::Way;
 
@@ -24,7 +24,7 @@ pub fn new() -> Result<(Giver, Taker), String> {
     let bells = (0..2).map(|_| Bell::new()).collect::<Result<Arc<[Bell]>, _>>();
     let bells = bells.map_err(|error| error.to_string())?;
     let dispatch: Arc<dyn Dispatch> = Arc::new(Rss::new(2));
-    let mut links = handover::connect(&bells, &dispatch, None, &[], true).into_iter();
+    let mut links = exchange::connect(&bells, &dispatch, None, &[], true).into_iter();
     match (links.next(), links.next()) {
         (Some(giver), Some(taker)) => Ok((Giver(giver), Taker(taker))),
         _ => Err("two workers have two ends".into()),

@@ -8,8 +8,8 @@ use element::class::Merge;
 use element::{Core, ElementId, Rights};
 
 use crate::handlers::WORKER;
+use crate::handlers::merge::merge;
 use crate::host::Inner;
-use crate::merge::merge;
 
 /// The answer of another worker.
 enum Answer {

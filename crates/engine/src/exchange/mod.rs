@@ -19,6 +19,10 @@
 //! packets that were handed over before are processed. So the packet that opens a connection is processed
 //! before an answer that came by way of a third worker.
 
+pub(crate) mod displacement;
+pub(crate) mod order;
+mod unknown_flows;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
@@ -27,11 +31,11 @@ use element::steering::{Dispatch, Known, Load, Spread, Spreading, Waiting, Work}
 use element::{Batch, ElementId, Packet, Timestamp};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use crate::displacement::{Board, Displacement};
+use crate::exchange::displacement::{Board, Displacement};
+use crate::exchange::order::{Order, Tickets};
+use crate::exchange::unknown_flows::Unknown;
 use crate::host::Target;
-use crate::order::{Order, Tickets};
 use crate::placement::Way;
-use crate::unknown::Unknown;
 
 /// The number of packets that a ring can hold.
 const CAPACITY: usize = 4096;
