@@ -1,7 +1,7 @@
 //! The driver: chooses the task or timer that runs next, sets the time, and ends the run.
 //!
-//! With a real or simulated clock, a round of the loop in `run_live` checks for stop requests, imports
-//! packets from other workers, runs up to `TASKS_PER_ROUND` tasks, and runs the timers that are due. If
+//! With a real or simulated clock, a round of the loop in `run_live` checks for stop requests, receives
+//! packets of other workers, runs up to `TASKS_PER_ROUND` tasks, and runs the timers that are due. If
 //! there was no work, it sleeps until the next timer, or ends the run. Under the trace clock,
 //! `trace_time.rs` runs the loop instead.
 
@@ -188,7 +188,7 @@ impl Worker {
             if let Some(end) = self.stop_check() {
                 return end;
             }
-            let came = self.import();
+            let came = self.receive(false);
             if came && self.has_timer_due() {
                 self.run_timers(self.core.now);
             }
@@ -294,7 +294,7 @@ impl Worker {
     fn has_to_wait(&self, id: ElementId) -> bool {
         let plan = &self.inner.plan;
         let can_wait = || plan.inputs[id].is_empty() && !plan.classes[id].notes.is_live;
-        self.links.as_ref().is_some_and(|links| can_wait() && !links.is_clear())
+        self.exchange.as_ref().is_some_and(|exchange| can_wait() && !exchange.is_clear())
     }
 
     /// True if all workers are idle, as the first worker sees it, or if there is one worker. Otherwise
@@ -354,9 +354,9 @@ impl Worker {
             ClockKind::Real => {
                 let before = std::mem::replace(&mut self.core.now, self.clock.now());
                 let has_worked = std::mem::take(&mut self.has_worked);
-                if let Some(links) = &mut self.links {
+                if let Some(exchange) = &mut self.exchange {
                     let passed = self.core.now - before;
-                    links.worked(if has_worked { passed } else { Timestamp::ZERO }, self.core.now);
+                    exchange.worked(if has_worked { passed } else { Timestamp::ZERO }, self.core.now);
                 }
             }
             ClockKind::Simulated { tick, .. } => self.core.now = self.core.now + tick,

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::exchange::order::Order;
 use crate::worker::Worker;
 
 /// The final report of a run.
@@ -175,21 +174,10 @@ impl Worker {
             });
         }
         let mut workers = Vec::new();
-        if let Some(links) = &self.links {
+        if let Some(exchange) = &self.exchange {
             let Totals { packets_in, out, held, dropped, .. } = totals;
-            let (displaced, most) = links.displaced(self.core.burst).unzip();
-            workers.push(WorkerReport {
-                packets_in,
-                out,
-                held,
-                dropped,
-                handed: links.handed,
-                taken: links.taken,
-                waited: links.waited,
-                late: links.order.as_ref().map_or(0, Order::late),
-                displaced,
-                displaced_most: most.flatten(),
-            });
+            let exchanged = exchange.report(self.core.burst);
+            workers.push(WorkerReport { packets_in, out, held, dropped, ..exchanged });
         }
         Report { elements, totals, workers }
     }

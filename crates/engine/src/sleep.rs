@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use element::{ElementId, Timestamp};
 use nix::sys::prctl;
 
-use crate::exchange::Links;
+use crate::exchange::Exchange;
 use crate::worker::Worker;
 
 /// The longest sleep of an idle driver, so that an interrupt is noticed.
@@ -80,7 +80,7 @@ impl Worker {
         let longest = longest.min(if self.inner.worker() == 0 { NAP } else { SLEEP });
         let end = self.clock.now() + Timestamp(longest.as_nanos() as i64);
         let ready = if self.inner.team.is_some() {
-            self.links.iter().for_each(Links::rest);
+            self.exchange.iter().for_each(Exchange::rest);
             self.sleep_in_team(longest)
         } else if self.inner.watches.is_empty() {
             std::thread::sleep(longest);
@@ -104,11 +104,14 @@ impl Worker {
     /// for a moment first, because waking up takes longer than most pauses last.
     #[cold]
     fn sleep_in_team(&mut self, longest: Duration) -> Vec<(ElementId, u32)> {
-        let (Some(team), Some(links)) = (self.inner.team.clone(), &self.links) else { return Vec::new() };
-        let bell = &team.bells[links.me];
+        let (Some(team), Some(exchange)) = (self.inner.team.clone(), &self.exchange) else {
+            return Vec::new();
+        };
+        let me = self.inner.worker();
+        let bell = &team.bells[me];
         bell.listen();
         // From here on, any worker that has work for this worker rings.
-        if links.has_work() || team.has_word_for(links.me) {
+        if exchange.has_work() || team.has_word_for(me) {
             return Vec::new();
         }
         let start = Instant::now();

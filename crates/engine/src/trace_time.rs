@@ -239,7 +239,7 @@ pub(crate) fn run_trace(crew: &mut TurnTakers<'_>) -> End {
 fn run_others(crew: &mut TurnTakers<'_>) -> bool {
     let mut busy = false;
     for number in 0..crew.count() {
-        busy |= crew.turn(number, |worker| worker.import() | worker.run_other_tasks());
+        busy |= crew.turn(number, |worker| worker.receive(false) | worker.run_other_tasks());
     }
     busy
 }

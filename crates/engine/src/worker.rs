@@ -1,16 +1,28 @@
-//! A thread's own copy of a graph, and the loop that moves packets through it.
+//! A thread's own copy of a graph, and the work list that moves packets through it.
 //!
-//! A packet takes this path through a [`Worker`]:
+//! ```text
+//!  source task ── run ──▶ emitted: [ batch for output 1, batch for output 0 ]      (Core::emitted)
+//!                                      │ in the order of emission, on top of
+//!                                      ▼
+//!  work list (last in, first out):   [ batch ][ batch ][ batch of an element further upstream ]
+//!                                      │ settle: take the first item
+//!                                      ▼
+//!                                    deliver: the input that the output is connected to
+//!                                      │
+//!                                      ▼              returns the packets for its output 0
+//!                                    push_on ──▶ element ────────────┐
+//!                                      ▲            │ emits the rest │ nothing was emitted before:
+//!                                      │            ▼                │ go straight on
+//!                                      │         emitted             │
+//!                                      └─────────────────────────────┘
+//! ```
 //!
-//! 1. The driver (`driver.rs`) runs the task of a source with [`Worker::run_task`]. The source emits a batch,
-//!    which the context appends to a list in [`Core`].
-//! 2. [`Worker::settle`] delivers emitted batches depth first, in the order of emission, until none is left.
-//! 3. `deliver` looks up the input that the output is connected to, and `go` pushes the batch into the
-//!    element with that input. An element returns the packets that it passes to its output 0, so `go` can
-//!    push them into the next element without the list.
-//! 4. Where a connection leads to another worker, `hand_over` sorts the batch: packets of this worker go
-//!    on, the others are put into rings (`exchange/mod.rs`).
-//! 5. [`Worker::import`] takes packets out of the rings from other workers, and continues at step 3.
+//! The list goes depth first: all that an element emits is delivered before anything that was waiting. No
+//! element calls another element. Most batches are never put on the list, because output 0 is a tail call: the
+//! loop of `push_on` pushes the packets that an element returns into the next element.
+//!
+//! With several workers, a connection may lead to another worker. Then [`Exchange::send`] returns the
+//! packets that go on here, and [`Worker::receive`] processes the packets of other workers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -22,7 +34,7 @@ use packet::{Pool, PoolError};
 
 use crate::clock::{ClockKind, RealClock};
 use crate::configure::Configured;
-use crate::exchange::Links;
+use crate::exchange::{Arrival, Exchange};
 use crate::host::{Inner, Target};
 use crate::hotconfig::Rebuild;
 use crate::placement::Way;
@@ -141,8 +153,8 @@ pub struct Worker {
     pub(crate) looked: Timestamp,
     /// Elements that follow captures, in the order of the graph.
     pub(crate) captures: Vec<ElementId>,
-    /// The rings to and from other workers, if there are any.
-    pub(crate) links: Option<Links>,
+    /// The exchange of packets with other workers, if there are any.
+    pub(crate) exchange: Option<Exchange>,
     /// True if there was work since the last look at the clock.
     pub(crate) has_worked: bool,
     /// The lateness of sleeps so far.
@@ -197,7 +209,7 @@ impl Worker {
             rounds: 0,
             looked: Timestamp::ZERO,
             captures,
-            links: None,
+            exchange: None,
             has_worked: false,
             lateness: Lateness::default(),
             reserve,
@@ -260,7 +272,7 @@ impl Worker {
                 }
                 Emitted::Over { element, input, worker, batch } => {
                     let way = worker.map_or(Way::ToOwner, Way::To);
-                    done += self.send_over(Target { element, input, way }, batch, done > most);
+                    done += self.send_to_copies(Target { element, input, way }, batch, done > most);
                 }
                 Emitted::Back { element, token } => {
                     let back = |element: &mut dyn element::Element, cx: &mut element::Cx<'_>| {
@@ -292,24 +304,23 @@ impl Worker {
             self.core.drop_batch(element as usize, batch, DropReason::NoOutput);
             return 0;
         };
-        self.go(element, at, batch, endless)
+        self.push_on(element, at, batch, endless)
     }
 
-    /// Like [`deliver`](Self::deliver), for an output of the element `from` whose target `at` is known.
+    /// Pushes a batch into its target, then the packets that the element returns along the connection of
+    /// its output 0, and so on. `from` is the element that has emitted the batch.
     #[inline]
-    fn go(&mut self, mut from: u32, mut at: Target, mut batch: Batch, endless: bool) -> u64 {
+    fn push_on(&mut self, mut from: u32, mut at: Target, mut batch: Batch, endless: bool) -> u64 {
         let mut hops = 0;
         loop {
             let id = at.element as usize;
-            if at.way != Way::Here {
-                match self.hand_over(from, at, batch) {
+            if at.way != Way::Here
+                && let Some(exchange) = &mut self.exchange
+            {
+                let origin = self.inner.placement.origin(from as usize);
+                match exchange.send(&mut self.core, (from, origin), at, batch) {
                     Some(rest) => batch = rest,
                     None => return hops,
-                }
-                if let (Way::To(_), Some(links)) = (at.way, &mut self.links)
-                    && let (me, Some(order)) = (links.me, &mut links.order)
-                {
-                    order.wait(me, at, &mut batch, self.core.now);
                 }
             }
             self.core.counters[id].arrived += batch.len() as u64;
@@ -336,171 +347,51 @@ impl Worker {
         }
     }
 
-    /// Hands packets over to the workers that they have to go to, and returns the packets that stay at
-    /// this worker.
+    /// Sends packets that have arrived at an element to the element's copies at other workers, and pushes
+    /// the packets that stay into the copy here.
     #[cold]
-    #[inline(never)]
-    fn hand_over(&mut self, from: u32, at: Target, mut batch: Batch) -> Option<Batch> {
-        let Some(links) = &mut self.links else { return Some(batch) };
-        let Core { counters, pool, facts, now, .. } = &mut self.core;
-        if !facts.flow_marks.is_empty() {
-            // A flow mark has no meaning at another worker.
-            batch.iter_mut().for_each(|packet| packet.set_flow_mark(None));
-        }
-        let lost = |packet| {
-            counters[from as usize].lose(DropReason::WorkerBusy);
-            pool.free(packet);
+    fn send_to_copies(&mut self, to: Target, batch: Batch, endless: bool) -> u64 {
+        let origin = self.inner.placement.origin(to.element as usize);
+        let here = match &mut self.exchange {
+            Some(exchange) => exchange.send_to_copies(&mut self.core, origin, to, batch),
+            None => Some(batch),
         };
-        let origin = self.inner.placement.origin(from as usize);
-        links.sort(&mut batch, at, origin, *now, lost);
-        if batch.is_empty() {
-            self.core.recycle(batch);
-            return None;
-        }
-        Some(batch)
+        here.map_or(0, |batch| self.push_on(to.element, Target { way: Way::Here, ..to }, batch, endless))
     }
 
-    /// Hands packets that have arrived at an element over to the element's copies at other workers.
-    #[cold]
-    fn send_over(&mut self, at: Target, batch: Batch, endless: bool) -> u64 {
-        let element = at.element;
-        let count = batch.len() as u64;
-        // Packets that are lost on the way count as arrived and dropped here. The others count at the
-        // copy that gets them.
-        let counters = &mut self.core.counters[element as usize];
-        (counters.arrived, counters.emitted) = (counters.arrived + count, counters.emitted + count);
-        let before = counters.emitted;
-        if let (Way::ToOwner, Some(links)) = (at.way, &self.links) {
-            links.count_home(count);
-        }
-        let here = self.hand_over(element, at, batch);
-        let counters = &mut self.core.counters[element as usize];
-        let lost = before - counters.emitted;
-        (counters.arrived, counters.emitted) =
-            (counters.arrived - (count - lost), counters.emitted - (count - lost));
-        here.map_or(0, |batch| self.go(element, Target { way: Way::Here, ..at }, batch, endless))
-    }
-
-    /// Takes in packets that other workers have handed over, and processes them. True if there were
-    /// any, or if some still wait.
+    /// Processes packets that other workers have handed over. True if there were any, or if some still
+    /// wait. If the run `ends`, packets that go in circles are dropped at the element that they come to
+    /// next, and no packet waits for earlier packets.
     #[inline]
-    pub(crate) fn import(&mut self) -> bool {
-        match &mut self.links {
-            None => false,
-            Some(links) => {
-                links.push_waiting();
-                links.look();
-                links.has_work() && self.import_all(false)
-            }
-        }
+    pub(crate) fn receive(&mut self, ends: bool) -> bool {
+        self.exchange.as_mut().is_some_and(Exchange::poll) && self.receive_all(ends)
     }
 
-    /// Releases packets from the windows that keep order, if no earlier packet can come any more, or
-    /// all packets. True if there were any.
-    fn let_out(&mut self, all: bool) -> bool {
-        let mut has_left = false;
-        loop {
-            let mut batch = self.core.batch();
-            let now = self.core.now;
-            let order = self.links.as_mut().and_then(|links| links.order.as_mut());
-            let to = order.and_then(|order| order.release(now, all, &mut batch));
-            let Some(to) = to else {
-                self.core.recycle(batch);
-                return has_left;
-            };
-            has_left = true;
-            self.go(to.element, Target { way: Way::Here, ..to }, batch, false);
-            self.settle();
-        }
-    }
-
-    /// Like [`import`](Self::import), at the end of a run. If `ends`, packets that go in circles are
-    /// dropped at the element that they come to next, and all windows are emptied.
-    pub(crate) fn import_last(&mut self, ends: bool) -> bool {
-        if let Some(links) = &mut self.links {
-            links.push_waiting();
-        }
-        self.import_all(ends)
-    }
-
-    /// Takes packets out of the rings from all workers and processes them. Packets that were sent home are
-    /// kept until what was handed over before them is processed. See [`import_last`](Self::import_last) for
-    /// `ends`.
-    fn import_all(&mut self, ends: bool) -> bool {
-        let Some(links) = &mut self.links else { return false };
-        links.count_arrivals();
-        links.tell();
-        if let Some(order) = &mut links.order {
-            order.look();
-        }
-        let workers = links.workers();
-        let mut sent_home = links.ripe();
+    fn receive_all(&mut self, ends: bool) -> bool {
         self.set_idle(false);
-        let mut came = !sent_home.is_empty();
-        for from in 0..workers {
-            let burst = self.core.burst;
-            let links = self.links.as_ref();
-            // All packets of the rings, if packets that were sent home or that wait in windows depend on
-            // them.
-            let all = !sent_home.is_empty() || links.is_some_and(|links| links.order.is_some());
-            let mut most = links.map_or(0, |links| links.most(from, all, burst));
-            while most > 0 {
-                let mut batch = self.core.batch();
-                let Some(links) = &mut self.links else { break };
-                let Some(to) = links.take(from, burst.min(most), &mut batch) else {
-                    self.core.recycle(batch);
-                    break;
-                };
-                came = true;
-                most -= batch.len();
-                self.has_worked = true;
-                // Packets sent home wait, where packets of one flow come from several workers.
-                match to.way {
-                    Way::ToOwner if links.spreads() => links.keep(from, to, batch),
-                    _ => self.take_in(from, to, batch, ends),
-                }
-                if !all {
-                    self.look_at_clock();
-                    // A timer waits for at most one batch of each worker.
-                    most = if self.has_timer_due() { 0 } else { most };
-                }
-            }
+        let mut came = false;
+        loop {
+            let hurries = self.has_timer_due();
+            let Some(exchange) = &mut self.exchange else { return came };
+            let Some(arrival) = exchange.receive(&mut self.core, hurries, ends) else {
+                return came | exchange.has_waiting(ends);
+            };
+            let Arrival { to, batch, has_waited } = arrival;
+            let ends = ends && !has_waited;
+            came = true;
+            self.has_worked = true;
+            self.push_on(to.element, Target { way: Way::Here, ..to }, batch, ends);
+            self.settle_within(if ends { 0 } else { MOST_WORK });
+            self.look_at_clock();
         }
-        for (from, to, batch) in sent_home.drain(..) {
-            self.take_in(from, to, batch, ends);
-        }
-        if let Some(links) = &mut self.links {
-            links.reuse(sent_home);
-            came |= links.keeps_some();
-        }
-        self.links.iter_mut().for_each(Links::tell);
-        if let Some(order) = self.links.as_mut().and_then(|links| links.order.as_mut()) {
-            // At the end, no packet waits for a packet ahead of it.
-            came |= order.has_waiting() || !ends && order.has_to_tell();
-            came |= self.let_out(ends);
-        }
-        came
-    }
-
-    /// Processes packets that another worker has handed over. They need not be sorted again.
-    fn take_in(&mut self, from: usize, to: Target, mut batch: Batch, ends: bool) {
-        if let Some(order) = self.links.as_mut().and_then(|links| links.order.as_mut()) {
-            order.take(from, to, &batch);
-            if let Way::To(_) = to.way {
-                order.wait(from, to, &mut batch, self.core.now);
-            }
-        }
-        self.go(to.element, Target { way: Way::Here, ..to }, batch, ends);
-        self.settle_within(if ends { 0 } else { MOST_WORK });
-        self.look_at_clock();
     }
 
     /// Reports to the team that this worker is idle, or is not idle any more.
     pub(crate) fn set_idle(&self, idle: bool) {
-        if let (Some(team), Some(links)) = (&self.inner.team, &self.links) {
+        if let (Some(team), Some(exchange)) = (&self.inner.team, &self.exchange) {
             match idle {
-                true => team.begin_idle(links.me, links.handed, links.taken),
-                false => team.end_idle(links.me),
+                true => team.begin_idle(self.inner.worker(), exchange.moved()),
+                false => team.end_idle(self.inner.worker()),
             }
         }
     }

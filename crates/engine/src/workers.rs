@@ -99,12 +99,12 @@ impl Workers {
             known
         });
         let spreading = spreading.as_ref().zip(known.as_ref());
-        let links = exchange::connect(&team.bells, &team.dispatch, spreading, &aside, waits);
-        for (worker, links) in self.here.iter_mut().zip(links) {
-            if let Some((board, (_, most))) = links.board().zip(links.displaced(worker.core.burst)) {
-                team.displacement.get_or_init(|| (Arc::clone(board), most));
+        let sides = exchange::connect(&team.bells, &team.dispatch, spreading, &aside, waits);
+        for (worker, side) in self.here.iter_mut().zip(sides) {
+            if let Some(board) = side.board(worker.core.burst) {
+                team.displacement.get_or_init(|| board);
             }
-            worker.links = Some(links);
+            worker.exchange = Some(side);
             worker.inner.team = Some(Arc::clone(team));
         }
     }
@@ -255,8 +255,7 @@ impl Workers {
                 let mut moves = false;
                 loop {
                     let ends = self.handed() > bound;
-                    let moved =
-                        self.here.iter_mut().filter_map(|worker| worker.import_last(ends).then_some(()));
+                    let moved = self.here.iter_mut().filter_map(|worker| worker.receive(ends).then_some(()));
                     if moved.count() == 0 {
                         break;
                     }
@@ -274,7 +273,11 @@ impl Workers {
 
     /// Returns the number of packets that workers have handed over so far.
     fn handed(&self) -> u64 {
-        self.here.iter().filter_map(|worker| worker.links.as_ref()).map(|links| links.handed).sum()
+        self.here
+            .iter()
+            .filter_map(|worker| worker.exchange.as_ref())
+            .map(|exchange| exchange.moved().0)
+            .sum()
     }
 
     /// Makes a report of all packets so far, at all workers together.
