@@ -7,7 +7,7 @@ use element::steering::{Dispatch, Rss};
 use element::{Batch, Packet, Timestamp};
 
 use crate::exchange::{self, Bell, Departure, Exchange};
-use crate::host::Target;
+use crate::graph_copy::Target;
 use crate::placement::{Origin, Way};
 
 /// The end at which packets go in.

@@ -13,12 +13,15 @@
 //! | --- | --- |
 //! | checking a graph and building its elements | `plan`, `configure`, `problem` |
 //! | facts that follow from the declarations of all elements | `graph_facts`, `flow_marks`, `element_order` |
-//! | a packet's path through one worker | `worker`, `host`; elements in place of others: `stand_ins` |
+//! | a packet's path through one worker: the work list | `worker` |
+//! | the parts of a worker | `graph_copy`, `wakeups`, `control`, `exchange` |
+//! | what elements ask for while they are called | `host` |
+//! | elements that act in place of others | `stand_ins` |
 //! | choosing what runs next, and the end of a run | `driver`, `trace_time`, `sleep`, `requests`, `clock` |
-//! | what wakes elements: tasks, timers, signals, files | `wakeups` |
 //! | reading and writing handlers | `handlers` |
 //! | changing a running graph | `reconfigure`, `hotconfig` |
-//! | several workers: who does what, and handing packets over | `workers`, `team`, `placement`, `exchange` |
+//! | several workers: who does what, and what they share | `workers`, `placement`, `team` |
+//! | several workers: handing packets over, and their order | `exchange`; for benchmarks `exchange_bench` |
 //! | results | `report`, `streams` |
 //!
 //! The engine knows elements only through the contract of the `element` crate, and names none of them.
@@ -26,11 +29,13 @@
 
 mod clock;
 mod configure;
+mod control;
 mod driver;
 mod element_order;
 mod exchange;
 pub mod exchange_bench;
 mod flow_marks;
+mod graph_copy;
 mod graph_facts;
 mod handlers;
 mod host;

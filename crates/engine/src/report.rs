@@ -145,13 +145,13 @@ fn add(to: &mut BTreeMap<&'static str, u64>, from: BTreeMap<&'static str, u64>) 
 impl Worker {
     /// Makes a report of all packets so far.
     pub fn report(&mut self) -> Report {
-        self.inner.settle_stand_ins(&mut self.core);
+        self.graph.settle_stand_ins(&mut self.core);
         let mut totals = Totals::default();
-        let mut elements = Vec::with_capacity(self.inner.plan.len());
-        for (id, element) in self.inner.plan.graph.elements.iter().enumerate() {
+        let mut elements = Vec::with_capacity(self.graph.plan.len());
+        for (id, element) in self.graph.plan.graph.elements.iter().enumerate() {
             let counters = &self.core.counters[id];
-            let held = self.inner.elements[id].as_ref().map_or(0, |e| e.held()) as u64;
-            let missed = self.inner.elements[id].as_ref().map_or(0, |e| e.missed());
+            let held = self.graph.held(id) as u64;
+            let missed = self.graph.elements[id].as_ref().map_or(0, |e| e.missed());
             let mut drops = BTreeMap::new();
             for (reason, n) in &counters.drops {
                 drops.insert(reason.as_str(), *n);

@@ -61,7 +61,7 @@ impl Worker {
         let requests = self.options.requests.clone();
         let is_raised = |flag: &AtomicBool, number: i32| {
             // A signal that an element waits for has raised the element's flag too.
-            flag.swap(false, Ordering::Relaxed) && !self.inner.os_signals.awaits(number)
+            flag.swap(false, Ordering::Relaxed) && !self.wakeups.os_signals.awaits(number)
         };
         let [report, reload, nothing] = [
             is_raised(&requests.report, SIGUSR1),
@@ -70,23 +70,23 @@ impl Worker {
         ];
         if report && let Some(render) = requests.render {
             let text = render(&self.report_of_all());
-            self.inner.sink.write(Stream::Messages, format_args!("{text}"));
+            self.control.sink.write(Stream::Messages, format_args!("{text}"));
         }
         let told = [
             (reload, "SIGHUP: the configuration cannot be read again while it runs; the run goes on\n"),
             (nothing, "SIGUSR2: nothing waits for this signal; the run goes on\n"),
         ];
         for (_, text) in told.into_iter().filter(|(is_raised, _)| *is_raised) {
-            self.inner.sink.write(Stream::Messages, format_args!("{text}"));
+            self.control.sink.write(Stream::Messages, format_args!("{text}"));
         }
-        self.inner.sink.flush();
+        self.control.sink.flush();
     }
 
     /// Returns the report of all workers while they run. Workers that do not answer in time are left out.
     fn report_of_all(&mut self) -> Report {
         let own = self.report();
-        let Some(team) = self.inner.team.clone() else { return own };
-        let me = self.inner.worker();
+        let Some(team) = self.team.clone() else { return own };
+        let me = self.graph.worker();
         let others = (0..team.len()).filter(|&worker| worker != me);
         if team.in_turn {
             let others = others.filter_map(|number| {
@@ -101,7 +101,8 @@ impl Worker {
         let end = Instant::now() + PATIENCE;
         while team.awaits_reports() && Instant::now() < end {
             // Another worker may be waiting for an answer of this worker.
-            self.inner.answer(&mut self.core);
+            let (core, mut host) = self.host();
+            host.answer(core);
             std::thread::sleep(LOOK);
         }
         Report::sum([own].into_iter().chain(team.take_reports()))

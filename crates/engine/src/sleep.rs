@@ -55,11 +55,11 @@ impl Worker {
     /// Waits for the next timer: asleep if it is far enough away, otherwise awake for a moment.
     pub(crate) fn wait_for_timer(&mut self) {
         let spin = i64::try_from(self.options.spin.as_nanos()).unwrap_or(i64::MAX);
-        let Some(at) = self.inner.timers.wake_up(Timestamp(self.lateness.0.min(spin))) else { return };
+        let Some(at) = self.wakeups.timers.wake_up(Timestamp(self.lateness.0.min(spin))) else { return };
         match u64::try_from((at - self.core.now).0) {
             Ok(left @ 1..) => self.rest(Duration::from_nanos(left)),
             _ => {
-                self.inner.sink.flush();
+                self.control.sink.flush();
                 std::hint::spin_loop();
             }
         }
@@ -72,28 +72,28 @@ impl Worker {
 
     /// Sleeps for at most the given time.
     fn rest(&mut self, longest: Duration) {
-        self.inner.sink.flush();
+        self.control.sink.flush();
         if self.options.busy_poll {
             std::hint::spin_loop();
             return;
         }
-        let longest = longest.min(if self.inner.worker() == 0 { NAP } else { SLEEP });
+        let longest = longest.min(if self.graph.worker() == 0 { NAP } else { SLEEP });
         let end = self.clock.now() + Timestamp(longest.as_nanos() as i64);
-        let ready = if self.inner.team.is_some() {
+        let ready = if self.team.is_some() {
             self.exchange.iter().for_each(Exchange::rest);
             self.sleep_in_team(longest)
-        } else if self.inner.watches.is_empty() {
+        } else if self.wakeups.files.is_empty() {
             std::thread::sleep(longest);
             Vec::new()
         } else {
-            self.inner.watches.wait(longest, None)
+            self.wakeups.files.wait(longest, None)
         };
         // A worker that was woken slept less.
         let late = self.clock.now() - end;
         if late >= Timestamp::ZERO {
             self.lateness.note(late.0);
         }
-        if self.inner.team.is_some() {
+        if self.team.is_some() {
             // The sleep does not count as work, whatever comes next.
             self.look_at_clock();
         }
@@ -104,10 +104,10 @@ impl Worker {
     /// for a moment first, because waking up takes longer than most pauses last.
     #[cold]
     fn sleep_in_team(&mut self, longest: Duration) -> Vec<(ElementId, u32)> {
-        let (Some(team), Some(exchange)) = (self.inner.team.clone(), &self.exchange) else {
+        let (Some(team), Some(exchange)) = (self.team.clone(), &self.exchange) else {
             return Vec::new();
         };
-        let me = self.inner.worker();
+        let me = self.graph.worker();
         let bell = &team.bells[me];
         bell.listen();
         // From here on, any worker that has work for this worker rings.
@@ -125,14 +125,14 @@ impl Worker {
         if !bell.may_sleep() {
             return Vec::new();
         }
-        let ready = self.inner.watches.wait(longest.saturating_sub(start.elapsed()), Some(bell.event()));
+        let ready = self.wakeups.files.wait(longest.saturating_sub(start.elapsed()), Some(bell.event()));
         bell.awake();
         ready
     }
 
     /// Calls the elements whose files are ready, so that they read and write.
     pub(crate) fn serve_files(&mut self) {
-        let ready = self.inner.watches.wait(Duration::ZERO, None);
+        let ready = self.wakeups.files.wait(Duration::ZERO, None);
         self.tell_ready(ready);
     }
 
@@ -142,7 +142,7 @@ impl Worker {
         }
         for (id, token) in ready {
             self.look_at_clock();
-            self.inner.call(&mut self.core, id, |element, cx| element.ready(cx, token));
+            self.call(id, |element, cx| element.ready(cx, token));
             self.settle();
         }
     }

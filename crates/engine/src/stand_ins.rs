@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 
 use element::{Core, Effects, ElementId, Tally};
 
-use crate::host::Inner;
+use crate::graph_copy::GraphCopy;
 
 /// The stand-ins of a graph.
 pub(crate) struct StandIns {
@@ -32,7 +32,7 @@ impl StandIns {
     }
 }
 
-impl Inner {
+impl GraphCopy {
     /// Reports to all elements what stand-ins have done in their place.
     pub(crate) fn settle_stand_ins(&mut self, core: &mut Core) {
         if !self.stand_ins.ids.is_empty() {

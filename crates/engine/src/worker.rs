@@ -29,19 +29,24 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use element::context::Emitted;
-use element::{Batch, Call, Core, Cx, DropReason, Effects, ElementId, Rights, Stream, Timestamp};
+use element::{Batch, Call, Core, Cx, DropReason, Effects, Element, ElementId, Rights, Stream, Timestamp};
 use packet::{Pool, PoolError};
 
 use crate::clock::{ClockKind, RealClock};
 use crate::configure::Configured;
+use crate::control::Control;
 use crate::exchange::{Arrival, Exchange};
-use crate::host::{Inner, Target};
+use crate::graph_copy::{GraphCopy, Target};
+use crate::handlers;
+use crate::host::WorkerHost;
 use crate::hotconfig::Rebuild;
 use crate::placement::Way;
 use crate::plan::Plan;
 use crate::requests::Requests;
 use crate::sleep::Lateness;
 use crate::streams::Sink;
+use crate::team::Team;
+use crate::wakeups::Wakeups;
 
 /// The default of [`Options::spin`]. Most sleeps are less late than this.
 const SPIN: Duration = Duration::from_micros(200);
@@ -140,21 +145,25 @@ pub(crate) const MOST_WORK: u64 = 4_000_000;
 /// A running copy of a graph.
 pub struct Worker {
     pub(crate) core: Core,
-    pub(crate) inner: Inner,
+    pub(crate) graph: GraphCopy,
+    pub(crate) wakeups: Wakeups,
+    pub(crate) control: Control,
+    /// The state that all workers share, if there are several.
+    pub(crate) team: Option<Arc<Team>>,
+    /// The exchange of packets with other workers, if there are any.
+    pub(crate) exchange: Option<Exchange>,
+    /// Items that were emitted and are not delivered yet, the next item last.
+    work: Vec<Emitted>,
     pub(crate) options: Options,
     pub(crate) clock: RealClock,
     /// The driver script that has kept the run from ending, if there is one.
     pub(crate) manager: Option<ElementId>,
-    /// Items that were emitted and are not delivered yet, the next item last.
-    work: Vec<Emitted>,
     /// The number of driver rounds so far.
     pub(crate) rounds: u64,
     /// The time at which the driver last looked at the files that elements wait for.
     pub(crate) looked: Timestamp,
     /// Elements that follow captures, in the order of the graph.
     pub(crate) captures: Vec<ElementId>,
-    /// The exchange of packets with other workers, if there are any.
-    pub(crate) exchange: Option<Exchange>,
     /// True if there was work since the last look at the clock.
     pub(crate) has_worked: bool,
     /// The lateness of sleeps so far.
@@ -185,12 +194,14 @@ impl Worker {
         let reserve = Vec::with_capacity(RESERVE + RESERVE_EACH * plan.len());
         let worker = configured.setup.worker;
         let text = std::mem::take(&mut options.text);
-        let (mut inner, graph) = Inner::new(plan, configured, sink, text);
-        inner.rebuild = options.rebuild.take();
+        let (graph, per_graph) = GraphCopy::new(plan, configured);
+        let wakeups = Wakeups::new(&graph.plan, &graph.setup);
+        let mut control = Control::new(sink, text);
+        control.rebuild = options.rebuild.take();
         let mut core = Core::new(
             pool,
-            graph.outputs,
-            graph.facts,
+            per_graph.outputs,
+            per_graph.facts,
             options.burst,
             options.seed.wrapping_add(worker as u64),
         );
@@ -201,15 +212,18 @@ impl Worker {
         let clock = RealClock::new();
         let mut worker = Worker {
             core,
-            inner,
+            graph,
+            wakeups,
+            control,
+            team: None,
+            exchange: None,
+            work: Vec::with_capacity(64),
             options,
             clock,
             manager: None,
-            work: Vec::with_capacity(64),
             rounds: 0,
             looked: Timestamp::ZERO,
             captures,
-            exchange: None,
             has_worked: false,
             lateness: Lateness::default(),
             reserve,
@@ -224,17 +238,35 @@ impl Worker {
 
     /// Returns the plan of the graph.
     pub fn plan(&self) -> &Plan {
-        &self.inner.plan
+        &self.graph.plan
     }
 
     /// Returns the declared effects of the elements.
     pub fn effects(&self) -> &[Effects] {
-        &self.inner.effects
+        &self.graph.effects
     }
 
     /// Returns the hot state, for tests and benchmarks.
     pub fn core(&self) -> &Core {
         &self.core
+    }
+
+    /// Returns the hot state, and the parts of the worker that elements may use beside it.
+    #[inline]
+    pub(crate) fn host(&mut self) -> (&mut Core, WorkerHost<'_>) {
+        let Worker { core, graph, wakeups, control, team, .. } = self;
+        (core, WorkerHost { graph, wakeups, control, team })
+    }
+
+    /// Calls an element. Returns `None` if the element is being called already.
+    #[inline]
+    pub(crate) fn call<R>(
+        &mut self,
+        id: ElementId,
+        call: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
+    ) -> Option<R> {
+        let (core, mut host) = self.host();
+        host.call(core, id, call)
     }
 
     /// Delivers everything that was emitted, depth first: what an element emits is delivered, in the
@@ -275,21 +307,22 @@ impl Worker {
                     done += self.send_to_copies(Target { element, input, way }, batch, done > most);
                 }
                 Emitted::Back { element, token } => {
-                    let back = |element: &mut dyn element::Element, cx: &mut element::Cx<'_>| {
-                        element.timer(cx, token);
-                    };
-                    self.inner.call(&mut self.core, element as usize, back);
+                    self.call(element as usize, |element, cx| element.timer(cx, token));
                 }
                 Emitted::Call { element, call } => {
-                    let Call { element: to, handler, value, rights } = &*call;
-                    let result = self.inner.write_handler(&mut self.core, *to, handler, value, rights);
-                    if let Err(reason) = result {
-                        let name = &self.inner.plan.graph.elements[element as usize].name;
-                        let text = format_args!("{name}: {}: {reason}\n", call.handler);
-                        self.inner.sink.write(Stream::Messages, text);
-                    }
+                    self.write_emitted(element, &call);
                 }
             }
+        }
+    }
+
+    /// Writes the handler of a call that an element has emitted.
+    fn write_emitted(&mut self, caller: u32, call: &Call) {
+        let (core, mut host) = self.host();
+        let Call { element, handler, value, rights } = call;
+        if let Err(reason) = host.write_handler(core, *element, handler, value, rights) {
+            let name = &self.graph.plan.graph.elements[caller as usize].name;
+            self.control.sink.write(Stream::Messages, format_args!("{name}: {handler}: {reason}\n"));
         }
     }
 
@@ -298,7 +331,7 @@ impl Worker {
     /// items first. Returns the number of elements that were called.
     #[inline]
     fn deliver(&mut self, element: u32, output: u32, batch: Batch, endless: bool) -> u64 {
-        let Some(at) = self.inner.target(element, output) else {
+        let Some(at) = self.graph.target(element, output) else {
             // The batch was counted as emitted, and now counts as dropped.
             self.core.counters[element as usize].emitted -= batch.len() as u64;
             self.core.drop_batch(element as usize, batch, DropReason::NoOutput);
@@ -311,38 +344,40 @@ impl Worker {
     /// its output 0, and so on. `from` is the element that has emitted the batch.
     #[inline]
     fn push_on(&mut self, mut from: u32, mut at: Target, mut batch: Batch, endless: bool) -> u64 {
+        let Worker { core, graph, wakeups, control, team, exchange, .. } = self;
+        let mut host = WorkerHost { graph, wakeups, control, team };
         let mut hops = 0;
         loop {
             let id = at.element as usize;
             if at.way != Way::Here
-                && let Some(exchange) = &mut self.exchange
+                && let Some(exchange) = exchange
             {
-                let origin = self.inner.placement.origin(from as usize);
-                match exchange.send(&mut self.core, (from, origin), at, batch) {
+                let origin = host.graph.placement.origin(from as usize);
+                match exchange.send(core, (from, origin), at, batch) {
                     Some(rest) => batch = rest,
                     None => return hops,
                 }
             }
-            self.core.counters[id].arrived += batch.len() as u64;
+            core.counters[id].arrived += batch.len() as u64;
             if endless || hops > MOST_WORK {
-                self.core.drop_batch(id, batch, DropReason::Loop);
+                core.drop_batch(id, batch, DropReason::Loop);
                 return hops;
             }
             hops += 1;
-            let Some(rest) = self.inner.push(&mut self.core, id, at.input as usize, batch) else {
+            let Some(rest) = host.push(core, id, at.input as usize, batch) else {
                 return hops;
             };
-            if self.core.emitted.is_empty()
+            if core.emitted.is_empty()
                 && !rest.is_empty()
-                && let Some(next) = self.inner.target(at.element, 0)
+                && let Some(next) = host.graph.target(at.element, 0)
             {
-                self.core.counters[id].emitted += rest.len() as u64;
+                core.counters[id].emitted += rest.len() as u64;
                 (from, at, batch) = (at.element, next, rest);
                 continue;
             }
             // The batch waits until what was emitted before it is delivered. Without a connection it is
             // dropped there.
-            Cx::new(&mut self.core, &mut self.inner, id).emit(0, rest);
+            Cx::new(core, &mut host, id).emit(0, rest);
             return hops;
         }
     }
@@ -351,7 +386,7 @@ impl Worker {
     /// the packets that stay into the copy here.
     #[cold]
     fn send_to_copies(&mut self, to: Target, batch: Batch, endless: bool) -> u64 {
-        let origin = self.inner.placement.origin(to.element as usize);
+        let origin = self.graph.placement.origin(to.element as usize);
         let here = match &mut self.exchange {
             Some(exchange) => exchange.send_to_copies(&mut self.core, origin, to, batch),
             None => Some(batch),
@@ -388,10 +423,10 @@ impl Worker {
 
     /// Reports to the team that this worker is idle, or is not idle any more.
     pub(crate) fn set_idle(&self, idle: bool) {
-        if let (Some(team), Some(exchange)) = (&self.inner.team, &self.exchange) {
+        if let (Some(team), Some(exchange)) = (&self.team, &self.exchange) {
             match idle {
-                true => team.begin_idle(self.inner.worker(), exchange.moved()),
-                false => team.end_idle(self.inner.worker()),
+                true => team.begin_idle(self.graph.worker(), exchange.moved()),
+                false => team.end_idle(self.graph.worker()),
             }
         }
     }
@@ -399,7 +434,7 @@ impl Worker {
     /// Runs the task of an element, and delivers what it emits. True if the task had work.
     #[inline]
     pub(crate) fn run_task(&mut self, id: ElementId) -> bool {
-        let worked = self.inner.call(&mut self.core, id, |element, cx| element.run(cx));
+        let worked = self.call(id, |element, cx| element.run(cx));
         self.settle();
         self.has_worked |= worked.unwrap_or(false);
         worked.unwrap_or(false)
@@ -410,7 +445,8 @@ impl Worker {
     /// # Errors
     /// If the handler cannot be read: a message for the user.
     pub fn read(&mut self, element: Option<ElementId>, handler: &str, param: &str) -> Result<String, String> {
-        let result = self.inner.read_handler(&mut self.core, element, handler, param);
+        let (core, mut host) = self.host();
+        let result = host.read_handler(core, element, handler, param);
         self.settle();
         result
     }
@@ -422,7 +458,8 @@ impl Worker {
         handler: &str,
         param: &str,
     ) -> Result<String, String> {
-        let result = self.inner.read_here(&mut self.core, element, handler, param);
+        let (core, mut host) = self.host();
+        let result = host.read_here(core, element, handler, param);
         self.settle();
         result
     }
@@ -435,7 +472,8 @@ impl Worker {
         value: &str,
         rights: &Rights,
     ) -> Result<(), String> {
-        let result = self.inner.write_here(&mut self.core, element, handler, value, rights);
+        let (core, mut host) = self.host();
+        let result = host.write_here(core, element, handler, value, rights);
         self.settle();
         result
     }
@@ -445,18 +483,20 @@ impl Worker {
     /// # Errors
     /// If the handler cannot be written: a message for the user.
     pub fn write(&mut self, element: Option<ElementId>, handler: &str, value: &str) -> Result<(), String> {
-        let result = self.inner.write_handler(&mut self.core, element, handler, value, &Rights::default());
+        let (core, mut host) = self.host();
+        let result = host.write_handler(core, element, handler, value, &Rights::default());
         self.settle();
         result
     }
 
     /// Returns true if a handler can be read. `None` if there is no such handler.
     pub fn can_read(&self, element: Option<ElementId>, handler: &str) -> Option<bool> {
-        self.inner.find_handler(element, handler).map(|access| access.read)
+        handlers::access(&self.graph, &self.control, self.team.as_deref(), element, handler)
+            .map(|access| access.read)
     }
 
     /// Flushes all text to the sink.
     pub fn flush(&mut self) {
-        self.inner.sink.flush();
+        self.control.sink.flush();
     }
 }

@@ -80,7 +80,7 @@ impl Workers {
         }
         let mut workers = Workers { here, threads: Vec::new(), allowed: None, team };
         if let Some(first) = workers.here.first_mut() {
-            first.inner.rebuild = rebuild;
+            first.control.rebuild = rebuild;
         }
         workers.connect();
         Ok(workers)
@@ -91,10 +91,10 @@ impl Workers {
         let Some(team) = &self.team else { return };
         // Packets of interfaces do not wait.
         let waits = self.plan().live().is_none();
-        let spreading = self.here.first().and_then(|worker| worker.inner.setup.spreading.clone());
+        let spreading = self.here.first().and_then(|worker| worker.graph.setup.spreading.clone());
         let aside = self.placement().aside(self.plan());
         let known = self.here.first().filter(|_| spreading.is_some()).map(|worker| {
-            let known = worker.inner.setup.known();
+            let known = worker.graph.setup.known();
             known.set_seed(worker.core.hash_seed);
             known
         });
@@ -105,7 +105,7 @@ impl Workers {
                 team.displacement.get_or_init(|| board);
             }
             worker.exchange = Some(side);
-            worker.inner.team = Some(Arc::clone(team));
+            worker.team = Some(Arc::clone(team));
         }
     }
 
@@ -126,7 +126,7 @@ impl Workers {
 
     /// Returns the workers that do the work of each element.
     pub fn placement(&self) -> &Placement {
-        &self.here[0].inner.placement
+        &self.here[0].graph.placement
     }
 
     /// Initialises the elements of every worker and starts the threads. Stops at the first failure, after
@@ -294,7 +294,7 @@ impl Workers {
             return self.here[0].read(element, handler, param);
         }
         if let (None, WORKER) = (element, handler) {
-            let (worker, id, handler) = self.here[0].inner.of_worker(param)?;
+            let (worker, id, handler) = self.here[0].graph.of_worker(param)?;
             return self.here[worker].read_here(Some(id), handler, "");
         }
         let place = element.map_or(Place::One(0), |id| self.placement().places[id]);
@@ -303,7 +303,7 @@ impl Workers {
             _ => {
                 let values = self.here.iter_mut().map(|worker| worker.read_here(element, handler, param));
                 let values = values.collect::<Result<Vec<_>, _>>()?;
-                Ok(merge(&values, self.here[0].inner.merging(element, handler)))
+                Ok(merge(&values, self.here[0].graph.merging(element, handler)))
             }
         }
     }

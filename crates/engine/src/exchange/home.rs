@@ -6,7 +6,7 @@
 use element::Batch;
 
 use super::rings::Unfinished;
-use crate::host::Target;
+use crate::graph_copy::Target;
 
 /// A batch of packets that was sent home, and the worker that has sent it.
 pub(super) type SentHome = (usize, Target, Batch);

@@ -36,7 +36,7 @@ use std::sync::Arc;
 use element::steering::{Dispatch, Known, Spreading};
 use element::{Batch, Core, DropReason, ElementId, Packet, Timestamp};
 
-use crate::host::Target;
+use crate::graph_copy::Target;
 use crate::placement::{Origin, Way};
 use crate::report::WorkerReport;
 
@@ -172,6 +172,7 @@ impl Exchange {
 
     /// Hands packets over to the workers that they have to go to, and returns the packets that stay at
     /// this worker.
+    #[inline]
     fn hand_over_from(
         &mut self,
         core: &mut Core,

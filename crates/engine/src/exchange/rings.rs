@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use element::{Batch, Packet};
 
 use super::bell::Bell;
-use crate::host::Target;
+use crate::graph_copy::Target;
 
 /// The number of packets that a ring can hold.
 pub(super) const CAPACITY: usize = 4096;
