@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use element::ElementId;
+use element::context::PerGraph;
 
-use crate::hotconfig::{Next, Rebuild};
+use crate::graph_copy::GraphCopy;
+use crate::options::Rebuild;
 use crate::streams::Sink;
+use crate::wakeups::Wakeups;
 
 /// The control of a run of one graph.
 pub(crate) struct Control {
@@ -23,6 +26,27 @@ pub(crate) struct Control {
     /// Elements that replace elements of the same name and class in the previous graph, with the arguments of
     /// the replaced elements.
     pub(crate) predecessors: BTreeMap<ElementId, Vec<String>>,
+}
+
+/// A graph that replaces the running graph before the next round.
+pub(crate) struct Next {
+    pub(crate) graph: GraphCopy,
+    pub(crate) wakeups: Wakeups,
+    pub(crate) control: Control,
+    /// The part of the hot state that belongs to the graph. While the graph is in use, it is in the worker's
+    /// hot state.
+    pub(crate) hot: PerGraph,
+}
+
+/// The reason why a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// An element or a script stopped the run.
+    Stopped,
+    /// No work was left.
+    Idle,
+    /// The user interrupted the run.
+    Interrupted,
 }
 
 impl Control {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use element::{Class, ElementId, Timestamp};
 
 use crate::clock::ClockKind;
+use crate::control::End;
 use crate::graph_copy::GraphCopy;
 use crate::problem::Problem;
 use crate::trace_time::{TurnTakers, run_trace};
@@ -41,17 +42,6 @@ const INTERRUPTED: i64 = i64::MIN / 2;
 /// The maximum number of timers that run at the end of a run. A periodic timer must not keep the run
 /// from ending while some element holds packets for ever.
 const MOST_LAST_TIMERS: usize = 1_000_000;
-
-/// The reason why a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// An element or a script stopped the run.
-    Stopped,
-    /// No work was left.
-    Idle,
-    /// The user interrupted the run.
-    Interrupted,
-}
 
 impl Worker {
     /// Initialises every element, in the order of their phases. Under the trace clock, captures are

@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use element::context::PerGraph;
-use element::{Effects, Element, ElementId, Setup};
+use element::{Core, Effects, Element, ElementId, Setup};
 
 use crate::configure::Configured;
 use crate::placement::{Placement, Way};
 use crate::plan::Plan;
-use crate::stand_ins::StandIns;
+use crate::stand_ins::{Elements, StandIns};
 
 /// One worker's copy of a graph. An element can be called while the rest of the copy is in use, because it
 /// is taken out of its slot for the time of the call.
 pub(crate) struct GraphCopy {
     // The work list uses these three for each batch, so they come first.
     /// The elements, by number. An element is `None` while it is being called.
-    pub(crate) elements: Box<[Option<Box<dyn Element>>]>,
+    pub(crate) elements: Box<Elements>,
     /// The index in `targets` of the first output of each element.
     first_target: Box<[u32]>,
     /// The element and input that each push output is connected to.
@@ -28,7 +28,7 @@ pub(crate) struct GraphCopy {
     /// The declared effects of the elements.
     pub(crate) effects: Vec<Effects>,
     /// The elements that act in place of other elements.
-    pub(crate) stand_ins: StandIns,
+    stand_ins: StandIns,
     /// The state that elements share, and the number of this worker.
     pub(crate) setup: Setup,
     /// The arguments of elements that were configured again since the start.
@@ -134,5 +134,20 @@ impl GraphCopy {
             graph.elements[id].config.clone_from(config);
         }
         lang::flatten(&graph)
+    }
+
+    /// Reports to all elements what stand-ins have done in their place.
+    pub(crate) fn settle_stand_ins(&mut self, core: &mut Core) {
+        self.stand_ins.settle(&mut self.elements, &self.effects, core);
+    }
+
+    /// Called after a handler of an element was written. See [`StandIns::look_for_changes`].
+    pub(crate) fn look_for_changes(&mut self, written: ElementId) {
+        self.stand_ins.look_for_changes(&mut self.elements, &self.effects, written);
+    }
+
+    /// Notifies the stand-ins of an element that its effects differ from those at the start.
+    pub(crate) fn outdate(&mut self, id: ElementId) {
+        self.stand_ins.outdate(&mut self.elements, &self.effects, id);
     }
 }

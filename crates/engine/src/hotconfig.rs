@@ -13,48 +13,19 @@ use std::fmt;
 use std::sync::Arc;
 
 use element::args::unquote;
-use element::context::{Emitted, PerGraph};
-use element::{Core, ElementId, Origin, Rights, Stream};
+use element::context::Emitted;
+use element::{Core, ElementId, Rights, Stream};
 
-use crate::configure::Configured;
-use crate::control::Control;
+use crate::control::{Control, Next};
 use crate::graph_copy::GraphCopy;
 use crate::graph_facts;
 use crate::host::WorkerHost;
+use crate::options::Rebuilt;
 use crate::plan::Plan;
 use crate::problem::Problem;
 use crate::streams::Sink;
 use crate::wakeups::Wakeups;
 use crate::worker::{Worker, captures};
-
-/// A function that makes a graph from a value of the handler `hotconfig`. The error text lists the errors
-/// of the configuration, or says why a caller of this origin may not install it.
-pub type Rebuild = Box<dyn FnMut(&str, Origin) -> Result<Rebuilt, String> + Send>;
-
-/// A message about a problem of a graph.
-pub type Tell = Box<dyn Fn(&Problem) -> String>;
-
-/// A graph that has been made.
-pub struct Rebuilt {
-    /// The connected graph.
-    pub plan: Arc<Plan>,
-    /// The elements of the graph.
-    pub configured: Configured,
-    /// The text of the configuration.
-    pub text: String,
-    /// Returns the message about an element that cannot be initialised.
-    pub tell: Tell,
-}
-
-/// A graph that replaces the running graph before the next round.
-pub(crate) struct Next {
-    graph: GraphCopy,
-    wakeups: Wakeups,
-    control: Control,
-    /// The part of the hot state that belongs to the graph. While the graph is in use, it is in the worker's
-    /// hot state.
-    hot: PerGraph,
-}
 
 impl Next {
     /// Calls `work` with the graph in use.

@@ -17,12 +17,15 @@
 //! | the parts of a worker | `graph_copy`, `wakeups`, `control`, `exchange` |
 //! | what elements ask for while they are called | `host` |
 //! | elements that act in place of others | `stand_ins` |
-//! | choosing what runs next, and the end of a run | `driver`, `trace_time`, `sleep`, `requests`, `clock` |
+//! | choosing what runs next, and the end of a run | `driver`, `trace_time`, `requests` |
+//! | time and sleep | `clock`, `sleep`, `lateness` |
 //! | reading and writing handlers | `handlers` |
 //! | changing a running graph | `reconfigure`, `hotconfig` |
 //! | several workers: who does what, and what they share | `workers`, `placement`, `team` |
 //! | several workers: handing packets over, and their order | `exchange`; for benchmarks `exchange_bench` |
-//! | results | `report`, `streams` |
+//! | what the user of the crate gives and gets | `options`, `streams`, `report`, `worker_report` |
+//!
+//! Modules use each other in one direction, but for `team` and `worker`; `team` says why.
 //!
 //! The engine knows elements only through the contract of the `element` crate, and names none of them.
 #![allow(unsafe_code)]
@@ -40,6 +43,8 @@ mod graph_facts;
 mod handlers;
 mod host;
 mod hotconfig;
+mod lateness;
+mod options;
 mod placement;
 mod plan;
 mod problem;
@@ -53,17 +58,17 @@ mod team;
 mod trace_time;
 mod wakeups;
 mod worker;
+mod worker_report;
 mod workers;
 
 pub use clock::ClockKind;
 pub use configure::Configured;
-pub use driver::End;
-pub use hotconfig::{Rebuild, Rebuilt, Tell};
+pub use control::End;
+pub use options::{Options, Rebuild, Rebuilt, Render, Requests, Tell};
 pub use placement::{Place, Placement};
 pub use plan::Plan;
 pub use problem::Problem;
 pub use report::{ElementReport, Report, Totals, WorkerReport};
-pub use requests::{Render, Requests};
 pub use streams::{Sink, Stamp, StandardStreams};
-pub use worker::{Options, Worker};
+pub use worker::Worker;
 pub use workers::Workers;

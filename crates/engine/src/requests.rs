@@ -1,44 +1,14 @@
 //! Requests from outside that do not end a run, made by the signals USR1, HUP and USR2.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use element::Stream;
 use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
 
+use crate::options::Requests;
 use crate::report::Report;
 use crate::worker::Worker;
-
-/// A function that makes the text of a report.
-pub type Render = Arc<dyn Fn(&Report) -> String + Send + Sync>;
-
-/// Flags that signal handlers raise, and the function that renders reports. If an element waits for one of
-/// these signals, the element is called instead.
-#[derive(Clone, Default)]
-pub struct Requests {
-    /// The flag of USR1. The report so far is written to standard error.
-    pub report: Arc<AtomicBool>,
-    /// The flag of HUP. A message says that the configuration cannot be read again.
-    pub reload: Arc<AtomicBool>,
-    /// The flag of USR2. A message says that the signal does nothing.
-    pub nothing: Arc<AtomicBool>,
-    /// The function that renders a report. Without it, no report is written.
-    pub render: Option<Render>,
-}
-
-impl Requests {
-    /// Clears the flag of a signal that an element handles.
-    pub(crate) fn take_back(&self, number: i32) {
-        let flag = match number {
-            SIGUSR1 => &self.report,
-            SIGHUP => &self.reload,
-            SIGUSR2 => &self.nothing,
-            _ => return,
-        };
-        flag.store(false, Ordering::Relaxed);
-    }
-}
 
 /// The time that other workers have for their part of a report.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -20,29 +20,6 @@ const LOOKOUT: Duration = Duration::from_micros(10);
 /// The longest sleep of workers that need not notice interrupts. Other workers ring their bell.
 const SLEEP: Duration = Duration::from_secs(1);
 
-/// The lateness of sleeps, in nanoseconds. Four of five sleeps end no later.
-pub(crate) struct Lateness(i64);
-
-impl Default for Lateness {
-    /// Returns the timer slack that Linux gives ordinary threads.
-    fn default() -> Self {
-        Lateness(50_000)
-    }
-}
-
-impl Lateness {
-    /// The largest lateness that counts for one sleep. If it is larger, other threads may have had the
-    /// core.
-    const MOST: i64 = 1_000_000;
-
-    /// Notes how late a sleep has ended. The value rises four times as fast as it falls, so that every
-    /// fifth sleep is later.
-    fn note(&mut self, late: i64) {
-        let more = late.clamp(0, Self::MOST) - self.0;
-        self.0 += if more > 0 { more / 4 } else { more / 16 };
-    }
-}
-
 impl Worker {
     /// Asks the kernel for sleeps that end as early as possible, if timers are to be exact.
     pub(crate) fn ask_for_short_sleeps(&self) {
@@ -55,7 +32,9 @@ impl Worker {
     /// Waits for the next timer: asleep if it is far enough away, otherwise awake for a moment.
     pub(crate) fn wait_for_timer(&mut self) {
         let spin = i64::try_from(self.options.spin.as_nanos()).unwrap_or(i64::MAX);
-        let Some(at) = self.wakeups.timers.wake_up(Timestamp(self.lateness.0.min(spin))) else { return };
+        let Some(at) = self.wakeups.timers.wake_up(Timestamp(self.lateness.nanoseconds().min(spin))) else {
+            return;
+        };
         match u64::try_from((at - self.core.now).0) {
             Ok(left @ 1..) => self.rest(Duration::from_nanos(left)),
             _ => {
@@ -145,29 +124,5 @@ impl Worker {
             self.call(id, |element, cx| element.ready(cx, token));
             self.settle();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lateness_settles_where_one_sleep_of_five_is_later() {
-        // Of five sleeps, one ends 100 us late, and the others end 0, 10, 20 and 30 us late.
-        let mut lateness = Lateness::default();
-        let (mut later, mut sum) = (0, 0);
-        for round in 0..1000 {
-            let late = [0, 10_000, 20_000, 30_000, 100_000][round % 5];
-            later += usize::from(late > lateness.0);
-            sum += lateness.0;
-            lateness.note(late);
-        }
-        assert!((190..210).contains(&later) && (30_000..60_000).contains(&(sum / 1000)), "{later} {sum}");
-        let before = lateness.0;
-        lateness.note(i64::MAX);
-        assert!(lateness.0 - before <= Lateness::MOST / 4);
-        (0..200).for_each(|_| lateness.note(-5));
-        assert_eq!(lateness.0 / 16, 0);
     }
 }

@@ -1,5 +1,9 @@
 //! The state that the workers of one graph share: which of them are idle, their questions to each other,
 //! and the end of the run.
+//!
+//! A team keeps the workers that wait for their turn, and each worker refers to its team. So these two
+//! modules use each other: the worker whose turn it is must be able to read handlers and reports of the
+//! others.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};

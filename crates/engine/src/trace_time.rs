@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use element::{ElementId, Stream, Timestamp};
 
-use crate::driver::End;
+use crate::control::End;
 use crate::graph_copy::GraphCopy;
+use crate::options::DAY;
 use crate::team::Team;
-use crate::worker::{DAY, Worker};
+use crate::worker::Worker;
 
 /// The number of rounds in which other tasks may run before a capture continues although they still have
 /// work. An endless source must not keep time from passing.

@@ -25,8 +25,6 @@
 //! packets that go on here, and [`Worker::receive`] processes the packets of other workers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::time::Duration;
 
 use element::context::Emitted;
 use element::{Batch, Call, Core, Cx, DropReason, Effects, Element, ElementId, Rights, Stream, Timestamp};
@@ -39,99 +37,13 @@ use crate::exchange::{Arrival, Exchange};
 use crate::graph_copy::{GraphCopy, Target};
 use crate::handlers;
 use crate::host::WorkerHost;
-use crate::hotconfig::Rebuild;
+use crate::lateness::Lateness;
+use crate::options::Options;
 use crate::placement::Way;
 use crate::plan::Plan;
-use crate::requests::Requests;
-use crate::sleep::Lateness;
 use crate::streams::Sink;
 use crate::team::Team;
 use crate::wakeups::Wakeups;
-
-/// The default of [`Options::spin`]. Most sleeps are less late than this.
-const SPIN: Duration = Duration::from_micros(200);
-
-/// The options of a worker.
-pub struct Options {
-    /// The clock that drives time.
-    pub clock: ClockKind,
-    /// The maximum number of packets in a batch that a source makes.
-    pub burst: usize,
-    /// The size of the packet pool's address space, in bytes.
-    pub memory: usize,
-    /// The seed of random numbers.
-    pub seed: u64,
-    /// True if idle workers poll for work and never sleep. The latency is lowest, but each worker
-    /// occupies a core even when idle.
-    pub busy_poll: bool,
-    /// The longest time that a worker stays awake before a timer is due, because sleeps end late. With
-    /// zero, the worker sleeps until the timer is due.
-    pub spin: Duration,
-    /// The longest time for which timers run between two packets of a capture, under the trace clock.
-    /// In a longer gap, such as a damaged time stamp makes, time then jumps to the next packet.
-    pub max_gap: Duration,
-    /// True if a run ends when no task is scheduled and no timer is set. Click's own driver waits for
-    /// ever.
-    pub ends_when_idle: bool,
-    /// A flag that is set from outside (by a signal handler) to end the run.
-    pub interrupt: Arc<AtomicBool>,
-    /// Requests by signals that do not end a run.
-    pub requests: Requests,
-    /// The text of the configuration, for the handler `config`. If empty, the handler returns the flat
-    /// configuration.
-    pub text: String,
-    /// A function that makes the graph for the handler `hotconfig`. Without it, there is no such handler.
-    pub rebuild: Option<Rebuild>,
-    /// The number of packets that have entered the graph so far, for a progress display. The driver
-    /// updates it.
-    pub progress: Arc<AtomicU64>,
-}
-
-impl Options {
-    /// Returns a copy for another worker. The text and the `rebuild` function, which only one worker
-    /// can have, are left out.
-    pub(crate) fn clone_for_copy(&self) -> Options {
-        Options {
-            clock: self.clock,
-            burst: self.burst,
-            memory: self.memory,
-            seed: self.seed,
-            busy_poll: self.busy_poll,
-            spin: self.spin,
-            max_gap: self.max_gap,
-            ends_when_idle: self.ends_when_idle,
-            interrupt: Arc::clone(&self.interrupt),
-            requests: self.requests.clone(),
-            text: String::new(),
-            rebuild: None,
-            progress: Arc::clone(&self.progress),
-        }
-    }
-}
-
-/// The shortest gap between packets of a capture that is reported, and the default of
-/// [`Options::max_gap`].
-pub(crate) const DAY: Duration = Duration::from_secs(86_400);
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            clock: ClockKind::Real,
-            burst: 32,
-            memory: 4 << 30,
-            seed: 1,
-            busy_poll: false,
-            spin: SPIN,
-            max_gap: DAY,
-            ends_when_idle: true,
-            interrupt: Arc::default(),
-            requests: Requests::default(),
-            text: String::new(),
-            rebuild: None,
-            progress: Arc::default(),
-        }
-    }
-}
 
 /// Returns the elements that follow captures, in the order of the graph.
 pub(crate) fn captures(plan: &Plan) -> Vec<ElementId> {

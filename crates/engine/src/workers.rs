@@ -16,10 +16,11 @@ use packet::PoolError;
 
 use crate::clock::ClockKind;
 use crate::configure::Configured;
-use crate::driver::End;
+use crate::control::End;
 use crate::exchange;
 use crate::handlers::WORKER;
 use crate::handlers::merge::merge;
+use crate::options::Options;
 use crate::placement::{Place, Placement};
 use crate::plan::Plan;
 use crate::problem::Problem;
@@ -27,7 +28,7 @@ use crate::report::Report;
 use crate::streams::{Shared, Sink};
 use crate::team::Team;
 use crate::trace_time::{TurnTakers, run_trace};
-use crate::worker::{MOST_WORK, Options, Worker};
+use crate::worker::{MOST_WORK, Worker};
 
 /// A graph on one or several workers.
 #[allow(clippy::vec_box, reason = "workers change places, and a box is one word to move")]

@@ -59,6 +59,7 @@ impl Home {
     }
 
     /// True if packets wait.
+    #[inline]
     pub(super) fn has_waiting(&self) -> bool {
         !self.older.is_empty() || !self.newer.is_empty()
     }

@@ -46,6 +46,7 @@ use displacement::Displacement;
 use home::Home;
 use order::{Order, Tickets};
 use rings::{CAPACITY, Rings};
+pub(crate) use spreader::Departure;
 use spreader::{SPAN, SPREAD_CAPACITY, Spreader};
 
 /// The number of batches that are taken out of each ring before other work has its turn.
@@ -87,14 +88,6 @@ pub(crate) struct Arrival {
     pub(crate) batch: Batch,
     /// True if the packets have waited for earlier packets.
     pub(crate) has_waited: bool,
-}
-
-/// Facts about a batch that leaves an element by an output.
-#[derive(Clone, Copy)]
-pub(crate) struct Departure {
-    pub(crate) to: Target,
-    pub(crate) origin: Origin,
-    pub(crate) now: Timestamp,
 }
 
 /// Makes the exchange of all workers: one side for each. `aside` are the elements at which packets can be
@@ -341,6 +334,7 @@ impl Exchange {
 
     /// True if packets wait for packets of other workers. Unless the run `ends`, also true if other workers
     /// do not know yet which packets this worker has processed.
+    #[inline]
     pub(crate) fn has_waiting(&self, ends: bool) -> bool {
         let order = self.order.as_ref();
         self.home.has_waiting()

@@ -9,11 +9,12 @@ use std::sync::Arc;
 use element::steering::{Dispatch, Known, Load, Spread, Spreading, Waiting, Work};
 use element::{Batch, Packet, Timestamp};
 
-use super::Departure;
 use super::displacement::Displacement;
 use super::order::Order;
 use super::rings::Rings;
 use super::unknown_flows::Unknown;
+use crate::graph_copy::Target;
+use crate::placement::Origin;
 
 /// The number of packets in a ring from which on the ring gets only packets that must go to its worker.
 /// Packets in the ring of a worker that has lost its core are late for as long as that lasts, so this
@@ -22,6 +23,14 @@ pub(super) const SPREAD_CAPACITY: usize = 256;
 /// The number of packets, per worker, that may be spread after the oldest packet that is not yet
 /// processed. Beyond it, sources that can wait do so.
 pub(super) const SPAN: usize = 128;
+
+/// Facts about a batch that leaves an element by an output.
+#[derive(Clone, Copy)]
+pub(crate) struct Departure {
+    pub(crate) to: Target,
+    pub(crate) origin: Origin,
+    pub(crate) now: Timestamp,
+}
 
 /// The state of one worker that spreads packets.
 pub(super) struct Spreader {
