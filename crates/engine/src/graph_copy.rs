@@ -1,4 +1,4 @@
-//! One worker's copy of a graph: the elements, their connections and their declared effects.
+//! The copy of a graph that one worker has: the elements, their connections and their declared effects.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,8 +11,8 @@ use crate::placement::{Placement, Way};
 use crate::plan::Plan;
 use crate::stand_ins::{Elements, StandIns};
 
-/// One worker's copy of a graph. An element can be called while the rest of the copy is in use, because it
-/// is taken out of its slot for the time of the call.
+/// The copy of a graph that one worker has. An element can be called while the rest of the copy is in use,
+/// because it is taken out of its slot for the time of the call.
 pub(crate) struct GraphCopy {
     // The work list uses these three for each batch, so they come first.
     /// The elements, by number. An element is `None` while it is being called.

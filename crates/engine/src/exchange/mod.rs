@@ -52,7 +52,7 @@ use spreader::{SPAN, SPREAD_CAPACITY, Spreader};
 /// The number of batches that are taken out of each ring before other work has its turn.
 const MOST_BATCHES: usize = 16;
 
-/// One worker's side of the exchange of packets between all workers.
+/// The side of one worker in the exchange of packets between all workers.
 pub(crate) struct Exchange {
     me: usize,
     /// The rule that gives each flow its home.

@@ -269,6 +269,10 @@ impl Lane {
 
     /// Moves waiting packets into the ring. True if any packet was moved.
     fn push_waiting(&mut self) -> bool {
+        // The usual case. The other end of the ring, which another worker writes, is not read.
+        if self.waiting.is_empty() {
+            return false;
+        }
         let room = self.ring.slots().min(self.waiting.len());
         match self.ring.write_chunk_uninit(room) {
             Ok(places) if room > 0 => places.fill_from_iter(self.waiting.drain(..room)) > 0,
