@@ -10,7 +10,7 @@ const FIXED: [&str; 5] = ["DefaultHasher", "BuildHasherDefault", "FixedState", "
 const ALLOWED: [(&str, &str); 9] = [
     ("crates/element/src/context/chance.rs", "the seed of the run"),
     ("crates/element/src/setup.rs", "a random seed for all workers"),
-    ("crates/engine/src/timers.rs", "elements and timers, not packets"),
+    ("crates/engine/src/wakeups/timers.rs", "elements and timers, not packets"),
     ("crates/nf/src/balance/maglev.rs", "balancers beside each other choose the same server"),
     ("crates/nf/src/five_tuple.rs", "gets the seed of the run"),
     ("crates/nf/src/nat/store.rs", "gets the seed of the run"),

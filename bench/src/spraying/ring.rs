@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use element::{Batch, Packet};
-use engine::path_bench::{self, Giver, Taker};
+use engine::exchange_bench::{self, Giver, Taker};
 use packet::Pool;
 
 use crate::floor::Floor;
@@ -60,7 +60,7 @@ pub(super) fn run(settings: &Settings, floor: &mut Floor) -> Result<(Vec<Row>, [
 
 /// Passes all packets through the ring, `rounds` times, on one core. Returns the cost of each side.
 fn alone(packets: &mut Vec<Packet>, rounds: usize) -> Result<Handing, String> {
-    let (mut giver, mut taker) = path_bench::new()?;
+    let (mut giver, mut taker) = exchange_bench::new()?;
     let mut sides = [0.0; 2];
     for _ in 0..rounds {
         sides[0] += give_all(&mut giver, packets);
@@ -73,8 +73,8 @@ fn alone(packets: &mut Vec<Packet>, rounds: usize) -> Result<Handing, String> {
 /// Like [`alone`], with a thread for each side. One side waits while the other works, so that the time of
 /// each side is measured separately. All lines are then in the cache of the other core.
 fn between(packets: &mut Vec<Packet>, rounds: usize) -> Result<Handing, String> {
-    let (mut giver, mut taker) = path_bench::new()?;
-    let (mut back, mut home) = path_bench::new()?;
+    let (mut giver, mut taker) = exchange_bench::new()?;
+    let (mut back, mut home) = exchange_bench::new()?;
     let is_there = AtomicBool::new(false);
     let is_back = AtomicBool::new(false);
     let mut give = 0.0;

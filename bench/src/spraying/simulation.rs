@@ -21,7 +21,7 @@ use wire::tcp::flags::ACK;
 
 use super::traffic::segment;
 
-/// Constants of the engine, from crates/engine/src/handover.rs and driver.rs, in this order: the slots of a
+/// Constants of the engine, from crates/engine/src/exchange and driver.rs, in this order: the slots of a
 /// ring; the batches taken out of each ring in a round; the batches of a source in a round, and the time
 /// limit for them in nanoseconds; the packets in a batch; the slots of an interface's queue.
 const CAPACITY: usize = 4096;

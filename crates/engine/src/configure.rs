@@ -7,10 +7,10 @@ use element::steering::Spreading;
 use element::{Args, Complaint, Effects, Element, ElementId, Facts, Setup};
 use lang::{Diagnostic, Severity, Span};
 
-use crate::facts;
+use crate::element_order;
+use crate::graph_facts;
 use crate::plan::Plan;
 use crate::problem::Problem;
-use crate::sliced;
 
 /// The elements of a graph, configured but not yet running: no file is open, no task is scheduled.
 pub struct Configured {
@@ -87,22 +87,22 @@ impl Plan {
         let mut warnings: Vec<Problem> = warnings.into_iter().map(|(_, problem)| problem).collect();
         let elements: Vec<_> = built.into_iter().flatten().collect();
         let effects: Vec<_> = elements.iter().map(|element| element.effects()).collect();
-        let misplaced = sliced::misplaced(&effects, &self.forward);
+        let misplaced = element_order::misplaced(&effects, &self.forward);
         if !misplaced.is_empty() {
             return Err(misplaced.into_iter().map(|(id, by, why)| self.misplaced(id, by, &why)).collect());
         }
-        let unjoined = sliced::unjoined(&effects, &self.forward);
+        let unjoined = element_order::unjoined(&effects, &self.forward);
         if !unjoined.is_empty() {
             return Err(unjoined.into_iter().map(|(id, what, hint)| self.unjoined(id, what, hint)).collect());
         }
-        for (id, by) in sliced::reordered(&effects, &self.forward) {
+        for (id, by) in element_order::reordered(&effects, &self.forward) {
             let (reorders, restores) = (self.declaration(id), self.declaration(by));
             let text = format!("'{reorders}' may reorder packets that '{restores}' has put in order");
             warnings.push(Problem::new(Diagnostic::warning(self.graph.elements[id].span, text)));
         }
-        let mut facts = facts::gather(&effects, &self.forward);
+        let mut facts = graph_facts::gather(&effects, &self.forward);
         if setup.spreading.as_ref().is_some_and(|spreading| spreading.keeps_order()) {
-            // Tickets use the field of flow marks (see `order.rs`).
+            // Tickets use the field of flow marks (see `exchange/order.rs`).
             facts.flow_marks.clear();
         }
         Ok(Configured { elements, effects, facts, setup, warnings })

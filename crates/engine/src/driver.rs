@@ -1,7 +1,7 @@
 //! The driver: chooses the task or timer that runs next, sets the time, and ends the run.
 //!
-//! With a real or simulated clock, a round of the loop in `run_live` checks for stop requests, imports
-//! packets from other workers, runs up to `TASKS_PER_ROUND` tasks, and runs the timers that are due. If
+//! With a real or simulated clock, a round of the loop in `run_live` checks for stop requests, receives
+//! packets of other workers, runs up to `TASKS_PER_ROUND` tasks, and runs the timers that are due. If
 //! there was no work, it sleeps until the next timer, or ends the run. Under the trace clock,
 //! `trace_time.rs` runs the loop instead.
 
@@ -11,10 +11,11 @@ use std::time::Duration;
 use element::{Class, ElementId, Timestamp};
 
 use crate::clock::ClockKind;
-use crate::host::Inner;
-use crate::os_signals::OsSignals;
+use crate::control::End;
+use crate::graph_copy::GraphCopy;
 use crate::problem::Problem;
 use crate::trace_time::{TurnTakers, run_trace};
+use crate::wakeups::OsSignals;
 use crate::worker::{MOST_WORK, Worker};
 
 /// The number of tasks that run before the driver looks at stop requests and files again, if no timer
@@ -42,17 +43,6 @@ const INTERRUPTED: i64 = i64::MIN / 2;
 /// from ending while some element holds packets for ever.
 const MOST_LAST_TIMERS: usize = 1_000_000;
 
-/// The reason why a run ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// An element or a script stopped the run.
-    Stopped,
-    /// No work was left.
-    Idle,
-    /// The user interrupted the run.
-    Interrupted,
-}
-
 impl Worker {
     /// Initialises every element, in the order of their phases. Under the trace clock, captures are
     /// initialised first, and time starts with their first packet, so that the timers of other elements
@@ -72,22 +62,22 @@ impl Worker {
     /// Like [`initialize`](Self::initialize), but after a failure the caller has to call
     /// [`finish`](Self::finish).
     pub(crate) fn begin(&mut self) -> Result<(), Box<Problem>> {
-        let mut order: Vec<ElementId> = self.inner.placed().collect();
+        let mut order: Vec<ElementId> = self.graph.placed().collect();
         let trace = self.options.clock == ClockKind::Trace;
         let is_late = |class: &Class| trace && !class.notes.follows_captures;
         order.sort_by_key(|&id| {
-            let class = self.inner.plan.classes[id];
+            let class = self.graph.plan.classes[id];
             (is_late(class), class.phase)
         });
         let mut captures_known = false;
         for id in order {
-            if is_late(self.inner.plan.classes[id]) && !std::mem::replace(&mut captures_known, true) {
+            if is_late(self.graph.plan.classes[id]) && !std::mem::replace(&mut captures_known, true) {
                 let first = self.sources().map(|(at, _)| at).min();
                 self.core.now = self.core.now.max(first.unwrap_or(self.core.now));
             }
-            let result = self.inner.call(&mut self.core, id, |element, cx| element.initialize(cx));
+            let result = self.call(id, |element, cx| element.initialize(cx));
             if let Some(Err(text)) = result {
-                return Err(Box::new(self.inner.plan.initialization_failed(id, text)));
+                return Err(Box::new(self.graph.plan.initialization_failed(id, text)));
             }
         }
         self.settle();
@@ -101,7 +91,7 @@ impl Worker {
             ClockKind::Trace => run_trace(&mut TurnTakers::One(self)),
             _ => self.run_live(),
         };
-        self.inner.sink.flush();
+        self.control.sink.flush();
         end
     }
 
@@ -110,7 +100,7 @@ impl Worker {
     pub fn step(&mut self, tasks: usize) -> bool {
         self.run_tasks(tasks);
         self.run_timers(self.core.now);
-        self.inner.runcount > 0 && !self.inner.tasks.is_empty()
+        self.control.goes_on() && !self.wakeups.tasks.is_empty()
     }
 
     /// Drains and closes every element.
@@ -119,14 +109,14 @@ impl Worker {
     /// If an element cannot write all of its output: the messages of all such elements.
     pub fn finish(&mut self) -> Result<(), Vec<String>> {
         self.drain();
-        self.inner.settle_stand_ins(&mut self.core);
+        self.graph.settle_stand_ins(&mut self.core);
         let mut errors = Vec::new();
-        for id in self.inner.placed().collect::<Vec<_>>() {
-            if let Some(Err(text)) = self.inner.call(&mut self.core, id, |element, cx| element.close(cx)) {
+        for id in self.graph.placed().collect::<Vec<_>>() {
+            if let Some(Err(text)) = self.call(id, |element, cx| element.close(cx)) {
                 errors.push(text);
             }
         }
-        self.inner.sink.flush();
+        self.control.sink.flush();
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
@@ -134,15 +124,15 @@ impl Worker {
     /// move. Under the trace clock, timers run between the rounds.
     pub(crate) fn drain(&mut self) {
         drop(std::mem::take(&mut self.reserve));
-        let mut order = self.inner.plan.order();
-        order.retain(|&id| self.inner.placement.is_at(id, self.inner.worker()));
+        let mut order = self.graph.plan.order();
+        order.retain(|&id| self.graph.placement.is_at(id, self.graph.worker()));
         let mut timers = MOST_LAST_TIMERS;
         // A path through the graph has at most `order.len()` elements. Packets that still move after
         // that many rounds go in circles, and are dropped at the next element.
         for round in 0..=order.len() {
             let before = self.traces();
             for &id in &order {
-                self.inner.call(&mut self.core, id, |element, cx| element.drain(cx));
+                self.call(id, |element, cx| element.drain(cx));
                 self.settle_within(if round < order.len() { MOST_WORK } else { 0 });
             }
             if self.options.clock == ClockKind::Trace {
@@ -158,21 +148,20 @@ impl Worker {
     /// Runs timers after a capture has ended, while an element holds packets that a timer may release.
     /// Runs at most `most` timers, and subtracts their number from it.
     fn run_timers_while_held(&mut self, most: &mut usize) {
-        let elements = &self.inner.elements;
-        let mut holders: Vec<ElementId> =
-            (0..elements.len()).filter(|&id| elements[id].as_ref().is_some_and(|e| e.held() > 0)).collect();
+        let graph = &self.graph;
+        let mut holders: Vec<ElementId> = (0..graph.plan.len()).filter(|&id| graph.held(id) > 0).collect();
         while *most > 0 && !holders.is_empty() {
-            let Some(at) = self.inner.timers.next() else { return };
+            let Some(at) = self.wakeups.timers.next() else { return };
             *most -= 1;
             self.run_next_timer_of(at, |_, _| true);
-            holders.retain(|&id| self.inner.elements[id].as_ref().is_some_and(|e| e.held() > 0));
+            holders.retain(|&id| self.graph.held(id) > 0);
         }
     }
 
     /// Returns two numbers that show whether packets have moved: the packets held, and the packets emitted
     /// so far.
     pub(crate) fn traces(&self) -> (usize, u64) {
-        let held = self.inner.elements.iter().flatten().map(|element| element.held()).sum();
+        let held = self.graph.elements.iter().flatten().map(|element| element.held()).sum();
         (held, self.core.counters.iter().map(|counters| counters.emitted).sum())
     }
 
@@ -181,25 +170,25 @@ impl Worker {
         self.ask_for_short_sleeps();
         // Timers that are due at once, such as a script's, run before the first packet. Simulated time
         // advances with each look at the clock, and keeps Click's order.
-        if self.options.clock == ClockKind::Real && self.inner.runcount > 0 {
+        if self.options.clock == ClockKind::Real && self.control.goes_on() {
             self.run_timers(self.core.now);
         }
         loop {
             if let Some(end) = self.stop_check() {
                 return end;
             }
-            let came = self.import();
+            let came = self.receive(false);
             if came && self.has_timer_due() {
                 self.run_timers(self.core.now);
             }
             self.run_tasks(TASKS_PER_ROUND);
-            if self.inner.runcount <= 0 {
+            if !self.control.goes_on() {
                 continue;
             }
             self.run_timers(self.core.now);
-            let goes_on = self.inner.runcount > 0 && self.inner.next.is_none();
-            if self.inner.tasks.is_empty() && goes_on && !came {
-                match (self.inner.timers.next(), self.options.clock) {
+            let goes_on = self.control.goes_on() && self.control.next.is_none();
+            if self.wakeups.tasks.is_empty() && goes_on && !came {
+                match (self.wakeups.timers.next(), self.options.clock) {
                     (Some(_), ClockKind::Real) => self.wait_for_timer(),
                     (Some(at), _) => self.core.now = self.core.now.max(at),
                     (None, clock) if self.options.ends_when_idle && !self.is_awaited(clock) => {
@@ -215,13 +204,17 @@ impl Worker {
 
     /// Runs the next timer, which is due at `at`. If `counts` is false for the timer's element, the
     /// timer is cleared instead.
-    pub(crate) fn run_next_timer_of(&mut self, at: Timestamp, counts: impl Fn(&Inner, ElementId) -> bool) {
-        if let Some((_, (id, token))) = self.inner.timers.take(at)
-            && counts(&self.inner, id)
+    pub(crate) fn run_next_timer_of(
+        &mut self,
+        at: Timestamp,
+        counts: impl Fn(&GraphCopy, ElementId) -> bool,
+    ) {
+        if let Some((_, (id, token))) = self.wakeups.timers.take(at)
+            && counts(&self.graph, id)
         {
             // Each timer runs at its own time.
             self.core.now = self.core.now.max(at);
-            self.inner.call(&mut self.core, id, |element, cx| element.timer(cx, token));
+            self.call(id, |element, cx| element.timer(cx, token));
             self.settle();
         }
     }
@@ -233,19 +226,19 @@ impl Worker {
     }
 
     pub(crate) fn next_time(&self, id: ElementId) -> Option<Timestamp> {
-        self.inner.elements[id].as_ref()?.next_time()
+        self.graph.elements[id].as_ref()?.next_time()
     }
 
     /// Runs each scheduled task once, except tasks that follow a capture. True if any of them had work.
     pub(crate) fn run_other_tasks(&mut self) -> bool {
         let mut worked = false;
-        for _ in 0..self.inner.tasks.len() {
-            if self.inner.runcount <= 0 {
+        for _ in 0..self.wakeups.tasks.len() {
+            if !self.control.goes_on() {
                 break;
             }
-            let Some(id) = self.inner.tasks.take_next() else { break };
-            if self.inner.plan.classes[id].notes.follows_captures {
-                self.inner.tasks.schedule(id);
+            let Some(id) = self.wakeups.tasks.take_next() else { break };
+            if self.graph.plan.classes[id].notes.follows_captures {
+                self.wakeups.tasks.schedule(id);
             } else {
                 worked |= self.run_task(id);
             }
@@ -260,12 +253,12 @@ impl Worker {
         self.look_at_clock();
         for _ in 0..most {
             // A stop request suspends all other tasks at once, as in Click.
-            if self.inner.runcount <= 0 || spent > ROUND {
+            if !self.control.goes_on() || spent > ROUND {
                 return;
             }
-            let Some(id) = self.inner.tasks.take_next() else { return };
+            let Some(id) = self.wakeups.tasks.take_next() else { return };
             if self.has_to_wait(id) {
-                self.inner.tasks.schedule(id);
+                self.wakeups.tasks.schedule(id);
                 std::thread::yield_now();
                 return;
             }
@@ -285,50 +278,58 @@ impl Worker {
     /// between tasks.
     #[inline]
     pub(crate) fn has_timer_due(&self) -> bool {
-        self.options.clock != ClockKind::Trace && self.inner.timers.may_be_due(self.core.now)
+        self.options.clock != ClockKind::Trace && self.wakeups.timers.may_be_due(self.core.now)
     }
 
     /// True if a source has to wait until other workers have caught up. Sources that read interfaces
     /// never wait.
     #[inline]
     fn has_to_wait(&self, id: ElementId) -> bool {
-        let plan = &self.inner.plan;
+        let plan = &self.graph.plan;
         let can_wait = || plan.inputs[id].is_empty() && !plan.classes[id].notes.is_live;
-        self.links.as_ref().is_some_and(|links| can_wait() && !links.is_clear())
+        self.exchange.as_ref().is_some_and(|exchange| can_wait() && !exchange.is_clear())
     }
 
     /// True if all workers are idle, as the first worker sees it, or if there is one worker. Otherwise
     /// sleeps for a short time.
     fn is_team_idle(&mut self) -> bool {
-        let Some(team) = self.inner.team.clone() else { return true };
+        let Some(team) = self.team.clone() else { return true };
         self.set_idle(true);
-        let is_idle = self.inner.worker() == 0 && team.is_idle();
+        let is_idle = self.graph.worker() == 0 && team.is_idle();
         if !is_idle {
             self.nap();
         }
         is_idle
     }
 
+    /// Answers the questions of other workers.
+    #[cold]
+    #[inline(never)]
+    fn answer(&mut self) {
+        self.set_idle(false);
+        let (core, mut host) = self.host();
+        host.answer(core);
+        self.settle();
+    }
+
     /// Does what other workers ask for. True if the run is over for this worker.
     fn attend(&mut self) -> bool {
-        let me = self.inner.worker();
-        if self.inner.team.as_ref().is_some_and(|team| team.is_asked(me)) {
-            self.set_idle(false);
-            self.inner.answer(&mut self.core);
-            self.settle();
+        let me = self.graph.worker();
+        if self.team.as_ref().is_some_and(|team| team.is_asked(me)) {
+            self.answer();
         }
-        let Some(team) = self.inner.team.clone() else { return false };
+        let Some(team) = self.team.clone() else { return false };
         if team.is_asked_for_report(me) {
             team.give_report(me, self.report());
         }
         if me == 0 {
-            self.inner.runcount -= team.take_stops();
+            self.control.stop(team.take_stops());
             return team.has_failed();
         }
         // The first worker decides about the end of the run, and asks the driver script.
-        if self.inner.runcount <= 0 {
-            team.ask_to_stop(1 - self.inner.runcount);
-            self.inner.runcount = 1;
+        if !self.control.goes_on() {
+            team.ask_to_stop(1 - self.control.runcount);
+            self.control.runcount = 1;
         }
         team.is_over()
     }
@@ -336,14 +337,14 @@ impl Worker {
     fn run_timers(&mut self, by: Timestamp) {
         // Timers that other timers set for now run in the next round, after a look at stop requests.
         for _ in 0..TIMERS_PER_ROUND {
-            if self.inner.runcount <= 0 {
+            if !self.control.goes_on() {
                 return;
             }
-            let Some((_, (id, token))) = self.inner.timers.take(by) else { return };
+            let Some((_, (id, token))) = self.wakeups.timers.take(by) else { return };
             self.look_at_clock();
-            self.inner.runs_timer = true;
-            self.inner.call(&mut self.core, id, |element, cx| element.timer(cx, token));
-            self.inner.runs_timer = false;
+            self.wakeups.runs_timer = true;
+            self.call(id, |element, cx| element.timer(cx, token));
+            self.wakeups.runs_timer = false;
             self.settle();
         }
     }
@@ -354,9 +355,9 @@ impl Worker {
             ClockKind::Real => {
                 let before = std::mem::replace(&mut self.core.now, self.clock.now());
                 let has_worked = std::mem::take(&mut self.has_worked);
-                if let Some(links) = &mut self.links {
+                if let Some(exchange) = &mut self.exchange {
                     let passed = self.core.now - before;
-                    links.worked(if has_worked { passed } else { Timestamp::ZERO }, self.core.now);
+                    exchange.worked(if has_worked { passed } else { Timestamp::ZERO }, self.core.now);
                 }
             }
             ClockKind::Simulated { tick, .. } => self.core.now = self.core.now + tick,
@@ -369,52 +370,52 @@ impl Worker {
     /// objects.
     pub(crate) fn stop_check(&mut self) -> Option<End> {
         self.rounds = self.rounds.wrapping_add(1);
-        if self.inner.next.is_some() {
+        if self.control.next.is_some() {
             self.switch();
         }
         if self.rounds.is_multiple_of(ROUNDS_PER_REPORT) {
             self.show_progress();
         }
-        if self.inner.team.is_some() && self.attend() {
+        if self.team.is_some() && self.attend() {
             return Some(End::Stopped);
         }
         let is_due = self.rounds.is_multiple_of(ROUNDS_PER_LOOK) || self.core.now - self.looked > LOOK;
-        if is_due && !self.inner.watches.is_empty() {
+        if is_due && !self.wakeups.files.is_empty() {
             self.looked = self.core.now;
             self.serve_files();
         }
-        if !self.inner.os_signals.is_empty() {
+        if !self.wakeups.os_signals.is_empty() {
             self.deliver_os_signals();
         }
-        if self.inner.worker() != 0 {
+        if self.graph.worker() != 0 {
             return None;
         }
         self.serve_requests();
         // A signal that an element waits for has also raised the interrupt flag. The element handles it
         // first.
-        if self.options.interrupt.load(Ordering::Relaxed) && !self.inner.os_signals.has_come() {
-            self.inner.runcount = INTERRUPTED;
+        if self.options.interrupt.load(Ordering::Relaxed) && !self.wakeups.os_signals.has_come() {
+            self.control.runcount = INTERRUPTED;
             self.consult();
             return Some(End::Interrupted);
         }
-        (self.inner.runcount <= 0 && self.consult()).then_some(End::Stopped)
+        (!self.control.goes_on() && self.consult()).then_some(End::Stopped)
     }
 
     fn show_progress(&self) {
         let made = self.core.counters.iter().map(|counters| counters.made).sum();
-        let all = self.inner.team.as_ref().map_or(made, |team| team.note_made(self.inner.worker(), made));
-        if self.inner.worker() == 0 {
+        let all = self.team.as_ref().map_or(made, |team| team.note_made(self.graph.worker(), made));
+        if self.graph.worker() == 0 {
             self.options.progress.store(all, Ordering::Relaxed);
         }
     }
 
     /// Treats an idle graph as a request to stop. True if the run is over.
     pub(crate) fn end_idle(&mut self) -> bool {
-        self.inner.runcount = 0;
+        self.control.runcount = 0;
         if self.consult() {
             return true;
         }
-        if self.inner.tasks.is_empty() && self.inner.timers.next().is_none() {
+        if self.wakeups.tasks.is_empty() && self.wakeups.timers.next().is_none() {
             // A driver script may continue although nothing can happen any more. It must not keep a core
             // busy.
             self.nap();
@@ -424,16 +425,16 @@ impl Worker {
 
     /// Asks the driver script, if there is one, whether the run may end. True if the run is over.
     fn consult(&mut self) -> bool {
-        let manages = |id: &ElementId| self.inner.plan.classes[*id].notes.manages_driver;
-        let managers: Vec<ElementId> = (0..self.inner.plan.len()).filter(manages).collect();
+        let manages = |id: &ElementId| self.graph.plan.classes[*id].notes.manages_driver;
+        let managers: Vec<ElementId> = (0..self.graph.plan.len()).filter(manages).collect();
         for id in managers {
             for _ in 0..MOST_CONSULTATIONS {
-                let ends = self.inner.call(&mut self.core, id, |element, cx| element.stop_requested(cx));
+                let ends = self.call(id, |element, cx| element.stop_requested(cx));
                 self.settle();
                 if ends == Some(false) {
                     self.manager = Some(id);
-                    self.inner.runcount += 1;
-                    if self.inner.runcount > 0 {
+                    self.control.runcount += 1;
+                    if self.control.goes_on() {
                         return false;
                     }
                 } else {
@@ -446,13 +447,13 @@ impl Worker {
 
     /// True if input may still come from a file. Simulated time does not wait for input.
     fn is_awaited(&self, clock: ClockKind) -> bool {
-        clock == ClockKind::Real && self.inner.watches.keep_running()
+        clock == ClockKind::Real && self.wakeups.files.keep_running()
     }
 
     /// Calls the elements that wait for signals that have come. An interrupt that an element handles
     /// does not end the run.
     fn deliver_os_signals(&mut self) {
-        for (id, number) in self.inner.os_signals.take() {
+        for (id, number) in self.wakeups.os_signals.take() {
             if OsSignals::INTERRUPTS.contains(&number) {
                 // The signal sets the flag that wakes this element and the flag that ends the run, one after
                 // the other, perhaps on another thread. Both are set after this time, so that the second can
@@ -461,7 +462,7 @@ impl Worker {
                 self.options.interrupt.store(false, Ordering::Relaxed);
             }
             self.options.requests.take_back(number);
-            self.inner.call(&mut self.core, id, |element, cx| element.os_signal(cx, number));
+            self.call(id, |element, cx| element.os_signal(cx, number));
             self.settle();
         }
     }

@@ -13,40 +13,29 @@ use std::fmt;
 use std::sync::Arc;
 
 use element::args::unquote;
-use element::context::{Emitted, PerGraph};
-use element::{Core, ElementId, Origin, Rights, Stream};
+use element::context::Emitted;
+use element::{Core, ElementId, Rights, Stream};
 
-use crate::configure::Configured;
-use crate::facts;
-use crate::host::Inner;
+use crate::control::{Control, Next};
+use crate::graph_copy::GraphCopy;
+use crate::graph_facts;
+use crate::host::WorkerHost;
+use crate::options::Rebuilt;
 use crate::plan::Plan;
 use crate::problem::Problem;
 use crate::streams::Sink;
+use crate::wakeups::Wakeups;
 use crate::worker::{Worker, captures};
 
-/// A function that makes a graph from a value of the handler `hotconfig`. The error text lists the errors
-/// of the configuration, or says why a caller of this origin may not install it.
-pub type Rebuild = Box<dyn FnMut(&str, Origin) -> Result<Rebuilt, String> + Send>;
-
-/// A message about a problem of a graph.
-pub type Tell = Box<dyn Fn(&Problem) -> String>;
-
-/// A graph that has been made.
-pub struct Rebuilt {
-    /// The connected graph.
-    pub plan: Arc<Plan>,
-    /// The elements of the graph.
-    pub configured: Configured,
-    /// The text of the configuration.
-    pub text: String,
-    /// Returns the message about an element that cannot be initialised.
-    pub tell: Tell,
-}
-
-/// A graph that replaces the running graph before the next round.
-pub(crate) struct Next {
-    inner: Inner,
-    graph: PerGraph,
+impl Next {
+    /// Calls `work` with the graph in use.
+    fn in_use<T>(&mut self, core: &mut Core, work: impl FnOnce(&mut Core, &mut WorkerHost<'_>) -> T) -> T {
+        let Next { graph, wakeups, control, hot } = self;
+        core.exchange(hot);
+        let result = work(core, &mut WorkerHost { graph, wakeups, control, team: &None });
+        core.exchange(hot);
+        result
+    }
 }
 
 /// The state of an old element for a new one, and the number of packets in it.
@@ -71,75 +60,74 @@ impl Sink for Nowhere {
     fn flush(&mut self) {}
 }
 
-impl Inner {
+impl WorkerHost<'_> {
     /// Builds and initialises a graph that is to replace this graph.
     ///
     /// # Errors
     /// If the new graph cannot be built or initialised: its errors. This graph then stays.
     pub(crate) fn prepare(&mut self, core: &mut Core, value: &str) -> Result<(), String> {
-        let Some(mut rebuild) = self.rebuild.take() else {
+        let Some(mut rebuild) = self.control.rebuild.take() else {
             return Err("another configuration is being built already".into());
         };
         let built = rebuild(value, core.rights.origin);
-        self.rebuild = Some(rebuild);
+        self.control.rebuild = Some(rebuild);
         let Rebuilt { plan, configured, text, tell } = built?;
         // Calls during initialisation belong to the new configuration, whatever caller has asked for it.
         core.rights = Rights::default();
-        let sink = std::mem::replace(&mut self.sink, Box::new(Nowhere));
-        let (mut inner, graph) = Inner::new(plan, configured, sink, text);
+        let (graph, hot) = GraphCopy::new(plan, configured);
+        let wakeups = Wakeups::new(&graph.plan, &graph.setup);
+        // The new graph writes its text until it is initialised.
+        let sink = std::mem::replace(&mut self.control.sink, Box::new(Nowhere));
+        let mut control = Control::new(sink, text);
         let arguments =
-            |id| lang::args::split(self.config(id)).iter().map(|arg| unquote(&arg.text)).collect();
-        let predecessors = heirs(&self.plan, &inner.plan).into_iter().map(|(heir, id)| (heir, arguments(id)));
-        inner.predecessors = predecessors.collect();
-        let mut next = Box::new(Next { inner, graph });
-        core.exchange(&mut next.graph);
-        let result = next.inner.initialize(core);
-        if result.is_err() {
-            next.inner.abandon(core);
-        }
-        core.exchange(&mut next.graph);
-        std::mem::swap(&mut self.sink, &mut next.inner.sink);
+            |id| lang::args::split(self.graph.config(id)).iter().map(|arg| unquote(&arg.text)).collect();
+        let predecessors = heirs(&self.graph.plan, &graph.plan).into_iter();
+        control.predecessors = predecessors.map(|(heir, id)| (heir, arguments(id))).collect();
+        let mut next = Box::new(Next { graph, wakeups, control, hot });
+        let result =
+            next.in_use(core, |core, host| initialize(core, host).inspect_err(|_| abandon(core, host)));
+        std::mem::swap(&mut self.control.sink, &mut next.control.sink);
         result.map_err(|problem| tell(&problem))?;
         // A graph that was prepared before and did not run yet is closed.
-        if let Some(mut never) = self.next.replace(next) {
-            core.exchange(&mut never.graph);
-            never.inner.abandon(core);
-            core.exchange(&mut never.graph);
+        if let Some(mut never) = self.control.next.replace(next) {
+            never.in_use(core, abandon);
         }
         Ok(())
     }
+}
 
-    fn initialize(&mut self, core: &mut Core) -> Result<(), Box<Problem>> {
-        let mut order: Vec<ElementId> = (0..self.plan.len()).collect();
-        order.sort_by_key(|&id| self.plan.classes[id].phase);
-        for id in order {
-            if let Some(Err(text)) = self.call(core, id, |element, cx| element.initialize(cx)) {
-                return Err(Box::new(self.plan.initialization_failed(id, text)));
+/// Initialises the elements of a graph.
+fn initialize(core: &mut Core, host: &mut WorkerHost<'_>) -> Result<(), Box<Problem>> {
+    let plan = Arc::clone(&host.graph.plan);
+    let mut order: Vec<ElementId> = (0..plan.len()).collect();
+    order.sort_by_key(|&id| plan.classes[id].phase);
+    for id in order {
+        if let Some(Err(text)) = host.call(core, id, |element, cx| element.initialize(cx)) {
+            return Err(Box::new(plan.initialization_failed(id, text)));
+        }
+    }
+    Ok(())
+}
+
+/// Closes a graph that never ran.
+fn abandon(core: &mut Core, host: &mut WorkerHost<'_>) {
+    for id in 0..host.graph.plan.len() {
+        host.call(core, id, |element, cx| element.drain(cx));
+        let _ = host.call(core, id, |element, cx| element.close(cx));
+    }
+    for emitted in std::mem::take(&mut core.emitted) {
+        let (element, batch) = match emitted {
+            Emitted::Packets { element, batch, .. } => {
+                core.counters[element as usize].emitted -= batch.len() as u64;
+                (element, batch)
             }
-        }
-        Ok(())
-    }
-
-    /// Closes a graph that never ran.
-    fn abandon(&mut self, core: &mut Core) {
-        for id in 0..self.plan.len() {
-            self.call(core, id, |element, cx| element.drain(cx));
-            let _ = self.call(core, id, |element, cx| element.close(cx));
-        }
-        for emitted in std::mem::take(&mut core.emitted) {
-            let (element, batch) = match emitted {
-                Emitted::Packets { element, batch, .. } => {
-                    core.counters[element as usize].emitted -= batch.len() as u64;
-                    (element, batch)
-                }
-                Emitted::Over { element, batch, .. } => {
-                    core.counters[element as usize].arrived += batch.len() as u64;
-                    (element, batch)
-                }
-                Emitted::Call { .. } | Emitted::Back { .. } => continue,
-            };
-            core.drop_batch(element as usize, batch, element::DropReason::Stop);
-        }
+            Emitted::Over { element, batch, .. } => {
+                core.counters[element as usize].arrived += batch.len() as u64;
+                (element, batch)
+            }
+            Emitted::Call { .. } | Emitted::Back { .. } => continue,
+        };
+        core.drop_batch(element as usize, batch, element::DropReason::Stop);
     }
 }
 
@@ -147,29 +135,31 @@ impl Worker {
     /// Replaces this graph by the graph that was prepared.
     #[cold]
     pub(crate) fn switch(&mut self) {
-        let Some(mut next) = self.inner.next.take() else { return };
-        self.drain_unacceptable(&next.inner);
-        let legacies = self.take_states(&next.inner.plan);
+        let Some(mut next) = self.control.next.take() else { return };
+        self.drain_unacceptable(&next.graph);
+        let legacies = self.take_states(&next.graph.plan);
         for error in self.finish().err().unwrap_or_default() {
-            self.inner.sink.write(Stream::Messages, format_args!("{error}\n"));
+            self.control.sink.write(Stream::Messages, format_args!("{error}\n"));
         }
-        std::mem::swap(&mut self.inner, &mut next.inner);
-        self.core.exchange(&mut next.graph);
-        let (old, new) = (&mut next.inner, &mut self.inner);
+        std::mem::swap(&mut self.graph, &mut next.graph);
+        std::mem::swap(&mut self.wakeups, &mut next.wakeups);
+        std::mem::swap(&mut self.control, &mut next.control);
+        self.core.exchange(&mut next.hot);
+        let (old, new) = (&mut next.control, &mut self.control);
         std::mem::swap(&mut old.sink, &mut new.sink);
         std::mem::swap(&mut old.rebuild, &mut new.rebuild);
         // Packets of the old graph may have annotations, and the new graph may need them.
         let used = self.core.pool.uses_annotations() || self.core.facts.annotations_used;
         self.core.pool.use_annotations(used);
-        self.captures = captures(&self.inner.plan);
+        self.captures = captures(&self.graph.plan);
         self.manager = None;
         for SavedState { heir, state, packets } in legacies {
             self.core.counters[heir].made += packets;
-            let taken = self.inner.call(&mut self.core, heir, |element, cx| element.put_state(cx, state));
+            let taken = self.call(heir, |element, cx| element.put_state(cx, state));
             if let Some(Err(error)) = taken {
-                let name = self.inner.plan.declaration(heir);
+                let name = self.graph.plan.declaration(heir);
                 let text = format_args!("While hot-swapping state into '{name}':\n  {error}\n");
-                self.inner.sink.write(Stream::Messages, text);
+                self.control.sink.write(Stream::Messages, text);
             }
         }
         self.settle();
@@ -177,33 +167,34 @@ impl Worker {
 
     /// Drains elements that hold packets in which work may be left for a device, if elements of the new
     /// graph do not take such packets.
-    fn drain_unacceptable(&mut self, new: &Inner) {
-        let (old, facts) = (&self.inner, &self.core.facts);
+    fn drain_unacceptable(&mut self, new: &GraphCopy) {
+        let (old, facts) = (&self.graph, &self.core.facts);
         let starts = |passing: &[bool]| -> BTreeSet<i32> {
             let passing = passing.iter().zip(&old.effects).filter(|(passes, _)| **passes);
             passing.filter_map(|(_, effects)| effects.offloads).collect()
         };
         let (partial, large) = (starts(&facts.offloads), starts(&facts.large_segments));
         // Elements that send packets have to know that work may be left in them.
-        let are_known = facts::gather(&new.effects, &new.plan.forward).uses_offloads();
+        let are_known = graph_facts::gather(&new.effects, &new.plan.forward).uses_offloads();
         let (effects, forward) = (&new.effects, &new.plan.forward);
         let minds = |heir: ElementId| {
             let takes_partial =
-                |start: &i32| are_known && facts::take_offloads(effects, forward, vec![heir], *start);
-            let takes_large =
-                |start: &i32| are_known && facts::take_large_segments(effects, forward, vec![heir], *start);
+                |start: &i32| are_known && graph_facts::take_offloads(effects, forward, vec![heir], *start);
+            let takes_large = |start: &i32| {
+                are_known && graph_facts::take_large_segments(effects, forward, vec![heir], *start)
+            };
             !partial.iter().all(takes_partial) || !large.iter().all(takes_large)
         };
         let mut minded: Vec<ElementId> = heirs(&old.plan, &new.plan)
             .into_iter()
-            .filter(|&(heir, id)| minds(heir) && old.elements[id].as_ref().is_some_and(|e| e.held() > 0))
+            .filter(|&(heir, id)| minds(heir) && old.held(id) > 0)
             .map(|(_, id)| id)
             .collect();
         // Upstream elements first: their packets may come to other elements of the list.
         let order = old.plan.order();
         minded.sort_by_key(|id| order.iter().position(|other| other == id));
         for id in minded {
-            self.inner.call(&mut self.core, id, |element, cx| element.drain(cx));
+            self.call(id, |element, cx| element.drain(cx));
             self.settle();
         }
     }
@@ -211,10 +202,10 @@ impl Worker {
     /// Takes the state of all elements that have an heir: an element of the same name and class in the new
     /// graph.
     fn take_states(&mut self, plan: &Plan) -> Vec<SavedState> {
-        self.inner.settle_stand_ins(&mut self.core);
+        self.graph.settle_stand_ins(&mut self.core);
         let mut legacies = Vec::new();
-        for (heir, id) in heirs(&self.inner.plan, plan) {
-            let Some(old) = &mut self.inner.elements[id] else { continue };
+        for (heir, id) in heirs(&self.graph.plan, plan) {
+            let Some(old) = &mut self.graph.elements[id] else { continue };
             let held = old.held();
             if let Some(state) = old.take_state() {
                 let packets = (held - old.held()) as u64;

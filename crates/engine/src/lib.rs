@@ -6,59 +6,69 @@
 //!    until it ends; before and after it, the elements are initialised, drained and closed.
 //! 4. [`Report`] accounts for every packet.
 //!
-//! [`Workers`] does the same with several workers, each with a thread and a copy of the graph. The module
-//! `worker` describes the path of a packet, `driver` the order of tasks and timers, `placement` the workers
-//! that do an element's work, `handover` the rings between workers, and `order` the order of packets from
-//! different workers.
+//! [`Workers`] does the same with several workers, each with a thread and a copy of the graph. The files by
+//! subject:
+//!
+//! | subject | files |
+//! | --- | --- |
+//! | checking a graph and building its elements | `plan`, `configure`, `problem` |
+//! | facts that follow from the declarations of all elements | `graph_facts`, `flow_marks`, `element_order` |
+//! | a packet's path through one worker: the work list | `worker` |
+//! | the parts of a worker | `graph_copy`, `wakeups`, `control`, `exchange` |
+//! | what elements ask for while they are called | `host` |
+//! | elements that act in place of others | `stand_ins` |
+//! | choosing what runs next, and the end of a run | `driver`, `trace_time`, `requests` |
+//! | time and sleep | `clock`, `sleep`, `lateness` |
+//! | reading and writing handlers | `handlers` |
+//! | changing a running graph | `reconfigure`, `hotconfig` |
+//! | several workers: who does what, and what they share | `workers`, `placement`, `team` |
+//! | several workers: handing packets over, and their order | `exchange`; for benchmarks `exchange_bench` |
+//! | what the user of the crate gives and gets | `options`, `streams`, `report`, `worker_report` |
+//!
+//! Modules use each other in one direction, but for `team` and `worker`; `team` says why.
 //!
 //! The engine knows elements only through the contract of the `element` crate, and names none of them.
 #![allow(unsafe_code)]
 
-mod asking;
-mod calls;
 mod clock;
 mod configure;
-mod displacement;
+mod control;
 mod driver;
-mod facts;
+mod element_order;
+mod exchange;
+pub mod exchange_bench;
 mod flow_marks;
+mod graph_copy;
+mod graph_facts;
 mod handlers;
-mod handover;
 mod host;
 mod hotconfig;
-mod merge;
-mod order;
-mod os_signals;
-pub mod path_bench;
+mod lateness;
+mod options;
 mod placement;
 mod plan;
 mod problem;
 mod reconfigure;
 mod report;
 mod requests;
-mod rest;
-mod signals;
-mod sliced;
+mod sleep;
 mod stand_ins;
 mod streams;
-mod tasks;
 mod team;
-mod timers;
 mod trace_time;
-mod unknown;
-mod watch;
+mod wakeups;
 mod worker;
+mod worker_report;
 mod workers;
 
 pub use clock::ClockKind;
 pub use configure::Configured;
-pub use driver::End;
-pub use hotconfig::{Rebuild, Rebuilt, Tell};
+pub use control::End;
+pub use options::{Options, Rebuild, Rebuilt, Render, Requests, Tell};
 pub use placement::{Place, Placement};
 pub use plan::Plan;
 pub use problem::Problem;
 pub use report::{ElementReport, Report, Totals, WorkerReport};
-pub use requests::{Render, Requests};
 pub use streams::{Sink, Stamp, StandardStreams};
-pub use worker::{Options, Worker};
+pub use worker::Worker;
 pub use workers::Workers;

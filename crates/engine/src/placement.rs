@@ -16,7 +16,6 @@ use element::effects::{Access, Field, Hold, State, Target as Fate, wire_field};
 use element::ports::Processing;
 use element::{Base, Effects, ElementId, Setup};
 
-use crate::handover::Origin;
 use crate::plan::Plan;
 
 /// The workers that do an element's work.
@@ -68,6 +67,16 @@ pub(crate) enum Way {
     Stay,
     /// All packets go to this worker.
     To(usize),
+}
+
+/// Facts about the packets that an element passes on.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Origin {
+    /// True if the packets are at the home of their flow.
+    pub(crate) is_home: bool,
+    /// True if the packets come to elements that look flows up by the addresses and ports that the
+    /// packets have now.
+    pub(crate) meets_boards: bool,
 }
 
 impl Placement {

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use element::effects::{Hold, Marks};
 use element::{Complaint, Core, Cx, Effects, ElementId, Facts, Stream};
 
-use crate::facts;
-use crate::host::Inner;
+use crate::graph_copy::GraphCopy;
+use crate::graph_facts;
+use crate::host::WorkerHost;
 
-impl Inner {
+impl WorkerHost<'_> {
     /// Makes a new element from other arguments, and puts it into the slot of the old element, with its
     /// state. If there is an error, the old element stays as it is.
     ///
@@ -16,24 +17,24 @@ impl Inner {
     /// If the arguments are wrong, or would break facts that other elements rely on: a message for the
     /// user.
     pub(crate) fn reconfigure(&mut self, core: &mut Core, id: ElementId, config: &str) -> Result<(), String> {
-        if self.elements[id].is_none() {
-            return Err(format!("'{}' is busy", self.plan.graph.elements[id].name));
+        if self.graph.elements[id].is_none() {
+            return Err(format!("'{}' is busy", self.graph.plan.graph.elements[id].name));
         }
-        let plan = Arc::clone(&self.plan);
-        let (built, warnings) = plan.build(id, &mut self.setup, config);
+        let plan = Arc::clone(&self.graph.plan);
+        let (built, warnings) = plan.build(id, &mut self.graph.setup, config);
         let mut new = built.map_err(|errors| {
             let texts: Vec<String> = errors.into_iter().map(|error| error.text).collect();
             texts.join("\n")
         })?;
-        self.check_declaration(core, id, new.effects())?;
+        self.graph.check_declaration(core, id, new.effects())?;
         for Complaint { text: warning, .. } in warnings {
             let name = plan.declaration(id);
-            self.sink.write(Stream::Messages, format_args!("{name}: warning: {warning}\n"));
+            self.control.sink.write(Stream::Messages, format_args!("{name}: warning: {warning}\n"));
         }
-        let Some(mut old) = self.elements[id].take() else { return Ok(()) };
+        let Some(mut old) = self.graph.elements[id].take() else { return Ok(()) };
         let mut cx = Cx::new(core, self, id);
         if let Err(error) = new.initialize(&mut cx) {
-            self.elements[id] = Some(old);
+            self.graph.elements[id] = Some(old);
             return Err(error);
         }
         if let Some(state) = old.take_state() {
@@ -43,22 +44,24 @@ impl Inner {
         }
         debug_assert_eq!(old.held(), 0, "{} keeps packets back", plan.declaration(id));
         let effects = new.effects();
-        let same = std::mem::replace(&mut self.effects[id], effects) == self.effects[id];
-        self.elements[id] = Some(new);
+        let same = std::mem::replace(&mut self.graph.effects[id], effects) == self.graph.effects[id];
+        self.graph.elements[id] = Some(new);
         // Elements that lease flows have got them from the old element.
-        if !same || self.effects[id].leases.is_some() {
-            self.outdate(id);
+        if !same || self.graph.effects[id].leases.is_some() {
+            self.graph.outdate(id);
         }
-        self.look_for_changes(id);
-        self.configs.insert(id, config.to_string());
+        self.graph.look_for_changes(id);
+        self.graph.configs.insert(id, config.to_string());
         Ok(())
     }
+}
 
+impl GraphCopy {
     /// Checks the effects of a new element. Elements were configured at the start for the annotations that
     /// are read and the bytes that are written, so the new effects must not add to these.
     fn check_declaration(&mut self, core: &Core, id: ElementId, new: Effects) -> Result<(), String> {
         let old = std::mem::replace(&mut self.effects[id], new);
-        let facts = facts::gather(&self.effects, &self.plan.forward);
+        let facts = graph_facts::gather(&self.effects, &self.plan.forward);
         // An element that no longer takes marks does not look at them.
         let takers: Vec<ElementId> =
             (0..self.effects.len()).filter(|&id| self.effects[id].marks == Marks::Takes).collect();
@@ -94,22 +97,5 @@ impl Inner {
             return Err("this change writes to parts of packets that are not restored for a replay".into());
         }
         Ok(())
-    }
-
-    /// Returns the current arguments of an element.
-    pub(crate) fn config(&self, id: ElementId) -> &str {
-        self.configs.get(&id).unwrap_or(&self.plan.graph.elements[id].config)
-    }
-
-    /// Returns the flat configuration with the current arguments of its elements.
-    pub(crate) fn flat(&self) -> String {
-        if self.configs.is_empty() {
-            return lang::flatten(&self.plan.graph);
-        }
-        let mut graph = self.plan.graph.clone();
-        for (&id, config) in &self.configs {
-            graph.elements[id].config.clone_from(config);
-        }
-        lang::flatten(&graph)
     }
 }

@@ -4,9 +4,6 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::order::Order;
-use crate::worker::Worker;
-
 /// The final report of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
@@ -140,57 +137,5 @@ impl Report {
 fn add(to: &mut BTreeMap<&'static str, u64>, from: BTreeMap<&'static str, u64>) {
     for (reason, n) in from {
         *to.entry(reason).or_insert(0) += n;
-    }
-}
-
-impl Worker {
-    /// Makes a report of all packets so far.
-    pub fn report(&mut self) -> Report {
-        self.inner.settle_stand_ins(&mut self.core);
-        let mut totals = Totals::default();
-        let mut elements = Vec::with_capacity(self.inner.plan.len());
-        for (id, element) in self.inner.plan.graph.elements.iter().enumerate() {
-            let counters = &self.core.counters[id];
-            let held = self.inner.elements[id].as_ref().map_or(0, |e| e.held()) as u64;
-            let missed = self.inner.elements[id].as_ref().map_or(0, |e| e.missed());
-            let mut drops = BTreeMap::new();
-            for (reason, n) in &counters.drops {
-                drops.insert(reason.as_str(), *n);
-                *totals.drops.entry(reason.as_str()).or_insert(0) += n;
-            }
-            totals.packets_in += counters.made;
-            totals.out += counters.sent;
-            totals.held += held;
-            totals.dropped += counters.dropped();
-            totals.missed += missed;
-            elements.push(ElementReport {
-                name: element.name.clone(),
-                class: element.class.clone(),
-                packets_in: counters.arrived + counters.made,
-                made: counters.made,
-                out: counters.emitted + counters.sent,
-                held,
-                drops,
-                missed,
-            });
-        }
-        let mut workers = Vec::new();
-        if let Some(links) = &self.links {
-            let Totals { packets_in, out, held, dropped, .. } = totals;
-            let (displaced, most) = links.displaced(self.core.burst).unzip();
-            workers.push(WorkerReport {
-                packets_in,
-                out,
-                held,
-                dropped,
-                handed: links.handed,
-                taken: links.taken,
-                waited: links.waited,
-                late: links.order.as_ref().map_or(0, Order::late),
-                displaced,
-                displaced_most: most.flatten(),
-            });
-        }
-        Report { elements, totals, workers }
     }
 }

@@ -8,9 +8,10 @@
 
 use std::collections::BTreeSet;
 
-use element::{Core, Effects, ElementId, Tally};
+use element::{Core, Effects, Element, ElementId, Tally};
 
-use crate::host::Inner;
+/// The elements of a graph. An element is `None` while it is being called.
+pub(crate) type Elements = [Option<Box<dyn Element>>];
 
 /// The stand-ins of a graph.
 pub(crate) struct StandIns {
@@ -30,34 +31,32 @@ impl StandIns {
         let ids = (0..effects.len()).filter(stands).collect();
         StandIns { ids, outdated: BTreeSet::new(), unaware: Vec::new(), unheard: Vec::new() }
     }
-}
 
-impl Inner {
     /// Reports to all elements what stand-ins have done in their place.
-    pub(crate) fn settle_stand_ins(&mut self, core: &mut Core) {
-        if !self.stand_ins.ids.is_empty() {
-            self.settle_some(core);
+    pub(crate) fn settle(&mut self, elements: &mut Elements, effects: &[Effects], core: &mut Core) {
+        if !self.ids.is_empty() {
+            self.settle_some(elements, effects, core);
         }
     }
 
     #[cold]
-    fn settle_some(&mut self, core: &mut Core) {
-        for (stand_in, element) in std::mem::take(&mut self.stand_ins.unaware) {
-            self.tell_outdated(stand_in, element);
+    fn settle_some(&mut self, elements: &mut Elements, effects: &[Effects], core: &mut Core) {
+        for (stand_in, element) in std::mem::take(&mut self.unaware) {
+            self.tell_outdated(elements, stand_in, element);
         }
-        let StandIns { ids, unheard, .. } = &mut self.stand_ins;
+        let StandIns { ids, unheard, .. } = self;
         let mut told = std::mem::take(unheard);
         for &id in &*ids {
-            if let Some(stand_in) = &mut self.elements[id] {
+            if let Some(stand_in) = &mut elements[id] {
                 stand_in.settle(&mut |element, tally| told.push((element, tally)));
             }
         }
         for (id, tally) in told {
-            let Some(case) = self.effects.get(id).and_then(|effects| effects.cases.get(tally.case)) else {
+            let Some(case) = effects.get(id).and_then(|effects| effects.cases.get(tally.case)) else {
                 debug_assert!(false, "for no case of element {id}: {tally:?}");
                 continue;
             };
-            match &mut self.elements[id] {
+            match &mut elements[id] {
                 Some(element) => {
                     element.tally(&tally);
                     core.counters[id].pass(case, core.outputs[id] as usize, tally.packets);
@@ -69,38 +68,41 @@ impl Inner {
 
     /// Called after a handler of an element was written. Notifies the stand-ins that act for this element,
     /// or for an element that uses its state, if that element's effects are different now.
-    pub(crate) fn look_for_changes(&mut self, written: ElementId) {
-        if self.stand_ins.ids.is_empty() {
+    pub(crate) fn look_for_changes(
+        &mut self,
+        elements: &mut Elements,
+        effects: &[Effects],
+        written: ElementId,
+    ) {
+        if self.ids.is_empty() {
             return;
         }
-        let (effects, StandIns { ids, outdated, .. }) = (&self.effects, &self.stand_ins);
+        let StandIns { ids, outdated, .. } = &*self;
         let stood_for = ids.iter().flat_map(|&id| &effects[id].replaces).copied();
         let depends = |id: &ElementId| *id == written || effects[*id].beside.contains(&written);
         let concerned: BTreeSet<_> = stood_for.filter(|id| depends(id) && !outdated.contains(id)).collect();
         for id in concerned {
             // An element that is being called cannot declare its effects. Then a change is assumed.
-            let same =
-                self.elements[id].as_ref().is_some_and(|element| element.effects() == self.effects[id]);
+            let same = elements[id].as_ref().is_some_and(|element| element.effects() == effects[id]);
             if !same {
-                self.outdate(id);
+                self.outdate(elements, effects, id);
             }
         }
     }
 
     /// Notifies the stand-ins of an element that its effects differ from those at the start.
-    pub(crate) fn outdate(&mut self, id: ElementId) {
-        let stand_ins = self.stand_ins.ids.iter().copied();
-        let stand_ins: Vec<_> =
-            stand_ins.filter(|&other| self.effects[other].replaces.contains(&id)).collect();
-        if !stand_ins.is_empty() && self.stand_ins.outdated.insert(id) {
-            stand_ins.into_iter().for_each(|stand_in| self.tell_outdated(stand_in, id));
+    pub(crate) fn outdate(&mut self, elements: &mut Elements, effects: &[Effects], id: ElementId) {
+        let stand_ins = self.ids.iter().copied();
+        let stand_ins: Vec<_> = stand_ins.filter(|&other| effects[other].replaces.contains(&id)).collect();
+        if !stand_ins.is_empty() && self.outdated.insert(id) {
+            stand_ins.into_iter().for_each(|stand_in| self.tell_outdated(elements, stand_in, id));
         }
     }
 
-    fn tell_outdated(&mut self, stand_in: ElementId, element: ElementId) {
-        match &mut self.elements[stand_in] {
+    fn tell_outdated(&mut self, elements: &mut Elements, stand_in: ElementId, element: ElementId) {
+        match &mut elements[stand_in] {
             Some(own) => own.outdated(element),
-            None => self.stand_ins.unaware.push((stand_in, element)),
+            None => self.unaware.push((stand_in, element)),
         }
     }
 }

@@ -1,5 +1,9 @@
 //! The state that the workers of one graph share: which of them are idle, their questions to each other,
 //! and the end of the run.
+//!
+//! A team keeps the workers that wait for their turn, and each worker refers to its team. So these two
+//! modules use each other: the worker whose turn it is must be able to read handlers and reports of the
+//! others.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -10,8 +14,7 @@ use element::context::secret;
 use element::steering::{Dispatch, Rss, STEERING_KEY, key_of};
 use element::{ElementId, Rights};
 
-use crate::displacement::Board;
-use crate::handover::Bell;
+use crate::exchange::{Bell, Board};
 use crate::report::Report;
 use crate::worker::Worker;
 
@@ -145,7 +148,7 @@ impl Team {
     }
 
     /// Notes that a worker is idle, and how many packets it has handed over and taken.
-    pub(crate) fn begin_idle(&self, me: usize, handed: u64, taken: u64) {
+    pub(crate) fn begin_idle(&self, me: usize, (handed, taken): (u64, u64)) {
         let member = &self.members[me];
         if member.idle.load(Ordering::Relaxed).is_multiple_of(2) {
             member.handed.store(handed, Ordering::SeqCst);
@@ -287,12 +290,12 @@ mod tests {
     #[test]
     fn a_team_is_idle_when_all_are_and_nothing_is_on_its_way() {
         let team = Team::new(2, false).unwrap();
-        team.begin_idle(0, 5, 0);
+        team.begin_idle(0, (5, 0));
         assert!(!team.is_idle(), "one works");
-        team.begin_idle(1, 0, 4);
+        team.begin_idle(1, (0, 4));
         assert!(!team.is_idle(), "a packet is on its way");
         team.end_idle(1);
-        team.begin_idle(1, 0, 5);
+        team.begin_idle(1, (0, 5));
         assert!(team.is_idle());
     }
 

@@ -7,10 +7,11 @@ use std::sync::Arc;
 
 use element::{ElementId, Stream, Timestamp};
 
-use crate::driver::End;
-use crate::host::Inner;
+use crate::control::End;
+use crate::graph_copy::GraphCopy;
+use crate::options::DAY;
 use crate::team::Team;
-use crate::worker::{DAY, Worker};
+use crate::worker::Worker;
 
 /// The number of rounds in which other tasks may run before a capture continues although they still have
 /// work. An endless source must not keep time from passing.
@@ -60,13 +61,13 @@ impl Gap {
             return;
         }
         self.told += 1;
-        let element = &worker.inner.plan.graph.elements[id];
+        let element = &worker.graph.plan.graph.elements[id];
         let stops = match length > self.most {
             true => format!("; timers ran for the first {} s of that (--max-gap)", self.most.parts().0),
             false => String::new(),
         };
         let more = if self.told == MOST_GAPS_TOLD { "; further gaps are not reported" } else { "" };
-        worker.inner.sink.write(
+        worker.control.sink.write(
             Stream::Messages,
             format_args!(
                 "{} :: {}: the time stamp of the next packet, {at}, is {:.1} days later{stops}{more}\n",
@@ -172,19 +173,19 @@ pub(crate) fn run_trace(crew: &mut TurnTakers<'_>) -> End {
         // At the current time: all workers that have work.
         let mut busy = true;
         for _ in 0..ROUNDS_PER_STEP {
-            busy = crew.first().inner.runcount > 0 && run_others(crew);
+            busy = crew.first().control.goes_on() && run_others(crew);
             if !busy {
                 break;
             }
         }
-        if crew.first().inner.runcount <= 0 || crew.first().inner.next.is_some() {
+        if !crew.first().control.goes_on() || crew.first().control.next.is_some() {
             continue;
         }
         // Then the next time at which something happens.
         let pushes = sources(crew).filter(|source| source.is_scheduled).min_by_key(|source| source.at);
         let timer = next_timer(crew);
         // A driver script that wants to wait gets its time, and so do timers until then.
-        let waits = |worker: &Worker| worker.manager.is_some_and(|id| worker.inner.timers.is_waiting(id));
+        let waits = |worker: &Worker| worker.manager.is_some_and(|id| worker.wakeups.timers.is_waiting(id));
         let goes_on = !has_captures || sources(crew).next().is_some() || crew.iter().any(waits);
         let tail = !goes_on && is_moving(crew, &mut still);
         let now = crew.first().core.now;
@@ -208,16 +209,16 @@ pub(crate) fn run_trace(crew: &mut TurnTakers<'_>) -> End {
                 move_to(crew, at);
                 stalled = crew.turn(worker, |worker| {
                     gap.end(worker, id, at);
-                    worker.inner.tasks.unschedule(id);
+                    worker.wakeups.tasks.unschedule(id);
                     !worker.run_task(id) && worker.next_time(id) == Some(Timestamp(i64::MIN))
                 });
                 timers_in_a_row = 0;
             }
             (None, Some(timer)) if goes_on => run_timer(crew, timer, |_, _| true),
-            (None, Some(timer)) if tail => run_timer(crew, timer, |inner, id| {
+            (None, Some(timer)) if tail => run_timer(crew, timer, |graph, id| {
                 // After the captures, elements that make packets by themselves stop, and elements that hold
                 // packets go on.
-                !inner.plan.inputs[id].is_empty() || inner.plan.classes[id].notes.manages_driver
+                !graph.plan.inputs[id].is_empty() || graph.plan.classes[id].notes.manages_driver
             }),
             // The round is over, but tasks still have work.
             (None, _) if busy => {}
@@ -239,7 +240,7 @@ pub(crate) fn run_trace(crew: &mut TurnTakers<'_>) -> End {
 fn run_others(crew: &mut TurnTakers<'_>) -> bool {
     let mut busy = false;
     for number in 0..crew.count() {
-        busy |= crew.turn(number, |worker| worker.import() | worker.run_other_tasks());
+        busy |= crew.turn(number, |worker| worker.receive(false) | worker.run_other_tasks());
     }
     busy
 }
@@ -259,7 +260,7 @@ fn sources(crew: &TurnTakers<'_>) -> impl Iterator<Item = Source> {
             at,
             worker: number,
             id,
-            is_scheduled: worker.inner.tasks.is_scheduled(id),
+            is_scheduled: worker.wakeups.tasks.is_scheduled(id),
         })
     })
 }
@@ -267,13 +268,13 @@ fn sources(crew: &TurnTakers<'_>) -> impl Iterator<Item = Source> {
 /// Returns the time at which the next timer of any worker is due, and the number of that worker.
 fn next_timer(crew: &mut TurnTakers<'_>) -> Option<(Timestamp, usize)> {
     let each = crew.iter_mut().enumerate();
-    each.filter_map(|(number, worker)| Some((worker.inner.timers.next()?, number))).min()
+    each.filter_map(|(number, worker)| Some((worker.wakeups.timers.next()?, number))).min()
 }
 
 fn run_timer(
     crew: &mut TurnTakers<'_>,
     (at, worker): (Timestamp, usize),
-    counts: impl Fn(&Inner, ElementId) -> bool,
+    counts: impl Fn(&GraphCopy, ElementId) -> bool,
 ) {
     move_to(crew, at);
     crew.turn(worker, |worker| worker.run_next_timer_of(at, counts));

@@ -1,120 +1,49 @@
-//! A thread's own copy of a graph, and the loop that moves packets through it.
+//! A thread's own copy of a graph, and the work list that moves packets through it.
 //!
-//! A packet takes this path through a [`Worker`]:
+//! ```text
+//!  source task ── run ──▶ emitted: [ batch for output 1, batch for output 0 ]      (Core::emitted)
+//!                                      │ in the order of emission, on top of
+//!                                      ▼
+//!  work list (last in, first out):   [ batch ][ batch ][ batch of an element further upstream ]
+//!                                      │ settle: take the first item
+//!                                      ▼
+//!                                    deliver: the input that the output is connected to
+//!                                      │
+//!                                      ▼              returns the packets for its output 0
+//!                                    push_on ──▶ element ────────────┐
+//!                                      ▲            │ emits the rest │ nothing was emitted before:
+//!                                      │            ▼                │ go straight on
+//!                                      │         emitted             │
+//!                                      └─────────────────────────────┘
+//! ```
 //!
-//! 1. The driver (`driver.rs`) runs the task of a source with [`Worker::run_task`]. The source emits a batch,
-//!    which the context appends to a list in [`Core`].
-//! 2. [`Worker::settle`] delivers emitted batches depth first, in the order of emission, until none is left.
-//! 3. `deliver` looks up the input that the output is connected to, and `go` pushes the batch into the
-//!    element with that input. An element returns the packets that it passes to its output 0, so `go` can
-//!    push them into the next element without the list.
-//! 4. Where a connection leads to another worker, `hand_over` sorts the batch: packets of this worker go
-//!    on, the others are put into rings (`handover.rs`).
-//! 5. [`Worker::import`] takes packets out of the rings from other workers, and continues at step 3.
+//! The list goes depth first: all that an element emits is delivered before anything that was waiting. No
+//! element calls another element. Most batches are never put on the list, because output 0 is a tail call:
+//! the loop of `push_on` pushes the packets that an element returns into the next element.
+//!
+//! With several workers, a connection may lead to another worker. Then [`Exchange::send`] returns the
+//! packets that go on here, and [`Worker::receive`] processes the packets of other workers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::time::Duration;
 
 use element::context::Emitted;
-use element::{Batch, Call, Core, Cx, DropReason, Effects, ElementId, Rights, Stream, Timestamp};
+use element::{Batch, Call, Core, Cx, DropReason, Effects, Element, ElementId, Rights, Stream, Timestamp};
 use packet::{Pool, PoolError};
 
 use crate::clock::{ClockKind, RealClock};
 use crate::configure::Configured;
-use crate::handover::Links;
-use crate::host::{Inner, Target};
-use crate::hotconfig::Rebuild;
+use crate::control::Control;
+use crate::exchange::{Arrival, Exchange};
+use crate::graph_copy::{GraphCopy, Target};
+use crate::handlers;
+use crate::host::WorkerHost;
+use crate::lateness::Lateness;
+use crate::options::Options;
 use crate::placement::Way;
 use crate::plan::Plan;
-use crate::requests::Requests;
-use crate::rest::Lateness;
 use crate::streams::Sink;
-
-/// The default of [`Options::spin`]. Most sleeps are less late than this.
-const SPIN: Duration = Duration::from_micros(200);
-
-/// The options of a worker.
-pub struct Options {
-    /// The clock that drives time.
-    pub clock: ClockKind,
-    /// The maximum number of packets in a batch that a source makes.
-    pub burst: usize,
-    /// The size of the packet pool's address space, in bytes.
-    pub memory: usize,
-    /// The seed of random numbers.
-    pub seed: u64,
-    /// True if idle workers poll for work and never sleep. The latency is lowest, but each worker
-    /// occupies a core even when idle.
-    pub busy_poll: bool,
-    /// The longest time that a worker stays awake before a timer is due, because sleeps end late. With
-    /// zero, the worker sleeps until the timer is due.
-    pub spin: Duration,
-    /// The longest time for which timers run between two packets of a capture, under the trace clock.
-    /// In a longer gap, such as a damaged time stamp makes, time then jumps to the next packet.
-    pub max_gap: Duration,
-    /// True if a run ends when no task is scheduled and no timer is set. Click's own driver waits for
-    /// ever.
-    pub ends_when_idle: bool,
-    /// A flag that is set from outside (by a signal handler) to end the run.
-    pub interrupt: Arc<AtomicBool>,
-    /// Requests by signals that do not end a run.
-    pub requests: Requests,
-    /// The text of the configuration, for the handler `config`. If empty, the handler returns the flat
-    /// configuration.
-    pub text: String,
-    /// A function that makes the graph for the handler `hotconfig`. Without it, there is no such handler.
-    pub rebuild: Option<Rebuild>,
-    /// The number of packets that have entered the graph so far, for a progress display. The driver
-    /// updates it.
-    pub progress: Arc<AtomicU64>,
-}
-
-impl Options {
-    /// Returns a copy for another worker. The text and the `rebuild` function, which only one worker
-    /// can have, are left out.
-    pub(crate) fn clone_for_copy(&self) -> Options {
-        Options {
-            clock: self.clock,
-            burst: self.burst,
-            memory: self.memory,
-            seed: self.seed,
-            busy_poll: self.busy_poll,
-            spin: self.spin,
-            max_gap: self.max_gap,
-            ends_when_idle: self.ends_when_idle,
-            interrupt: Arc::clone(&self.interrupt),
-            requests: self.requests.clone(),
-            text: String::new(),
-            rebuild: None,
-            progress: Arc::clone(&self.progress),
-        }
-    }
-}
-
-/// The shortest gap between packets of a capture that is reported, and the default of
-/// [`Options::max_gap`].
-pub(crate) const DAY: Duration = Duration::from_secs(86_400);
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            clock: ClockKind::Real,
-            burst: 32,
-            memory: 4 << 30,
-            seed: 1,
-            busy_poll: false,
-            spin: SPIN,
-            max_gap: DAY,
-            ends_when_idle: true,
-            interrupt: Arc::default(),
-            requests: Requests::default(),
-            text: String::new(),
-            rebuild: None,
-            progress: Arc::default(),
-        }
-    }
-}
+use crate::team::Team;
+use crate::wakeups::Wakeups;
 
 /// Returns the elements that follow captures, in the order of the graph.
 pub(crate) fn captures(plan: &Plan) -> Vec<ElementId> {
@@ -128,21 +57,25 @@ pub(crate) const MOST_WORK: u64 = 4_000_000;
 /// A running copy of a graph.
 pub struct Worker {
     pub(crate) core: Core,
-    pub(crate) inner: Inner,
+    pub(crate) graph: GraphCopy,
+    pub(crate) wakeups: Wakeups,
+    pub(crate) control: Control,
+    /// The state that all workers share, if there are several.
+    pub(crate) team: Option<Arc<Team>>,
+    /// The exchange of packets with other workers, if there are any.
+    pub(crate) exchange: Option<Exchange>,
+    /// Items that were emitted and are not delivered yet, the next item last.
+    work: Vec<Emitted>,
     pub(crate) options: Options,
     pub(crate) clock: RealClock,
     /// The driver script that has kept the run from ending, if there is one.
     pub(crate) manager: Option<ElementId>,
-    /// Items that were emitted and are not delivered yet, the next item last.
-    work: Vec<Emitted>,
     /// The number of driver rounds so far.
     pub(crate) rounds: u64,
     /// The time at which the driver last looked at the files that elements wait for.
     pub(crate) looked: Timestamp,
     /// Elements that follow captures, in the order of the graph.
     pub(crate) captures: Vec<ElementId>,
-    /// The rings to and from other workers, if there are any.
-    pub(crate) links: Option<Links>,
     /// True if there was work since the last look at the clock.
     pub(crate) has_worked: bool,
     /// The lateness of sleeps so far.
@@ -173,12 +106,14 @@ impl Worker {
         let reserve = Vec::with_capacity(RESERVE + RESERVE_EACH * plan.len());
         let worker = configured.setup.worker;
         let text = std::mem::take(&mut options.text);
-        let (mut inner, graph) = Inner::new(plan, configured, sink, text);
-        inner.rebuild = options.rebuild.take();
+        let (graph, per_graph) = GraphCopy::new(plan, configured);
+        let wakeups = Wakeups::new(&graph.plan, &graph.setup);
+        let mut control = Control::new(sink, text);
+        control.rebuild = options.rebuild.take();
         let mut core = Core::new(
             pool,
-            graph.outputs,
-            graph.facts,
+            per_graph.outputs,
+            per_graph.facts,
             options.burst,
             options.seed.wrapping_add(worker as u64),
         );
@@ -189,15 +124,18 @@ impl Worker {
         let clock = RealClock::new();
         let mut worker = Worker {
             core,
-            inner,
+            graph,
+            wakeups,
+            control,
+            team: None,
+            exchange: None,
+            work: Vec::with_capacity(64),
             options,
             clock,
             manager: None,
-            work: Vec::with_capacity(64),
             rounds: 0,
             looked: Timestamp::ZERO,
             captures,
-            links: None,
             has_worked: false,
             lateness: Lateness::default(),
             reserve,
@@ -212,17 +150,35 @@ impl Worker {
 
     /// Returns the plan of the graph.
     pub fn plan(&self) -> &Plan {
-        &self.inner.plan
+        &self.graph.plan
     }
 
     /// Returns the declared effects of the elements.
     pub fn effects(&self) -> &[Effects] {
-        &self.inner.effects
+        &self.graph.effects
     }
 
     /// Returns the hot state, for tests and benchmarks.
     pub fn core(&self) -> &Core {
         &self.core
+    }
+
+    /// Returns the hot state, and the parts of the worker that elements may use beside it.
+    #[inline]
+    pub(crate) fn host(&mut self) -> (&mut Core, WorkerHost<'_>) {
+        let Worker { core, graph, wakeups, control, team, .. } = self;
+        (core, WorkerHost { graph, wakeups, control, team })
+    }
+
+    /// Calls an element. Returns `None` if the element is being called already.
+    #[inline]
+    pub(crate) fn call<R>(
+        &mut self,
+        id: ElementId,
+        call: impl FnOnce(&mut dyn Element, &mut Cx<'_>) -> R,
+    ) -> Option<R> {
+        let (core, mut host) = self.host();
+        host.call(core, id, call)
     }
 
     /// Delivers everything that was emitted, depth first: what an element emits is delivered, in the
@@ -260,24 +216,25 @@ impl Worker {
                 }
                 Emitted::Over { element, input, worker, batch } => {
                     let way = worker.map_or(Way::ToOwner, Way::To);
-                    done += self.send_over(Target { element, input, way }, batch, done > most);
+                    done += self.send_to_copies(Target { element, input, way }, batch, done > most);
                 }
                 Emitted::Back { element, token } => {
-                    let back = |element: &mut dyn element::Element, cx: &mut element::Cx<'_>| {
-                        element.timer(cx, token);
-                    };
-                    self.inner.call(&mut self.core, element as usize, back);
+                    self.call(element as usize, |element, cx| element.timer(cx, token));
                 }
                 Emitted::Call { element, call } => {
-                    let Call { element: to, handler, value, rights } = &*call;
-                    let result = self.inner.write_handler(&mut self.core, *to, handler, value, rights);
-                    if let Err(reason) = result {
-                        let name = &self.inner.plan.graph.elements[element as usize].name;
-                        let text = format_args!("{name}: {}: {reason}\n", call.handler);
-                        self.inner.sink.write(Stream::Messages, text);
-                    }
+                    self.write_emitted(element, &call);
                 }
             }
+        }
+    }
+
+    /// Writes the handler of a call that an element has emitted.
+    fn write_emitted(&mut self, caller: u32, call: &Call) {
+        let (core, mut host) = self.host();
+        let Call { element, handler, value, rights } = call;
+        if let Err(reason) = host.write_handler(core, *element, handler, value, rights) {
+            let name = &self.graph.plan.graph.elements[caller as usize].name;
+            self.control.sink.write(Stream::Messages, format_args!("{name}: {handler}: {reason}\n"));
         }
     }
 
@@ -286,221 +243,102 @@ impl Worker {
     /// items first. Returns the number of elements that were called.
     #[inline]
     fn deliver(&mut self, element: u32, output: u32, batch: Batch, endless: bool) -> u64 {
-        let Some(at) = self.inner.target(element, output) else {
+        let Some(at) = self.graph.target(element, output) else {
             // The batch was counted as emitted, and now counts as dropped.
             self.core.counters[element as usize].emitted -= batch.len() as u64;
             self.core.drop_batch(element as usize, batch, DropReason::NoOutput);
             return 0;
         };
-        self.go(element, at, batch, endless)
+        self.push_on(element, at, batch, endless)
     }
 
-    /// Like [`deliver`](Self::deliver), for an output of the element `from` whose target `at` is known.
+    /// Pushes a batch into its target, then the packets that the element returns along the connection of
+    /// its output 0, and so on. `from` is the element that has emitted the batch.
     #[inline]
-    fn go(&mut self, mut from: u32, mut at: Target, mut batch: Batch, endless: bool) -> u64 {
+    fn push_on(&mut self, mut from: u32, mut at: Target, mut batch: Batch, endless: bool) -> u64 {
+        let Worker { core, graph, wakeups, control, team, exchange, .. } = self;
+        let mut host = WorkerHost { graph, wakeups, control, team };
         let mut hops = 0;
         loop {
             let id = at.element as usize;
-            if at.way != Way::Here {
-                match self.hand_over(from, at, batch) {
+            if at.way != Way::Here
+                && let Some(exchange) = exchange
+            {
+                let origin = host.graph.placement.origin(from as usize);
+                match exchange.send(core, (from, origin), at, batch) {
                     Some(rest) => batch = rest,
                     None => return hops,
                 }
-                if let (Way::To(_), Some(links)) = (at.way, &mut self.links)
-                    && let (me, Some(order)) = (links.me, &mut links.order)
-                {
-                    order.wait(me, at, &mut batch, self.core.now);
-                }
             }
-            self.core.counters[id].arrived += batch.len() as u64;
+            core.counters[id].arrived += batch.len() as u64;
             if endless || hops > MOST_WORK {
-                self.core.drop_batch(id, batch, DropReason::Loop);
+                core.drop_batch(id, batch, DropReason::Loop);
                 return hops;
             }
             hops += 1;
-            let Some(rest) = self.inner.push(&mut self.core, id, at.input as usize, batch) else {
+            let Some(rest) = host.push(core, id, at.input as usize, batch) else {
                 return hops;
             };
-            if self.core.emitted.is_empty()
+            if core.emitted.is_empty()
                 && !rest.is_empty()
-                && let Some(next) = self.inner.target(at.element, 0)
+                && let Some(next) = host.graph.target(at.element, 0)
             {
-                self.core.counters[id].emitted += rest.len() as u64;
+                core.counters[id].emitted += rest.len() as u64;
                 (from, at, batch) = (at.element, next, rest);
                 continue;
             }
             // The batch waits until what was emitted before it is delivered. Without a connection it is
             // dropped there.
-            Cx::new(&mut self.core, &mut self.inner, id).emit(0, rest);
+            Cx::new(core, &mut host, id).emit(0, rest);
             return hops;
         }
     }
 
-    /// Hands packets over to the workers that they have to go to, and returns the packets that stay at
-    /// this worker.
+    /// Sends packets that have arrived at an element to the element's copies at other workers, and pushes
+    /// the packets that stay into the copy here.
     #[cold]
-    #[inline(never)]
-    fn hand_over(&mut self, from: u32, at: Target, mut batch: Batch) -> Option<Batch> {
-        let Some(links) = &mut self.links else { return Some(batch) };
-        let Core { counters, pool, facts, now, .. } = &mut self.core;
-        if !facts.flow_marks.is_empty() {
-            // A flow mark has no meaning at another worker.
-            batch.iter_mut().for_each(|packet| packet.set_flow_mark(None));
-        }
-        let lost = |packet| {
-            counters[from as usize].lose(DropReason::WorkerBusy);
-            pool.free(packet);
+    fn send_to_copies(&mut self, to: Target, batch: Batch, endless: bool) -> u64 {
+        let origin = self.graph.placement.origin(to.element as usize);
+        let here = match &mut self.exchange {
+            Some(exchange) => exchange.send_to_copies(&mut self.core, origin, to, batch),
+            None => Some(batch),
         };
-        let origin = self.inner.placement.origin(from as usize);
-        links.sort(&mut batch, at, origin, *now, lost);
-        if batch.is_empty() {
-            self.core.recycle(batch);
-            return None;
-        }
-        Some(batch)
+        here.map_or(0, |batch| self.push_on(to.element, Target { way: Way::Here, ..to }, batch, endless))
     }
 
-    /// Hands packets that have arrived at an element over to the element's copies at other workers.
-    #[cold]
-    fn send_over(&mut self, at: Target, batch: Batch, endless: bool) -> u64 {
-        let element = at.element;
-        let count = batch.len() as u64;
-        // Packets that are lost on the way count as arrived and dropped here. The others count at the
-        // copy that gets them.
-        let counters = &mut self.core.counters[element as usize];
-        (counters.arrived, counters.emitted) = (counters.arrived + count, counters.emitted + count);
-        let before = counters.emitted;
-        if let (Way::ToOwner, Some(links)) = (at.way, &self.links) {
-            links.count_home(count);
-        }
-        let here = self.hand_over(element, at, batch);
-        let counters = &mut self.core.counters[element as usize];
-        let lost = before - counters.emitted;
-        (counters.arrived, counters.emitted) =
-            (counters.arrived - (count - lost), counters.emitted - (count - lost));
-        here.map_or(0, |batch| self.go(element, Target { way: Way::Here, ..at }, batch, endless))
-    }
-
-    /// Takes in packets that other workers have handed over, and processes them. True if there were
-    /// any, or if some still wait.
+    /// Processes packets that other workers have handed over. True if there were any, or if some still
+    /// wait. If the run `ends`, packets that go in circles are dropped at the element that they come to
+    /// next, and no packet waits for earlier packets.
     #[inline]
-    pub(crate) fn import(&mut self) -> bool {
-        match &mut self.links {
-            None => false,
-            Some(links) => {
-                links.push_waiting();
-                links.look();
-                links.has_work() && self.import_all(false)
-            }
-        }
+    pub(crate) fn receive(&mut self, ends: bool) -> bool {
+        self.exchange.as_mut().is_some_and(Exchange::poll) && self.receive_all(ends)
     }
 
-    /// Releases packets from the windows that keep order, if no earlier packet can come any more, or
-    /// all packets. True if there were any.
-    fn let_out(&mut self, all: bool) -> bool {
-        let mut has_left = false;
-        loop {
-            let mut batch = self.core.batch();
-            let now = self.core.now;
-            let order = self.links.as_mut().and_then(|links| links.order.as_mut());
-            let to = order.and_then(|order| order.release(now, all, &mut batch));
-            let Some(to) = to else {
-                self.core.recycle(batch);
-                return has_left;
-            };
-            has_left = true;
-            self.go(to.element, Target { way: Way::Here, ..to }, batch, false);
-            self.settle();
-        }
-    }
-
-    /// Like [`import`](Self::import), at the end of a run. If `ends`, packets that go in circles are
-    /// dropped at the element that they come to next, and all windows are emptied.
-    pub(crate) fn import_last(&mut self, ends: bool) -> bool {
-        if let Some(links) = &mut self.links {
-            links.push_waiting();
-        }
-        self.import_all(ends)
-    }
-
-    /// Takes packets out of the rings from all workers and processes them. Packets that were sent home are
-    /// kept until what was handed over before them is processed. See [`import_last`](Self::import_last) for
-    /// `ends`.
-    fn import_all(&mut self, ends: bool) -> bool {
-        let Some(links) = &mut self.links else { return false };
-        links.count_arrivals();
-        links.tell();
-        if let Some(order) = &mut links.order {
-            order.look();
-        }
-        let workers = links.workers();
-        let mut sent_home = links.ripe();
+    fn receive_all(&mut self, ends: bool) -> bool {
         self.set_idle(false);
-        let mut came = !sent_home.is_empty();
-        for from in 0..workers {
-            let burst = self.core.burst;
-            let links = self.links.as_ref();
-            // All packets of the rings, if packets that were sent home or that wait in windows depend on
-            // them.
-            let all = !sent_home.is_empty() || links.is_some_and(|links| links.order.is_some());
-            let mut most = links.map_or(0, |links| links.most(from, all, burst));
-            while most > 0 {
-                let mut batch = self.core.batch();
-                let Some(links) = &mut self.links else { break };
-                let Some(to) = links.take(from, burst.min(most), &mut batch) else {
-                    self.core.recycle(batch);
-                    break;
-                };
-                came = true;
-                most -= batch.len();
-                self.has_worked = true;
-                // Packets sent home wait, where packets of one flow come from several workers.
-                match to.way {
-                    Way::ToOwner if links.spreads() => links.keep(from, to, batch),
-                    _ => self.take_in(from, to, batch, ends),
-                }
-                if !all {
-                    self.look_at_clock();
-                    // A timer waits for at most one batch of each worker.
-                    most = if self.has_timer_due() { 0 } else { most };
-                }
-            }
+        let mut came = false;
+        loop {
+            let hurries = self.has_timer_due();
+            let Some(exchange) = &mut self.exchange else { return came };
+            let Some(arrival) = exchange.receive(&mut self.core, hurries, ends) else {
+                return came | exchange.has_waiting(ends);
+            };
+            let Arrival { to, batch, has_waited } = arrival;
+            let ends = ends && !has_waited;
+            came = true;
+            self.has_worked = true;
+            self.push_on(to.element, Target { way: Way::Here, ..to }, batch, ends);
+            self.settle_within(if ends { 0 } else { MOST_WORK });
+            self.look_at_clock();
         }
-        for (from, to, batch) in sent_home.drain(..) {
-            self.take_in(from, to, batch, ends);
-        }
-        if let Some(links) = &mut self.links {
-            links.reuse(sent_home);
-            came |= links.keeps_some();
-        }
-        self.links.iter_mut().for_each(Links::tell);
-        if let Some(order) = self.links.as_mut().and_then(|links| links.order.as_mut()) {
-            // At the end, no packet waits for a packet ahead of it.
-            came |= order.has_waiting() || !ends && order.has_to_tell();
-            came |= self.let_out(ends);
-        }
-        came
-    }
-
-    /// Processes packets that another worker has handed over. They need not be sorted again.
-    fn take_in(&mut self, from: usize, to: Target, mut batch: Batch, ends: bool) {
-        if let Some(order) = self.links.as_mut().and_then(|links| links.order.as_mut()) {
-            order.take(from, to, &batch);
-            if let Way::To(_) = to.way {
-                order.wait(from, to, &mut batch, self.core.now);
-            }
-        }
-        self.go(to.element, Target { way: Way::Here, ..to }, batch, ends);
-        self.settle_within(if ends { 0 } else { MOST_WORK });
-        self.look_at_clock();
     }
 
     /// Reports to the team that this worker is idle, or is not idle any more.
     pub(crate) fn set_idle(&self, idle: bool) {
-        if let (Some(team), Some(links)) = (&self.inner.team, &self.links) {
+        if let (Some(team), Some(exchange)) = (&self.team, &self.exchange) {
             match idle {
-                true => team.begin_idle(links.me, links.handed, links.taken),
-                false => team.end_idle(links.me),
+                true => team.begin_idle(self.graph.worker(), exchange.moved()),
+                false => team.end_idle(self.graph.worker()),
             }
         }
     }
@@ -508,7 +346,7 @@ impl Worker {
     /// Runs the task of an element, and delivers what it emits. True if the task had work.
     #[inline]
     pub(crate) fn run_task(&mut self, id: ElementId) -> bool {
-        let worked = self.inner.call(&mut self.core, id, |element, cx| element.run(cx));
+        let worked = self.call(id, |element, cx| element.run(cx));
         self.settle();
         self.has_worked |= worked.unwrap_or(false);
         worked.unwrap_or(false)
@@ -519,7 +357,8 @@ impl Worker {
     /// # Errors
     /// If the handler cannot be read: a message for the user.
     pub fn read(&mut self, element: Option<ElementId>, handler: &str, param: &str) -> Result<String, String> {
-        let result = self.inner.read_handler(&mut self.core, element, handler, param);
+        let (core, mut host) = self.host();
+        let result = host.read_handler(core, element, handler, param);
         self.settle();
         result
     }
@@ -531,7 +370,8 @@ impl Worker {
         handler: &str,
         param: &str,
     ) -> Result<String, String> {
-        let result = self.inner.read_here(&mut self.core, element, handler, param);
+        let (core, mut host) = self.host();
+        let result = host.read_here(core, element, handler, param);
         self.settle();
         result
     }
@@ -544,7 +384,8 @@ impl Worker {
         value: &str,
         rights: &Rights,
     ) -> Result<(), String> {
-        let result = self.inner.write_here(&mut self.core, element, handler, value, rights);
+        let (core, mut host) = self.host();
+        let result = host.write_here(core, element, handler, value, rights);
         self.settle();
         result
     }
@@ -554,18 +395,20 @@ impl Worker {
     /// # Errors
     /// If the handler cannot be written: a message for the user.
     pub fn write(&mut self, element: Option<ElementId>, handler: &str, value: &str) -> Result<(), String> {
-        let result = self.inner.write_handler(&mut self.core, element, handler, value, &Rights::default());
+        let (core, mut host) = self.host();
+        let result = host.write_handler(core, element, handler, value, &Rights::default());
         self.settle();
         result
     }
 
     /// Returns true if a handler can be read. `None` if there is no such handler.
     pub fn can_read(&self, element: Option<ElementId>, handler: &str) -> Option<bool> {
-        self.inner.find_handler(element, handler).map(|access| access.read)
+        handlers::access(&self.graph, &self.control, self.team.as_deref(), element, handler)
+            .map(|access| access.read)
     }
 
     /// Flushes all text to the sink.
     pub fn flush(&mut self) {
-        self.inner.sink.flush();
+        self.control.sink.flush();
     }
 }

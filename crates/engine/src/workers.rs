@@ -16,10 +16,11 @@ use packet::PoolError;
 
 use crate::clock::ClockKind;
 use crate::configure::Configured;
-use crate::driver::End;
+use crate::control::End;
+use crate::exchange;
 use crate::handlers::WORKER;
-use crate::handover;
-use crate::merge::merge;
+use crate::handlers::merge::merge;
+use crate::options::Options;
 use crate::placement::{Place, Placement};
 use crate::plan::Plan;
 use crate::problem::Problem;
@@ -27,7 +28,7 @@ use crate::report::Report;
 use crate::streams::{Shared, Sink};
 use crate::team::Team;
 use crate::trace_time::{TurnTakers, run_trace};
-use crate::worker::{MOST_WORK, Options, Worker};
+use crate::worker::{MOST_WORK, Worker};
 
 /// A graph on one or several workers.
 #[allow(clippy::vec_box, reason = "workers change places, and a box is one word to move")]
@@ -80,7 +81,7 @@ impl Workers {
         }
         let mut workers = Workers { here, threads: Vec::new(), allowed: None, team };
         if let Some(first) = workers.here.first_mut() {
-            first.inner.rebuild = rebuild;
+            first.control.rebuild = rebuild;
         }
         workers.connect();
         Ok(workers)
@@ -91,21 +92,21 @@ impl Workers {
         let Some(team) = &self.team else { return };
         // Packets of interfaces do not wait.
         let waits = self.plan().live().is_none();
-        let spreading = self.here.first().and_then(|worker| worker.inner.setup.spreading.clone());
+        let spreading = self.here.first().and_then(|worker| worker.graph.setup.spreading.clone());
         let aside = self.placement().aside(self.plan());
         let known = self.here.first().filter(|_| spreading.is_some()).map(|worker| {
-            let known = worker.inner.setup.known();
+            let known = worker.graph.setup.known();
             known.set_seed(worker.core.hash_seed);
             known
         });
         let spreading = spreading.as_ref().zip(known.as_ref());
-        let links = handover::connect(&team.bells, &team.dispatch, spreading, &aside, waits);
-        for (worker, links) in self.here.iter_mut().zip(links) {
-            if let Some((board, (_, most))) = links.board().zip(links.displaced(worker.core.burst)) {
-                team.displacement.get_or_init(|| (Arc::clone(board), most));
+        let sides = exchange::connect(&team.bells, &team.dispatch, spreading, &aside, waits);
+        for (worker, side) in self.here.iter_mut().zip(sides) {
+            if let Some(board) = side.board(worker.core.burst) {
+                team.displacement.get_or_init(|| board);
             }
-            worker.links = Some(links);
-            worker.inner.team = Some(Arc::clone(team));
+            worker.exchange = Some(side);
+            worker.team = Some(Arc::clone(team));
         }
     }
 
@@ -126,7 +127,7 @@ impl Workers {
 
     /// Returns the workers that do the work of each element.
     pub fn placement(&self) -> &Placement {
-        &self.here[0].inner.placement
+        &self.here[0].graph.placement
     }
 
     /// Initialises the elements of every worker and starts the threads. Stops at the first failure, after
@@ -255,8 +256,7 @@ impl Workers {
                 let mut moves = false;
                 loop {
                     let ends = self.handed() > bound;
-                    let moved =
-                        self.here.iter_mut().filter_map(|worker| worker.import_last(ends).then_some(()));
+                    let moved = self.here.iter_mut().filter_map(|worker| worker.receive(ends).then_some(()));
                     if moved.count() == 0 {
                         break;
                     }
@@ -274,7 +274,11 @@ impl Workers {
 
     /// Returns the number of packets that workers have handed over so far.
     fn handed(&self) -> u64 {
-        self.here.iter().filter_map(|worker| worker.links.as_ref()).map(|links| links.handed).sum()
+        self.here
+            .iter()
+            .filter_map(|worker| worker.exchange.as_ref())
+            .map(|exchange| exchange.moved().0)
+            .sum()
     }
 
     /// Makes a report of all packets so far, at all workers together.
@@ -291,7 +295,7 @@ impl Workers {
             return self.here[0].read(element, handler, param);
         }
         if let (None, WORKER) = (element, handler) {
-            let (worker, id, handler) = self.here[0].inner.of_worker(param)?;
+            let (worker, id, handler) = self.here[0].graph.of_worker(param)?;
             return self.here[worker].read_here(Some(id), handler, "");
         }
         let place = element.map_or(Place::One(0), |id| self.placement().places[id]);
@@ -300,7 +304,7 @@ impl Workers {
             _ => {
                 let values = self.here.iter_mut().map(|worker| worker.read_here(element, handler, param));
                 let values = values.collect::<Result<Vec<_>, _>>()?;
-                Ok(merge(&values, self.here[0].inner.merging(element, handler)))
+                Ok(merge(&values, self.here[0].graph.merging(element, handler)))
             }
         }
     }

@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use element::{Batch, ElementId, Packet, Timestamp};
 
-use crate::host::Target;
+use crate::graph_copy::Target;
 use crate::placement::Way;
 
 /// The longest time that a packet waits for others where there are interfaces. Where all sources can

@@ -1,5 +1,9 @@
 //! Finds, reads and writes handlers: of one element, of every element, and of the whole graph.
 
+mod check;
+pub(crate) mod merge;
+mod workers;
+
 use std::fmt::Write;
 
 use element::args::{Arg, Place};
@@ -7,8 +11,11 @@ use element::class::{ANY_HANDLER, Access};
 use element::ports::{self, Processing};
 use element::{Class, Core, Element, ElementId, Rights, Stream};
 
-use crate::host::Inner;
-use crate::tasks::MOST_TICKETS;
+use crate::control::Control;
+use crate::graph_copy::GraphCopy;
+use crate::host::WorkerHost;
+use crate::team::Team;
+use crate::wakeups::MOST_TICKETS;
 
 /// The handlers of every element, oldest first as Click registers them.
 const STANDARD: &[(&str, Access)] = &[
@@ -94,30 +101,41 @@ pub(crate) fn of_graph(name: &str) -> Option<Access> {
     GLOBAL.iter().find(|(n, _)| *n == name).map(|&(_, access)| access)
 }
 
-impl Inner {
-    /// Returns the access to a handler. `None` if there is no handler of that name.
-    pub(crate) fn find_handler(&self, element: Option<ElementId>, name: &str) -> Option<Access> {
-        let Some(id) = element else {
-            return self.global().find(|(n, _)| *n == name).map(|(_, access)| access);
-        };
-        find(self.plan.classes[id], self.elements[id].as_deref(), self.plan.has_task(id), name)
-    }
+/// Returns the access to a handler of a running graph. `None` if there is no handler of that name.
+pub(crate) fn access(
+    graph: &GraphCopy,
+    control: &Control,
+    team: Option<&Team>,
+    element: Option<ElementId>,
+    name: &str,
+) -> Option<Access> {
+    let Some(id) = element else {
+        return global(graph, control, team).find(|(n, _)| *n == name).map(|(_, access)| access);
+    };
+    let plan = &graph.plan;
+    find(plan.classes[id], graph.elements[id].as_deref(), plan.has_task(id), name)
+}
 
+/// Returns the handlers of a running graph itself.
+fn global(
+    graph: &GraphCopy,
+    control: &Control,
+    team: Option<&Team>,
+) -> impl Iterator<Item = (&'static str, Access)> + use<> {
+    let (swaps, several) = (control.rebuild.is_some(), graph.setup.workers > 1);
+    let displaces = team.is_some_and(|team| team.displacement.get().is_some());
+    GLOBAL.iter().copied().filter(move |&(name, _)| match name {
+        HOTCONFIG => swaps,
+        WORKER => several,
+        DISPLACED | DISPLACED_MOST => displaces,
+        _ => true,
+    })
+}
+
+impl GraphCopy {
     /// Returns the handlers for an element's task. Empty if it has no task.
     fn of_task(&self, id: ElementId) -> &'static [(&'static str, Access)] {
         if self.plan.has_task(id) { OF_TASK } else { &[] }
-    }
-
-    /// Returns the handlers of the graph.
-    fn global(&self) -> impl Iterator<Item = (&'static str, Access)> + use<> {
-        let (swaps, several) = (self.rebuild.is_some(), self.setup.workers > 1);
-        let displaces = self.team.as_ref().is_some_and(|team| team.displacement.get().is_some());
-        GLOBAL.iter().copied().filter(move |&(name, _)| match name {
-            HOTCONFIG => swaps,
-            WORKER => several,
-            DISPLACED | DISPLACED_MOST => displaces,
-            _ => true,
-        })
     }
 
     fn own_handler(&self, id: ElementId, name: &str) -> Option<Access> {
@@ -132,6 +150,36 @@ impl Inner {
         }
     }
 
+    /// Lists the ports of an element as Click does: kind, count and peers of each port.
+    fn list_ports(&self, id: ElementId) -> String {
+        let mut text = String::new();
+        for output in [false, true] {
+            let (side, ends) = match output {
+                false => (&self.plan.inputs[id], &self.plan.backward[id]),
+                true => (&self.plan.outputs[id], &self.plan.forward[id]),
+            };
+            let plural = if side.len() == 1 { "" } else { "s" };
+            let _ = writeln!(text, "{} {}{plural}", side.len(), if output { "output" } else { "input" });
+            for (port, (kind, peers)) in side.iter().zip(ends).enumerate() {
+                let declared = ports::processing(self.plan.classes[id].processing, output, port);
+                let mark = if declared == Some(Processing::Agnostic) { "~" } else { "" };
+                let peers = peers.iter().map(|&(peer, at)| {
+                    let name = &self.plan.graph.elements[peer].name;
+                    if output { format!("[{at}] {name}") } else { format!("{name} [{at}]") }
+                });
+                let _ = writeln!(text, "{kind}{mark}\t-\t{}", peers.collect::<Vec<_>>().join(", "));
+            }
+        }
+        text
+    }
+}
+
+impl WorkerHost<'_> {
+    /// Returns the access to a handler. `None` if there is no handler of that name.
+    pub(crate) fn find_handler(&self, element: Option<ElementId>, name: &str) -> Option<Access> {
+        access(self.graph, self.control, self.team.as_deref(), element, name)
+    }
+
     /// Reads a handler of this worker's copy.
     pub(crate) fn read_here(
         &mut self,
@@ -140,7 +188,7 @@ impl Inner {
         name: &str,
         param: &str,
     ) -> Result<String, String> {
-        let full = || self.handler_name(element, name);
+        let full = || self.graph.handler_name(element, name);
         match self.find_handler(element, name) {
             Some(access) if access.read && (access.param || param.is_empty()) => {}
             Some(access) if access.read => {
@@ -149,13 +197,13 @@ impl Inner {
             _ => return Err(format!("no '{}' read handler", full())),
         }
         let Some(id) = element else { return Ok(self.read_global(name)) };
-        self.settle_stand_ins(core);
-        let class = self.plan.classes[id];
-        let own = class.handlers.iter().any(|h| h.name == name) || self.own_handler(id, name).is_some();
-        if !own && STANDARD.iter().chain(self.of_task(id)).any(|(standard, _)| *standard == name) {
+        self.graph.settle_stand_ins(core);
+        let class = self.graph.plan.classes[id];
+        let own = class.handlers.iter().any(|h| h.name == name) || self.graph.own_handler(id, name).is_some();
+        if !own && STANDARD.iter().chain(self.graph.of_task(id)).any(|(standard, _)| *standard == name) {
             return Ok(self.read_standard(core, id, name));
         }
-        self.deeper(id, |inner| inner.call(core, id, |element, cx| element.read(cx, name, param)))
+        self.deeper(id, |host| host.call(core, id, |element, cx| element.read(cx, name, param)))
     }
 
     /// Writes a handler of this worker's copy for a caller with these rights.
@@ -181,18 +229,18 @@ impl Inner {
         value: &str,
     ) -> Result<(), String> {
         if !self.find_handler(element, name).is_some_and(|access| access.write) {
-            return Err(format!("no '{}' write handler", self.handler_name(element, name)));
+            return Err(format!("no '{}' write handler", self.graph.handler_name(element, name)));
         }
         if element.is_some() {
-            self.settle_stand_ins(core);
+            self.graph.settle_stand_ins(core);
         }
         match element {
-            Some(id) if name == "tickets" && self.plan.has_task(id) => self.write_tickets(id, value),
-            Some(id) if name == "config" => self.deeper(id, |inner| Some(inner.reconfigure(core, id, value))),
+            Some(id) if name == "tickets" && self.graph.plan.has_task(id) => self.write_tickets(id, value),
+            Some(id) if name == "config" => self.deeper(id, |host| Some(host.reconfigure(core, id, value))),
             Some(id) => {
-                let write = |inner: &mut Inner| {
-                    let result = inner.call(core, id, |element, cx| element.write(cx, name, value));
-                    inner.look_for_changes(id);
+                let write = |host: &mut WorkerHost<'_>| {
+                    let result = host.call(core, id, |element, cx| element.write(cx, name, value));
+                    host.graph.look_for_changes(id);
                     result
                 };
                 self.deeper(id, write)
@@ -200,20 +248,20 @@ impl Inner {
             None if name == HOTCONFIG => self.prepare(core, value),
             None => {
                 // The only other handler that can be written is `stop`.
-                self.runcount = self.runcount.saturating_sub(value.trim().parse().unwrap_or(1));
+                self.control.stop(value.trim().parse().unwrap_or(1));
                 Ok(())
             }
         }
     }
 
     fn write_tickets(&mut self, id: ElementId, value: &str) -> Result<(), String> {
-        let place = Place::new(&self.setup, id);
+        let place = Place::new(&self.graph.setup, id);
         let wanted = i64::parse(value.trim(), &place).map_err(|_| "syntax error")?;
         let tickets = wanted.clamp(1, MOST_TICKETS.into());
         if tickets != wanted {
-            self.sink.write(Stream::Messages, format_args!("tickets pinned at {tickets}\n"));
+            self.control.sink.write(Stream::Messages, format_args!("tickets pinned at {tickets}\n"));
         }
-        self.tasks.set_tickets(id, tickets as u32);
+        self.wakeups.tasks.set_tickets(id, tickets as u32);
         Ok(())
     }
 
@@ -221,39 +269,43 @@ impl Inner {
     fn deeper<T>(
         &mut self,
         id: ElementId,
-        call: impl FnOnce(&mut Inner) -> Option<Result<T, String>>,
+        call: impl FnOnce(&mut Self) -> Option<Result<T, String>>,
     ) -> Result<T, String> {
-        if self.depth >= DEEPEST {
+        if self.control.depth >= DEEPEST {
             return Err("handlers call each other without end".into());
         }
-        self.depth += 1;
+        self.control.depth += 1;
         let result = call(self);
-        self.depth -= 1;
-        result.unwrap_or_else(|| Err(format!("'{}' is busy", self.plan.graph.elements[id].name)))
+        self.control.depth -= 1;
+        result.unwrap_or_else(|| Err(format!("'{}' is busy", self.graph.plan.graph.elements[id].name)))
     }
 
     fn read_global(&self, name: &str) -> String {
-        let graph = &self.plan.graph;
+        let graph = &self.graph.plan.graph;
         match name {
             "version" => env!("CARGO_PKG_VERSION").to_string(),
             "driver" => "userlevel".to_string(),
-            "config" if !self.text.is_empty() => self.text.clone(),
-            "config" | "flatconfig" => self.flat(),
+            "config" if !self.control.text.is_empty() => self.control.text.clone(),
+            "config" | "flatconfig" => self.graph.flat(),
             "requirements" => {
                 graph.requirements.iter().map(|(kind, what)| format!("{kind}\n{what}\n")).collect()
             }
-            "handlers" => list_handlers(self.global().map(|(name, access)| (name.to_string(), access))),
+            "handlers" => list_handlers(
+                global(self.graph, self.control, self.team.as_deref())
+                    .map(|(name, access)| (name.to_string(), access)),
+            ),
             "list" => {
                 let names = graph.elements.iter().map(|e| format!("{}\n", e.name));
                 format!("{}\n{}", graph.elements.len(), names.collect::<String>())
             }
             "classes" => {
-                let mut names: Vec<_> = self.plan.classes.iter().map(|c| format!("{}\n", c.name)).collect();
+                let mut names: Vec<_> =
+                    self.graph.plan.classes.iter().map(|c| format!("{}\n", c.name)).collect();
                 names.sort_unstable();
                 names.dedup();
                 names.concat()
             }
-            "nthreads" => self.setup.workers.to_string(),
+            "nthreads" => self.graph.setup.workers.to_string(),
             DISPLACED | DISPLACED_MOST => {
                 let team = self.team.as_ref().and_then(|team| team.displacement.get());
                 team.map_or(String::new(), |(board, most)| match name {
@@ -268,19 +320,19 @@ impl Inner {
     }
 
     fn read_standard(&self, core: &Core, id: ElementId, name: &str) -> String {
-        let element = &self.plan.graph.elements[id];
+        let element = &self.graph.plan.graph.elements[id];
         let counters = &core.counters[id];
         match name {
             "name" => element.name.clone(),
             "class" => element.class.clone(),
-            "config" => self.config(id).to_string(),
-            "ports" => self.list_ports(id),
+            "config" => self.graph.config(id).to_string(),
+            "ports" => self.graph.list_ports(id),
             "handlers" => {
-                let own = self.elements[id].as_ref().map(|e| e.own_handlers()).unwrap_or_default();
-                let of_class = self.plan.classes[id].handlers.iter().rev();
+                let own = self.graph.elements[id].as_ref().map(|e| e.own_handlers()).unwrap_or_default();
+                let of_class = self.graph.plan.classes[id].handlers.iter().rev();
                 let all = own.into_iter().rev().chain(of_class.map(|h| (h.name.to_string(), h.access)));
-                let of_task = self.of_task(id).iter().rev().copied();
-                let standard = of_task.chain(standard(self.plan.classes[id]).rev());
+                let of_task = self.graph.of_task(id).iter().rev().copied();
+                let standard = of_task.chain(standard(self.graph.plan.classes[id]).rev());
                 list_handlers(all.chain(standard.map(|(name, access)| (name.to_string(), access))))
             }
             "counts" => format!(
@@ -292,37 +344,14 @@ impl Inner {
             "drops_by_reason" => {
                 counters.drops.iter().map(|(reason, n)| format!("{reason}\t{n}\n")).collect()
             }
-            "scheduled" => self.tasks.is_scheduled(id).to_string(),
-            "tickets" => self.tasks.tickets(id).to_string(),
-            "home_thread" => match self.placement.places[id] {
+            "scheduled" => self.wakeups.tasks.is_scheduled(id).to_string(),
+            "tickets" => self.wakeups.tasks.tickets(id).to_string(),
+            "home_thread" => match self.graph.placement.places[id] {
                 crate::placement::Place::One(worker) => worker.to_string(),
-                _ => self.setup.threads.get(&id).copied().unwrap_or(0).to_string(),
+                _ => self.graph.setup.threads.get(&id).copied().unwrap_or(0).to_string(),
             },
             _ => String::new(),
         }
-    }
-
-    /// Lists the ports of an element as Click does: kind, count and peers of each port.
-    fn list_ports(&self, id: ElementId) -> String {
-        let mut text = String::new();
-        for output in [false, true] {
-            let (side, ends) = match output {
-                false => (&self.plan.inputs[id], &self.plan.backward[id]),
-                true => (&self.plan.outputs[id], &self.plan.forward[id]),
-            };
-            let plural = if side.len() == 1 { "" } else { "s" };
-            let _ = writeln!(text, "{} {}{plural}", side.len(), if output { "output" } else { "input" });
-            for (port, (kind, peers)) in side.iter().zip(ends).enumerate() {
-                let declared = ports::processing(self.plan.classes[id].processing, output, port);
-                let mark = if declared == Some(Processing::Agnostic) { "~" } else { "" };
-                let peers = peers.iter().map(|&(peer, at)| {
-                    let name = &self.plan.graph.elements[peer].name;
-                    if output { format!("[{at}] {name}") } else { format!("{name} [{at}]") }
-                });
-                let _ = writeln!(text, "{kind}{mark}\t-\t{}", peers.collect::<Vec<_>>().join(", "));
-            }
-        }
-        text
     }
 }
 

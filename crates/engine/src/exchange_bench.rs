@@ -1,20 +1,20 @@
-//! The path between two workers on its own, without workers, so that benchmarks can measure the cost of
-//! handing packets over.
+//! The exchange of packets between two workers on its own, without workers, so that benchmarks can measure
+//! the cost of handing packets over.
 
 use std::sync::Arc;
 
 use element::steering::{Dispatch, Rss};
 use element::{Batch, Packet, Timestamp};
 
-use crate::handover::{self, Bell, Links, Origin};
-use crate::host::Target;
-use crate::placement::Way;
+use crate::exchange::{self, Bell, Departure, Exchange};
+use crate::graph_copy::Target;
+use crate::placement::{Origin, Way};
 
 /// The end at which packets go in.
-pub struct Giver(Links);
+pub struct Giver(Exchange);
 
 /// The end at which packets come out.
-pub struct Taker(Links);
+pub struct Taker(Exchange);
 
 /// Makes both ends of a new path.
 ///
@@ -24,8 +24,8 @@ pub fn new() -> Result<(Giver, Taker), String> {
     let bells = (0..2).map(|_| Bell::new()).collect::<Result<Arc<[Bell]>, _>>();
     let bells = bells.map_err(|error| error.to_string())?;
     let dispatch: Arc<dyn Dispatch> = Arc::new(Rss::new(2));
-    let mut links = handover::connect(&bells, &dispatch, None, &[], true).into_iter();
-    match (links.next(), links.next()) {
+    let mut sides = exchange::connect(&bells, &dispatch, None, &[], true).into_iter();
+    match (sides.next(), sides.next()) {
         (Some(giver), Some(taker)) => Ok((Giver(giver), Taker(taker))),
         _ => Err("two workers have two ends".into()),
     }
@@ -42,7 +42,8 @@ impl Giver {
     #[inline]
     pub fn give(&mut self, batch: &mut Batch, lost: impl FnMut(Packet)) {
         let to = Target { element: 0, input: 0, way: Way::To(1) };
-        self.0.sort(batch, to, Origin::default(), Timestamp::ZERO, lost);
+        let departure = Departure { to, origin: Origin::default(), now: Timestamp::ZERO };
+        self.0.hand_over(batch, departure, lost);
     }
 }
 

@@ -10,7 +10,7 @@ use nix::sys::time::TimeSpec;
 
 /// The files that elements wait for.
 #[derive(Default)]
-pub(crate) struct Watches {
+pub(crate) struct WatchedFiles {
     entries: Vec<Watch>,
 }
 
@@ -21,7 +21,7 @@ struct Watch {
     interest: Interest,
 }
 
-impl Watches {
+impl WatchedFiles {
     /// Begins to wait for a file, or stops waiting. An earlier file of the same token is replaced.
     pub(crate) fn set(&mut self, element: ElementId, token: u32, file: Option<(OwnedFd, Interest)>) {
         self.entries.retain(|watch| (watch.element, watch.token) != (element, token));

@@ -7,9 +7,10 @@ use std::time::Duration;
 use element::class::Merge;
 use element::{Core, ElementId, Rights};
 
+use crate::graph_copy::GraphCopy;
 use crate::handlers::WORKER;
-use crate::host::Inner;
-use crate::merge::merge;
+use crate::handlers::merge::merge;
+use crate::host::WorkerHost;
 
 /// The answer of another worker.
 enum Answer {
@@ -32,69 +33,7 @@ struct Question<'a> {
     writes: Option<&'a Rights>,
 }
 
-impl Inner {
-    /// Reads a handler. If several workers have a copy of the element, reads it from all of them and merges
-    /// the values.
-    pub(crate) fn read_handler(
-        &mut self,
-        core: &mut Core,
-        element: Option<ElementId>,
-        handler: &str,
-        param: &str,
-    ) -> Result<String, String> {
-        if let (None, WORKER) = (element, handler) {
-            let (worker, id, handler) = self.of_worker(param)?;
-            if worker == self.worker() {
-                return self.read_here(core, Some(id), handler, "");
-            }
-            let question = Question { element: Some(id), handler, value: "", writes: None };
-            let answer = self.ask(worker, question);
-            let nobody = || format!("worker {worker} does not answer now");
-            return self.await_answer(core, answer.ok_or_else(nobody)?);
-        }
-        let mut values = Vec::new();
-        let question = Question { element, handler, value: param, writes: None };
-        let merging = self.merging(element, handler);
-        // The value of one worker may be enough.
-        let others = match merging == Merge::First && self.is_here(element) {
-            true => Vec::new(),
-            false => self.ask_others(question),
-        };
-        if self.is_here(element) {
-            values.push(self.read_here(core, element, handler, param)?);
-        }
-        for answer in others {
-            values.push(self.await_answer(core, answer)?);
-        }
-        match values.is_empty() {
-            true => Err(format!("the worker of '{}' does not run", self.handler_name(element, handler))),
-            false => Ok(merge(&values, merging)),
-        }
-    }
-
-    /// Writes a handler. If several workers have a copy of the element, writes it at all of them.
-    pub(crate) fn write_handler(
-        &mut self,
-        core: &mut Core,
-        element: Option<ElementId>,
-        handler: &str,
-        value: &str,
-        rights: &Rights,
-    ) -> Result<(), String> {
-        let others = self.ask_others(Question { element, handler, value, writes: Some(rights) });
-        let mut result = match self.is_here(element) {
-            true => self.write_here(core, element, handler, value, rights),
-            false if others.is_empty() => {
-                Err(format!("the worker of '{}' does not run", self.handler_name(element, handler)))
-            }
-            false => Ok(()),
-        };
-        for answer in others {
-            result = result.and(self.await_answer(core, answer).map(drop));
-        }
-        result
-    }
-
+impl GraphCopy {
     /// Parses the parameter of the graph's handler `worker`: a worker, an element and its handler.
     pub(crate) fn of_worker<'a>(&self, param: &'a str) -> Result<(usize, ElementId, &'a str), String> {
         let usage = || format!("'{WORKER}' needs the number of a worker and ELEMENT.HANDLER");
@@ -120,12 +59,78 @@ impl Inner {
     fn is_here(&self, element: Option<ElementId>) -> bool {
         element.is_none_or(|id| self.placement.is_at(id, self.worker()))
     }
+}
+
+impl WorkerHost<'_> {
+    /// Reads a handler. If several workers have a copy of the element, reads it from all of them and merges
+    /// the values.
+    pub(crate) fn read_handler(
+        &mut self,
+        core: &mut Core,
+        element: Option<ElementId>,
+        handler: &str,
+        param: &str,
+    ) -> Result<String, String> {
+        if let (None, WORKER) = (element, handler) {
+            let (worker, id, handler) = self.graph.of_worker(param)?;
+            if worker == self.graph.worker() {
+                return self.read_here(core, Some(id), handler, "");
+            }
+            let question = Question { element: Some(id), handler, value: "", writes: None };
+            let answer = self.ask(worker, question);
+            let nobody = || format!("worker {worker} does not answer now");
+            return self.await_answer(core, answer.ok_or_else(nobody)?);
+        }
+        let mut values = Vec::new();
+        let question = Question { element, handler, value: param, writes: None };
+        let merging = self.graph.merging(element, handler);
+        // The value of one worker may be enough.
+        let others = match merging == Merge::First && self.graph.is_here(element) {
+            true => Vec::new(),
+            false => self.ask_others(question),
+        };
+        if self.graph.is_here(element) {
+            values.push(self.read_here(core, element, handler, param)?);
+        }
+        for answer in others {
+            values.push(self.await_answer(core, answer)?);
+        }
+        match values.is_empty() {
+            true => {
+                Err(format!("the worker of '{}' does not run", self.graph.handler_name(element, handler)))
+            }
+            false => Ok(merge(&values, merging)),
+        }
+    }
+
+    /// Writes a handler. If several workers have a copy of the element, writes it at all of them.
+    pub(crate) fn write_handler(
+        &mut self,
+        core: &mut Core,
+        element: Option<ElementId>,
+        handler: &str,
+        value: &str,
+        rights: &Rights,
+    ) -> Result<(), String> {
+        let others = self.ask_others(Question { element, handler, value, writes: Some(rights) });
+        let mut result = match self.graph.is_here(element) {
+            true => self.write_here(core, element, handler, value, rights),
+            false if others.is_empty() => {
+                Err(format!("the worker of '{}' does not run", self.graph.handler_name(element, handler)))
+            }
+            false => Ok(()),
+        };
+        for answer in others {
+            result = result.and(self.await_answer(core, answer).map(drop));
+        }
+        result
+    }
 
     /// Asks the other workers that do the element's work.
     fn ask_others(&self, question: Question<'_>) -> Vec<Answer> {
-        let (Some(team), Some(id)) = (&self.team, question.element) else { return Vec::new() };
-        let others = (0..team.len()).filter(|&worker| worker != self.worker());
-        let others = others.filter(|&worker| self.placement.is_at(id, worker));
+        let (Some(team), Some(id)) = (self.team, question.element) else { return Vec::new() };
+        let others = (0..team.len()).filter(|&worker| worker != self.graph.worker());
+        let others = others.filter(|&worker| self.graph.placement.is_at(id, worker));
         others.filter_map(|worker| self.ask(worker, question)).collect()
     }
 
@@ -162,8 +167,8 @@ impl Inner {
 
     /// Answers the questions of other workers.
     pub(crate) fn answer(&mut self, core: &mut Core) {
-        let Some(team) = self.team.clone() else { return };
-        while let Some(request) = team.next_request(self.worker()) {
+        let Some(team) = self.team else { return };
+        while let Some(request) = team.next_request(self.graph.worker()) {
             let (name, value) = (&request.handler, &request.value);
             let result = match &request.writes {
                 Some(rights) => {

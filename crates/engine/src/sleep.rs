@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use element::{ElementId, Timestamp};
 use nix::sys::prctl;
 
-use crate::handover::Links;
+use crate::exchange::Exchange;
 use crate::worker::Worker;
 
 /// The longest sleep of an idle driver, so that an interrupt is noticed.
@@ -19,29 +19,6 @@ const NAP: Duration = Duration::from_millis(20);
 const LOOKOUT: Duration = Duration::from_micros(10);
 /// The longest sleep of workers that need not notice interrupts. Other workers ring their bell.
 const SLEEP: Duration = Duration::from_secs(1);
-
-/// The lateness of sleeps, in nanoseconds. Four of five sleeps end no later.
-pub(crate) struct Lateness(i64);
-
-impl Default for Lateness {
-    /// Returns the timer slack that Linux gives ordinary threads.
-    fn default() -> Self {
-        Lateness(50_000)
-    }
-}
-
-impl Lateness {
-    /// The largest lateness that counts for one sleep. If it is larger, other threads may have had the
-    /// core.
-    const MOST: i64 = 1_000_000;
-
-    /// Notes how late a sleep has ended. The value rises four times as fast as it falls, so that every
-    /// fifth sleep is later.
-    fn note(&mut self, late: i64) {
-        let more = late.clamp(0, Self::MOST) - self.0;
-        self.0 += if more > 0 { more / 4 } else { more / 16 };
-    }
-}
 
 impl Worker {
     /// Asks the kernel for sleeps that end as early as possible, if timers are to be exact.
@@ -55,11 +32,13 @@ impl Worker {
     /// Waits for the next timer: asleep if it is far enough away, otherwise awake for a moment.
     pub(crate) fn wait_for_timer(&mut self) {
         let spin = i64::try_from(self.options.spin.as_nanos()).unwrap_or(i64::MAX);
-        let Some(at) = self.inner.timers.wake_up(Timestamp(self.lateness.0.min(spin))) else { return };
+        let Some(at) = self.wakeups.timers.wake_up(Timestamp(self.lateness.nanoseconds().min(spin))) else {
+            return;
+        };
         match u64::try_from((at - self.core.now).0) {
             Ok(left @ 1..) => self.rest(Duration::from_nanos(left)),
             _ => {
-                self.inner.sink.flush();
+                self.control.sink.flush();
                 std::hint::spin_loop();
             }
         }
@@ -72,28 +51,28 @@ impl Worker {
 
     /// Sleeps for at most the given time.
     fn rest(&mut self, longest: Duration) {
-        self.inner.sink.flush();
+        self.control.sink.flush();
         if self.options.busy_poll {
             std::hint::spin_loop();
             return;
         }
-        let longest = longest.min(if self.inner.worker() == 0 { NAP } else { SLEEP });
+        let longest = longest.min(if self.graph.worker() == 0 { NAP } else { SLEEP });
         let end = self.clock.now() + Timestamp(longest.as_nanos() as i64);
-        let ready = if self.inner.team.is_some() {
-            self.links.iter().for_each(Links::rest);
+        let ready = if self.team.is_some() {
+            self.exchange.iter().for_each(Exchange::rest);
             self.sleep_in_team(longest)
-        } else if self.inner.watches.is_empty() {
+        } else if self.wakeups.files.is_empty() {
             std::thread::sleep(longest);
             Vec::new()
         } else {
-            self.inner.watches.wait(longest, None)
+            self.wakeups.files.wait(longest, None)
         };
         // A worker that was woken slept less.
         let late = self.clock.now() - end;
         if late >= Timestamp::ZERO {
             self.lateness.note(late.0);
         }
-        if self.inner.team.is_some() {
+        if self.team.is_some() {
             // The sleep does not count as work, whatever comes next.
             self.look_at_clock();
         }
@@ -104,11 +83,14 @@ impl Worker {
     /// for a moment first, because waking up takes longer than most pauses last.
     #[cold]
     fn sleep_in_team(&mut self, longest: Duration) -> Vec<(ElementId, u32)> {
-        let (Some(team), Some(links)) = (self.inner.team.clone(), &self.links) else { return Vec::new() };
-        let bell = &team.bells[links.me];
+        let (Some(team), Some(exchange)) = (self.team.clone(), &self.exchange) else {
+            return Vec::new();
+        };
+        let me = self.graph.worker();
+        let bell = &team.bells[me];
         bell.listen();
         // From here on, any worker that has work for this worker rings.
-        if links.has_work() || team.has_word_for(links.me) {
+        if exchange.has_work() || team.has_word_for(me) {
             return Vec::new();
         }
         let start = Instant::now();
@@ -122,14 +104,14 @@ impl Worker {
         if !bell.may_sleep() {
             return Vec::new();
         }
-        let ready = self.inner.watches.wait(longest.saturating_sub(start.elapsed()), Some(bell.event()));
+        let ready = self.wakeups.files.wait(longest.saturating_sub(start.elapsed()), Some(bell.event()));
         bell.awake();
         ready
     }
 
     /// Calls the elements whose files are ready, so that they read and write.
     pub(crate) fn serve_files(&mut self) {
-        let ready = self.inner.watches.wait(Duration::ZERO, None);
+        let ready = self.wakeups.files.wait(Duration::ZERO, None);
         self.tell_ready(ready);
     }
 
@@ -139,32 +121,8 @@ impl Worker {
         }
         for (id, token) in ready {
             self.look_at_clock();
-            self.inner.call(&mut self.core, id, |element, cx| element.ready(cx, token));
+            self.call(id, |element, cx| element.ready(cx, token));
             self.settle();
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lateness_settles_where_one_sleep_of_five_is_later() {
-        // Of five sleeps, one ends 100 us late, and the others end 0, 10, 20 and 30 us late.
-        let mut lateness = Lateness::default();
-        let (mut later, mut sum) = (0, 0);
-        for round in 0..1000 {
-            let late = [0, 10_000, 20_000, 30_000, 100_000][round % 5];
-            later += usize::from(late > lateness.0);
-            sum += lateness.0;
-            lateness.note(late);
-        }
-        assert!((190..210).contains(&later) && (30_000..60_000).contains(&(sum / 1000)), "{later} {sum}");
-        let before = lateness.0;
-        lateness.note(i64::MAX);
-        assert!(lateness.0 - before <= Lateness::MOST / 4);
-        (0..200).for_each(|_| lateness.note(-5));
-        assert_eq!(lateness.0 / 16, 0);
     }
 }

@@ -1,0 +1,70 @@
+//! The bells that wake workers which sleep.
+
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+/// Wakes a worker that sleeps.
+#[repr(align(64))]
+pub(crate) struct Bell {
+    asleep: AtomicBool,
+    /// True if the bell has rung since the worker began to listen.
+    rang: AtomicBool,
+    event: EventFd,
+}
+
+impl Bell {
+    /// Makes a bell that no worker listens to yet.
+    ///
+    /// # Errors
+    /// If the process has no file descriptor left.
+    pub(crate) fn new() -> nix::Result<Bell> {
+        let event = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
+        Ok(Bell { asleep: AtomicBool::new(false), rang: AtomicBool::new(false), event })
+    }
+
+    /// Wakes the worker if it sleeps. The worker sees all that was done before.
+    #[inline]
+    pub(crate) fn ring(&self) {
+        // Release: a thread that loads this value, or swaps it for false, sees what was done before.
+        self.rang.store(true, Ordering::Release);
+        // Pairs with the fence in `may_sleep`: either this thread sees that the worker sleeps, or the
+        // worker sees that the bell has rung.
+        fence(Ordering::SeqCst);
+        if self.asleep.load(Ordering::Relaxed) {
+            // A write fails if the counter is full. Then the event has woken the worker already.
+            let _ = self.event.write(1);
+        }
+    }
+
+    /// Begins to listen. What was done before an earlier ring is visible from here on.
+    pub(crate) fn listen(&self) {
+        self.rang.swap(false, Ordering::AcqRel);
+    }
+
+    /// True if the bell has rung since [`listen`](Self::listen).
+    pub(crate) fn has_rung(&self) -> bool {
+        self.rang.load(Ordering::Acquire)
+    }
+
+    /// Announces that the worker is about to sleep. False if the bell has rung since: then the worker
+    /// must not sleep.
+    pub(crate) fn may_sleep(&self) -> bool {
+        self.asleep.store(true, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let sleeps = !self.has_rung();
+        self.asleep.store(sleeps, Ordering::Relaxed);
+        sleeps
+    }
+
+    /// Announces that the worker is awake.
+    pub(crate) fn awake(&self) {
+        self.asleep.store(false, Ordering::Relaxed);
+        let _ = self.event.read();
+    }
+
+    /// Returns the event to wait for.
+    pub(crate) fn event(&self) -> &EventFd {
+        &self.event
+    }
+}

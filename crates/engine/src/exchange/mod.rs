@@ -1,0 +1,599 @@
+//! Exchanges packets with other workers. With one worker there is no exchange.
+//!
+//! ```text
+//!   worker 0                                                  worker 1
+//!   ┌───────────┐ send ┌──────────────────┐    ring 0 ▶ 1    ┌───────────────────┐ receive ┌───────────┐
+//!   │ work list │─────▶│ a worker for     │═════════════════▶│ packets that have │────────▶│ work list │
+//!   │           │◀─────│ each packet      │ queue if full    │ to wait are kept  │         │           │
+//!   └───────────┘ stay └──────────────────┘                  └───────────────────┘         └───────────┘
+//! ```
+//!
+//! The work list (`worker.rs`) knows these verbs:
+//!
+//! - [`Exchange::send`] takes a batch that goes to an input, by the [`Way`] that was decided when the graph
+//!   was built ([`Placement`](crate::Placement)). It puts packets for other workers into the rings to them
+//!   (`rings.rs`), rings their bells (`bell.rs`), and returns the packets that this worker processes itself.
+//!   Where the packets of one flow are spread, `spreader.rs` chooses the workers.
+//!   [`Exchange::send_to_copies`] does the same for packets that have already come to an element.
+//! - [`Exchange::poll`] begins a round of receiving, if there is anything to do.
+//! - [`Exchange::receive`] returns the packets of other workers, batch by batch. Packets that were sent home
+//!   wait for packets that were handed over before them (`home.rs`). If order is kept, packets for elements
+//!   with one place wait for earlier packets (`order.rs`).
+//!
+//! The exchange alone takes part in the order protocol: it gives tickets, has packets wait, and publishes
+//! which packets this worker has processed.
+
+mod bell;
+mod displacement;
+mod home;
+mod order;
+mod rings;
+mod spreader;
+mod unknown_flows;
+
+use std::sync::Arc;
+
+use element::steering::{Dispatch, Known, Spreading};
+use element::{Batch, Core, DropReason, ElementId, Packet, Timestamp};
+
+use crate::graph_copy::Target;
+use crate::placement::{Origin, Way};
+use crate::report::WorkerReport;
+
+pub(crate) use bell::Bell;
+pub(crate) use displacement::Board;
+use displacement::Displacement;
+use home::Home;
+use order::{Order, Tickets};
+use rings::{CAPACITY, Rings};
+pub(crate) use spreader::Departure;
+use spreader::{SPAN, SPREAD_CAPACITY, Spreader};
+
+/// The number of batches that are taken out of each ring before other work has its turn.
+const MOST_BATCHES: usize = 16;
+
+/// The side of one worker in the exchange of packets between all workers.
+pub(crate) struct Exchange {
+    me: usize,
+    /// The rule that gives each flow its home.
+    dispatch: Arc<dyn Dispatch>,
+    rings: Rings,
+    /// Spreads the packets of one flow over workers, if that is asked for.
+    spreader: Option<Spreader>,
+    /// Keeps the order of packets that are spread, if it is to be kept.
+    order: Option<Order>,
+    home: Home,
+    round: Round,
+    /// The largest number of packets that have waited for this worker at once.
+    waited: u64,
+}
+
+/// A round of receiving, in which each ring has one turn.
+#[derive(Default)]
+struct Round {
+    /// The number of rings that have begun their turn. The last of them has its turn now.
+    begun: usize,
+    /// The number of packets that may still be taken out of the ring that has its turn.
+    left: usize,
+    /// True if all packets of all rings are taken, because packets that wait depend on them.
+    takes_all: bool,
+    /// True if nothing is left to take. Packets that wait for earlier packets come after that.
+    is_over: bool,
+}
+
+/// Packets from other workers, which need not be sent on.
+pub(crate) struct Arrival {
+    /// The input that they go to.
+    pub(crate) to: Target,
+    pub(crate) batch: Batch,
+    /// True if the packets have waited for earlier packets.
+    pub(crate) has_waited: bool,
+}
+
+/// Makes the exchange of all workers: one side for each. `aside` are the elements at which packets can be
+/// sent home, upstream elements first. `waits` is true if all sources can wait.
+pub(crate) fn connect(
+    bells: &Arc<[Bell]>,
+    dispatch: &Arc<dyn Dispatch>,
+    spreading: Option<(&Arc<dyn Spreading>, &Arc<Known>)>,
+    aside: &[ElementId],
+    waits: bool,
+) -> Vec<Exchange> {
+    let workers = bells.len();
+    let keeps_order = spreading.is_some_and(|(spreading, _)| spreading.keeps_order());
+    let tickets = keeps_order.then(|| Arc::new(Tickets::new(workers, aside, waits)));
+    let mut spreaders =
+        spreading.into_iter().flat_map(|(spreading, known)| Spreader::of_all(workers, spreading, known));
+    let all = Rings::connect(bells, waits).into_iter().enumerate();
+    all.map(|(me, rings)| Exchange {
+        me,
+        dispatch: Arc::clone(dispatch),
+        rings,
+        spreader: spreaders.next(),
+        order: tickets.as_ref().map(|tickets| Order::new(me, Arc::clone(tickets))),
+        home: Home::default(),
+        round: Round::default(),
+        waited: 0,
+    })
+    .collect()
+}
+
+impl Exchange {
+    /// Hands the packets of a batch that go to other workers over to them, and returns the packets that
+    /// this worker processes now. Packets that find no room are dropped at the element `from`.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn send(
+        &mut self,
+        core: &mut Core,
+        (from, origin): (u32, Origin),
+        to: Target,
+        batch: Batch,
+    ) -> Option<Batch> {
+        let mut batch = self.hand_over_from(core, (from, origin), to, batch);
+        if let (Way::To(_), Some(order)) = (to.way, &mut self.order) {
+            order.wait(self.me, to, &mut batch, core.now);
+        }
+        if_any(core, batch)
+    }
+
+    /// Hands packets that have arrived at an element over to the element's copies at other workers.
+    /// Returns the packets that this worker processes now.
+    #[cold]
+    pub(crate) fn send_to_copies(
+        &mut self,
+        core: &mut Core,
+        origin: Origin,
+        to: Target,
+        batch: Batch,
+    ) -> Option<Batch> {
+        let count = batch.len() as u64;
+        if let (Way::ToOwner, Some(spreader)) = (to.way, &self.spreader) {
+            spreader.count_home(count);
+        }
+        // Packets that are lost on the way count as arrived and dropped here. The others count at the copy
+        // that gets them.
+        let id = to.element as usize;
+        core.counters[id].emitted += count;
+        let before = core.counters[id].emitted;
+        let here = self.hand_over_from(core, (to.element, origin), to, batch);
+        let lost = before - core.counters[id].emitted;
+        core.counters[id].emitted -= count - lost;
+        core.counters[id].arrived += lost;
+        if_any(core, here)
+    }
+
+    /// Hands packets over to the workers that they have to go to, and returns the packets that stay at
+    /// this worker.
+    #[inline]
+    fn hand_over_from(
+        &mut self,
+        core: &mut Core,
+        (from, origin): (u32, Origin),
+        to: Target,
+        mut batch: Batch,
+    ) -> Batch {
+        let Core { counters, pool, facts, now, .. } = core;
+        if !facts.flow_marks.is_empty() {
+            // A flow mark has no meaning at another worker.
+            batch.iter_mut().for_each(|packet| packet.set_flow_mark(None));
+        }
+        let lost = |packet| {
+            counters[from as usize].lose(DropReason::WorkerBusy);
+            pool.free(packet);
+        };
+        self.hand_over(&mut batch, Departure { to, origin, now: *now }, lost);
+        batch
+    }
+
+    /// Keeps the packets of a batch that belong to this worker, and hands the others over. Passes packets
+    /// that cannot be handed over to `lost`.
+    pub(crate) fn hand_over(
+        &mut self,
+        batch: &mut Batch,
+        departure: Departure,
+        mut lost: impl FnMut(Packet),
+    ) {
+        let Exchange { me, dispatch, rings, spreader, order, .. } = self;
+        let (dispatch, Departure { to, now, .. }) = (&**dispatch, departure);
+        match (to.way, &mut *spreader) {
+            (Way::Here, _) => {}
+            (Way::To(worker), _) => rings.stage(batch, to, |_| (worker, 0), &mut lost),
+            // Each packet gets a worker from the spreading policy, or goes home.
+            (Way::Spread, Some(spreader)) => {
+                spreader.spread(batch, departure, (dispatch, rings, order.as_mut()), &mut lost);
+            }
+            // Packets that any worker may process stay; the others go home.
+            (Way::Stay, Some(spreader)) => {
+                let worker = |packet: &mut Packet| match spreader.may_stay(packet) {
+                    true => (*me, 0),
+                    false => (dispatch.worker_of(packet), 0),
+                };
+                rings.stage(batch, to, worker, &mut lost);
+            }
+            (Way::ToOwner | Way::Spread | Way::Stay, _) => {
+                rings.stage(batch, to, |packet| (dispatch.worker_of(packet), 0), &mut lost);
+            }
+        }
+        let is_spread = to.way == Way::Spread;
+        let sends = |worker, staged: &[rings::Handed], kept: usize| {
+            let sent = &staged[..kept];
+            if let Some(order) = order {
+                order.hand_over(worker, to, kept, sent.last().map(|handed| &handed.packet));
+                if kept < staged.len() && is_spread {
+                    order.lose(worker);
+                }
+            }
+            if let (true, Some(spreader), Some(first), Some(last)) =
+                (is_spread, &mut *spreader, sent.first(), sent.last())
+            {
+                spreader.note_sent(worker, (first.number, last.number), now);
+            }
+        };
+        rings.push_staged(sends, lost);
+    }
+
+    /// Moves packets that wait for room in rings on, and begins a round of receiving if there is anything
+    /// to do. True if there is: then [`receive`](Self::receive) has to be called until it returns nothing.
+    #[inline]
+    pub(crate) fn poll(&mut self) -> bool {
+        self.rings.push_waiting();
+        if let Some(spreader) = &mut self.spreader {
+            spreader.look();
+        }
+        self.has_work() && self.begin_round()
+    }
+
+    fn begin_round(&mut self) -> bool {
+        self.count_arrivals();
+        self.publish();
+        if let Some(order) = &mut self.order {
+            order.look();
+        }
+        self.home.look(self.me, &self.rings.unfinished);
+        // Packets that were sent home, or that wait in windows, depend on packets that are in the rings.
+        let takes_all = self.home.has_ready() || self.order.is_some();
+        self.round = Round { begun: 0, left: 0, takes_all, is_over: false };
+        true
+    }
+
+    /// Returns the next packets from other workers. The packets that were returned before must have been
+    /// processed. If `hurries`, a timer is due, which waits for at most one batch of each worker. If the run
+    /// `ends`, no packet waits for earlier packets.
+    pub(crate) fn receive(&mut self, core: &mut Core, hurries: bool, ends: bool) -> Option<Arrival> {
+        if hurries && !self.round.takes_all {
+            self.round.left = 0;
+        }
+        while !self.round.is_over {
+            let Some((from, to, mut batch)) = self.next_batch(core) else {
+                self.publish();
+                self.round.is_over = true;
+                break;
+            };
+            if let Some(order) = &mut self.order {
+                order.take(from, to, &batch);
+                if let Way::To(_) = to.way {
+                    order.wait(from, to, &mut batch, core.now);
+                }
+            }
+            if let Some(batch) = if_any(core, batch) {
+                return Some(Arrival { to, batch, has_waited: false });
+            }
+        }
+        let order = self.order.as_mut()?;
+        let mut batch = core.batch();
+        let to = order.release(core.now, ends, &mut batch);
+        let batch = if_any(core, batch)?;
+        Some(Arrival { to: to?, batch, has_waited: true })
+    }
+
+    /// Takes the next batch of the round: out of the rings, then of the packets that were sent home before.
+    fn next_batch(&mut self, core: &mut Core) -> Option<(usize, Target, Batch)> {
+        loop {
+            if self.round.left == 0 {
+                if self.round.begun == self.rings.workers() {
+                    return self.home.take_ready();
+                }
+                let arrived = self.rings.arrived_from(self.round.begun);
+                self.round.left = match self.round.takes_all {
+                    true => arrived,
+                    false => arrived.min(MOST_BATCHES * core.burst),
+                };
+                self.round.begun += 1;
+                continue;
+            }
+            let (from, mut batch) = (self.round.begun - 1, core.batch());
+            let Some(to) = self.take(from, core.burst.min(self.round.left), &mut batch) else {
+                core.recycle(batch);
+                self.round.left = 0;
+                continue;
+            };
+            self.round.left -= batch.len();
+            // Packets sent home wait, where packets of one flow come from several workers.
+            if to.way != Way::ToOwner || self.spreader.is_none() {
+                return Some((from, to, batch));
+            }
+            self.home.keep(from, to, batch);
+        }
+    }
+
+    /// Takes packets that came from one worker and go to one input, at most `most`, into an empty
+    /// batch. Returns their target.
+    #[inline]
+    pub(crate) fn take(&mut self, from: usize, most: usize, batch: &mut Batch) -> Option<Target> {
+        self.end_batch();
+        let taken = self.rings.take(from, most, batch)?;
+        if let Some(spreader) = &mut self.spreader {
+            spreader.subtract_waiting(batch.len() as u64);
+            if taken.to.way == Way::Spread {
+                spreader.note_taken(from, batch.len() as u64, taken.numbers);
+            }
+        }
+        Some(taken.to)
+    }
+
+    /// True if packets wait for packets of other workers. Unless the run `ends`, also true if other workers
+    /// do not know yet which packets this worker has processed.
+    #[inline]
+    pub(crate) fn has_waiting(&self, ends: bool) -> bool {
+        let order = self.order.as_ref();
+        self.home.has_waiting()
+            || order.is_some_and(|order| order.has_waiting() || !ends && order.has_to_tell())
+    }
+
+    /// True if packets have come or wait to be handed over.
+    pub(crate) fn has_work(&self) -> bool {
+        self.has_waiting(false)
+            || self.rings.have_arrivals()
+            || self.rings.have_waiting()
+            // No bell rings when the other workers have caught up.
+            || self.displacement().is_some_and(Displacement::is_stuck)
+    }
+
+    /// True if sources that can wait may go on. Each ring must be less than half full (measured by
+    /// [`SPREAD_CAPACITY`] if packets are spread and their order is not kept), and not too many packets may
+    /// have been spread after the oldest unprocessed packet.
+    pub(crate) fn is_clear(&self) -> bool {
+        let capacity = match self.spreader.is_some() && self.order.is_none() {
+            true => SPREAD_CAPACITY,
+            false => CAPACITY,
+        };
+        !self.displacement().is_some_and(Displacement::holds_sources) && self.rings.are_below(capacity / 2)
+    }
+
+    fn displacement(&self) -> Option<&Displacement> {
+        self.spreader.as_ref()?.displacement.as_ref()
+    }
+
+    /// Notes that the batch that was taken last has been processed, if there is one.
+    #[inline]
+    fn end_batch(&mut self) {
+        if let Some(spreader) = &mut self.spreader {
+            spreader.end_batch();
+        }
+    }
+
+    /// Counts the packets that wait in the rings.
+    fn count_arrivals(&mut self) {
+        self.end_batch();
+        let arrived = self.rings.arrived();
+        self.waited = self.waited.max(arrived);
+        if let Some(spreader) = &mut self.spreader {
+            spreader.set_waiting(arrived);
+        }
+    }
+
+    /// Publishes to the other workers which packets this worker has processed.
+    fn publish(&mut self) {
+        self.end_batch();
+        if let Some(order) = &mut self.order {
+            order.tell(self.rings.have_waiting());
+        }
+    }
+
+    /// Publishes the time for which this worker has worked, if packets are spread. `more` is the time that
+    /// it has worked since the last call; `now` is the end of that time.
+    #[inline]
+    pub(crate) fn worked(&mut self, more: Timestamp, now: Timestamp) {
+        if let Some(spreader) = &mut self.spreader {
+            spreader.worked(more, now);
+        }
+    }
+
+    /// Publishes that this worker sleeps.
+    pub(crate) fn rest(&self) {
+        if let Some(spreader) = &self.spreader {
+            spreader.rest();
+        }
+    }
+
+    /// Returns the number of packets that this worker has handed over, and the number that it has taken.
+    pub(crate) fn moved(&self) -> (u64, u64) {
+        (self.rings.handed, self.rings.taken)
+    }
+
+    /// Returns the largest number of packets by which a packet processed here was overtaken, and the
+    /// limit of that number for bursts of `burst` packets. There is no limit where packets come from
+    /// interfaces, which cannot wait. Returns `None` if packets are not spread, or their order is kept.
+    fn displaced(&self, burst: usize) -> Option<(u64, Option<u64>)> {
+        let displacement = self.displacement()?;
+        let most = SPAN * self.rings.workers() + burst;
+        Some((displacement.largest, self.rings.waits.then_some(most as u64)))
+    }
+
+    /// Returns the displacement of packets at all workers, which all of them share, and its limit for bursts
+    /// of `burst` packets. Returns `None` if packets are not spread, or their order is kept.
+    pub(crate) fn board(&self, burst: usize) -> Option<(Arc<Board>, Option<u64>)> {
+        let (displacement, (_, most)) = self.displacement().zip(self.displaced(burst))?;
+        Some((Arc::clone(&displacement.board), most))
+    }
+
+    /// Returns the part of this worker's report that is about the exchange. The other numbers are 0.
+    pub(crate) fn report(&self, burst: usize) -> WorkerReport {
+        let (displaced, displaced_most) = self.displaced(burst).unzip();
+        WorkerReport {
+            handed: self.rings.handed,
+            taken: self.rings.taken,
+            waited: self.waited,
+            late: self.order.as_ref().map_or(0, Order::late),
+            displaced,
+            displaced_most: displaced_most.flatten(),
+            ..WorkerReport::default()
+        }
+    }
+}
+
+/// Returns a batch if there are packets in it, and otherwise its memory to the worker.
+fn if_any(core: &mut Core, batch: Batch) -> Option<Batch> {
+    if batch.is_empty() {
+        core.recycle(batch);
+        return None;
+    }
+    Some(batch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use element::steering::{Load, Rss, Spread};
+    use packet::Pool;
+
+    /// Sends each packet to the next worker.
+    struct InTurn;
+
+    struct Next(usize, usize);
+
+    impl Spreading for InTurn {
+        fn spread(&self, worker: usize, loads: &Arc<[Load]>) -> Box<dyn Spread> {
+            Box::new(Next(worker, loads.len()))
+        }
+    }
+
+    impl Spread for Next {
+        fn worker_of(&mut self, _packet: &Packet, _now: Timestamp, _owner: &dyn Dispatch) -> usize {
+            self.0 = (self.0 + 1) % self.1;
+            self.0
+        }
+
+        fn may_stay(&self, packet: &Packet) -> bool {
+            packet.data() != b"stay"
+        }
+    }
+
+    const TO: Target = Target { element: 0, input: 0, way: Way::Spread };
+
+    fn sides(workers: usize) -> Vec<Exchange> {
+        sides_by(workers, Arc::new(InTurn))
+    }
+
+    fn sides_by(workers: usize, spreading: Arc<dyn Spreading>) -> Vec<Exchange> {
+        let bells: Arc<[Bell]> = (0..workers).map(|_| Bell::new().unwrap()).collect();
+        let dispatch: Arc<dyn Dispatch> = Arc::new(Rss::new(workers));
+        connect(&bells, &dispatch, Some((&spreading, &Arc::default())), &[], true)
+    }
+
+    fn give(side: &mut Exchange, pool: &mut Pool, bytes: &[u8]) -> usize {
+        let mut batch = Batch::new();
+        for _ in 0..32 {
+            batch.push(pool.packet(bytes).unwrap()).unwrap();
+        }
+        let departure = Departure { to: TO, origin: Origin::default(), now: Timestamp::ZERO };
+        side.hand_over(&mut batch, departure, |_| panic!("nothing is lost"));
+        let stayed = batch.len();
+        batch.drain().for_each(|packet| pool.free(packet));
+        stayed
+    }
+
+    fn drain(side: &mut Exchange, from: usize, pool: &mut Pool) -> usize {
+        let mut batch = Batch::new();
+        let mut count = 0;
+        while side.take(from, 32, &mut batch).is_some() {
+            count += batch.len();
+            batch.drain().for_each(|packet| pool.free(packet));
+        }
+        count
+    }
+
+    #[test]
+    fn a_worker_that_has_stopped_keeps_few_packets_that_could_go_elsewhere() {
+        let mut pool = Pool::new(64 << 20).unwrap();
+        let mut sides = sides(3);
+        let (mut given, mut elsewhere) = (0, 0);
+        // The second worker has lost its core; the third one works.
+        for _ in 0..1_000 {
+            given += 32;
+            elsewhere += give(&mut sides[0], &mut pool, b"packet");
+            elsewhere += drain(&mut sides[2], 0, &mut pool);
+        }
+        sides[1].count_arrivals();
+        let waited = sides[1].waited as usize;
+        assert!((SPREAD_CAPACITY..SPREAD_CAPACITY + 32).contains(&waited), "{waited}");
+        assert_eq!(elsewhere + waited, given);
+        // Packets that have to go to the second worker still do.
+        give(&mut sides[0], &mut pool, b"stay");
+        sides[1].count_arrivals();
+        assert!(sides[1].waited as usize > waited);
+        sides.iter_mut().skip(1).for_each(|other| _ = drain(other, 0, &mut pool));
+    }
+
+    /// Sends one packet to the second worker, and lets all others stay.
+    struct Once(bool);
+
+    impl Spreading for Once {
+        fn spread(&self, _worker: usize, _loads: &Arc<[Load]>) -> Box<dyn Spread> {
+            Box::new(Once(false))
+        }
+    }
+
+    impl Spread for Once {
+        fn worker_of(&mut self, _packet: &Packet, _now: Timestamp, _owner: &dyn Dispatch) -> usize {
+            usize::from(!std::mem::replace(&mut self.0, true))
+        }
+
+        fn may_stay(&self, _packet: &Packet) -> bool {
+            true
+        }
+    }
+
+    #[test]
+    fn a_packet_that_no_other_one_follows_bounds_them_too() {
+        let mut pool = Pool::new(64 << 20).unwrap();
+        for workers in [2, 8] {
+            let mut sides = sides_by(workers, Arc::new(Once(false)));
+            let mut overtake = 0;
+            while sides[0].is_clear() && overtake < 100_000 {
+                overtake += give(&mut sides[0], &mut pool, b"packet");
+            }
+            assert!(overtake <= SPAN * workers + 32, "{workers}: {overtake}");
+            // The packet counts until it has been processed.
+            let mut batch = Batch::new();
+            sides[1].take(0, 32, &mut batch).unwrap();
+            sides[0].poll();
+            assert!(sides.iter().all(|side| !side.is_clear()) && sides[0].has_work());
+            batch.drain().for_each(|packet| pool.free(packet));
+            sides[1].count_arrivals();
+            sides[0].poll();
+            assert!(sides[0].is_clear());
+            assert_eq!(
+                sides[1].displaced(32),
+                Some((overtake as u64, Some(SPAN as u64 * workers as u64 + 32)))
+            );
+        }
+    }
+
+    #[test]
+    fn sources_that_can_wait_bound_how_far_packets_are_displaced() {
+        let mut pool = Pool::new(64 << 20).unwrap();
+        for workers in [2, 4, 8] {
+            let mut sides = sides(workers);
+            // The first packet for the second worker stays in the ring while all others are processed.
+            let mut overtake = 0;
+            while sides[0].is_clear() {
+                overtake += give(&mut sides[0], &mut pool, b"packet");
+                overtake += sides.iter_mut().skip(2).map(|other| drain(other, 0, &mut pool)).sum::<usize>();
+            }
+            assert!(overtake <= SPAN * workers + 32, "{workers}: {overtake}");
+            drain(&mut sides[1], 0, &mut pool);
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Chooses the worker of each packet where the packets of one flow are spread over workers.
+//!
+//! The steering policy ([`Spread`]) names a worker for each packet. A packet that any worker may process
+//! does not go to a worker whose ring has many packets already, and a packet of an unknown flow goes home at
+//! once (`unknown_flows.rs`). If no order is kept, `displacement.rs` bounds how far packets are displaced.
+
+use std::sync::Arc;
+
+use element::steering::{Dispatch, Known, Load, Spread, Spreading, Waiting, Work};
+use element::{Batch, Packet, Timestamp};
+
+use super::displacement::Displacement;
+use super::order::Order;
+use super::rings::Rings;
+use super::unknown_flows::Unknown;
+use crate::graph_copy::Target;
+use crate::placement::Origin;
+
+/// The number of packets in a ring from which on the ring gets only packets that must go to its worker.
+/// Packets in the ring of a worker that has lost its core are late for as long as that lasts, so this
+/// constant bounds how many packets of a flow are late.
+pub(super) const SPREAD_CAPACITY: usize = 256;
+/// The number of packets, per worker, that may be spread after the oldest packet that is not yet
+/// processed. Beyond it, sources that can wait do so.
+pub(super) const SPAN: usize = 128;
+
+/// Facts about a batch that leaves an element by an output.
+#[derive(Clone, Copy)]
+pub(crate) struct Departure {
+    pub(crate) to: Target,
+    pub(crate) origin: Origin,
+    pub(crate) now: Timestamp,
+}
+
+/// The state of one worker that spreads packets.
+pub(super) struct Spreader {
+    me: usize,
+    policy: Box<dyn Spread>,
+    /// Finds packets of unknown flows before they are spread.
+    unknown: Unknown,
+    /// For each worker, the packets that waited for it when the current batch came.
+    waiting: Vec<Waiting>,
+    /// The displacement of packets, if their order is not kept.
+    pub(super) displacement: Option<Displacement>,
+    /// The load of each worker.
+    loads: Arc<[Load]>,
+    /// The work that this worker has done. Its `packets` are those that were spread to it.
+    work: Work,
+}
+
+impl Spreader {
+    /// Makes the states of `workers` workers.
+    pub(super) fn of_all(
+        workers: usize,
+        spreading: &Arc<dyn Spreading>,
+        known: &Arc<Known>,
+    ) -> impl Iterator<Item = Spreader> {
+        let loads: Arc<[Load]> = (0..workers).map(|_| Load::default()).collect();
+        let mut displacement = match spreading.keeps_order() {
+            true => Vec::new(),
+            false => Displacement::of_all(workers, (SPAN * workers) as u64),
+        }
+        .into_iter();
+        Unknown::of_all(known, workers).enumerate().map(move |(me, unknown)| Spreader {
+            me,
+            policy: spreading.spread(me, &loads),
+            unknown,
+            waiting: vec![Waiting::default(); workers],
+            displacement: displacement.next(),
+            loads: Arc::clone(&loads),
+            work: Work::default(),
+        })
+    }
+
+    /// Spreads the packets of a batch: keeps those for this worker, and stages the others in the rings.
+    #[inline]
+    pub(super) fn spread(
+        &mut self,
+        batch: &mut Batch,
+        Departure { to, origin, now }: Departure,
+        (dispatch, rings, mut order): (&dyn Dispatch, &mut Rings, Option<&mut Order>),
+        lost: impl FnMut(Packet),
+    ) {
+        let Spreader { me, policy, unknown, waiting, displacement, work, .. } = self;
+        // False if the policy sends the whole batch home.
+        let is_spread = policy.look(batch, now, dispatch);
+        let looks = is_spread && origin.meets_boards && unknown.looks(batch.len());
+        let any_full = is_spread && mark_full(rings, waiting);
+        if let Some(displacement) = displacement.as_mut().filter(|_| is_spread) {
+            displacement.look();
+            displacement.show(waiting);
+            policy.hear(waiting);
+        }
+        let is_full = |worker: usize| waiting.get(worker).is_some_and(|waiting| waiting.is_full);
+        let (mut number, count) = (displacement.as_ref().map_or(0, Displacement::given), batch.len());
+        // The number of the last packet that stays.
+        let mut stayed = 0;
+        if is_spread || !origin.is_home || order.is_some() {
+            let worker = |packet: &mut Packet| {
+                // Packets of unknown flows would be sent home anyway.
+                let goes_home = || looks && !unknown.may_know(packet);
+                let worker = match is_spread && !goes_home() {
+                    true => policy.worker_of(packet, now, dispatch),
+                    false => dispatch.worker_of(packet),
+                };
+                // A packet that any worker may process does not go to a full ring.
+                let worker = match any_full && is_full(worker) && policy.may_stay(packet) {
+                    true => with_room(waiting, worker),
+                    false => worker,
+                };
+                if let Some(order) = &mut order {
+                    order.give(packet, worker);
+                }
+                number += 1;
+                if worker == *me {
+                    stayed = number;
+                }
+                (worker, number)
+            };
+            rings.stage(batch, to, worker, lost);
+            if let Some(order) = order {
+                order.show();
+            }
+        } else {
+            // All packets stay.
+            stayed = number + count as u64;
+        }
+        if let Some(displacement) = displacement {
+            displacement.count(count as u64, stayed);
+        }
+        work.packets += batch.len() as u64;
+    }
+
+    /// True if any worker may process a packet.
+    #[inline]
+    pub(super) fn may_stay(&self, packet: &Packet) -> bool {
+        self.policy.may_stay(packet)
+    }
+
+    /// Counts packets that this worker sends home.
+    pub(super) fn count_home(&self, packets: u64) {
+        self.unknown.send_home(packets);
+    }
+
+    /// Notes that spread packets were put into the ring to a worker, or wait for room in it.
+    #[inline]
+    pub(super) fn note_sent(&mut self, worker: usize, numbers: (u64, u64), now: Timestamp) {
+        if let Some(displacement) = &mut self.displacement {
+            displacement.give(worker, numbers, now);
+        }
+    }
+
+    /// Notes that spread packets were taken out of the ring from a worker.
+    #[inline]
+    pub(super) fn note_taken(&mut self, from: usize, packets: u64, numbers: (u64, u64)) {
+        self.work.packets += packets;
+        if let Some(displacement) = &mut self.displacement {
+            displacement.take(from, numbers);
+        }
+    }
+
+    /// Sets the number of packets that wait in the rings to this worker.
+    #[inline]
+    pub(super) fn set_waiting(&mut self, packets: u64) {
+        self.work.waiting = packets;
+    }
+
+    /// Subtracts packets that were taken out of the rings from those that wait.
+    #[inline]
+    pub(super) fn subtract_waiting(&mut self, packets: u64) {
+        self.work.waiting = self.work.waiting.saturating_sub(packets);
+    }
+
+    /// Notes that the batch that was taken last has been processed, if there is one.
+    #[inline]
+    pub(super) fn end_batch(&mut self) {
+        if let Some(displacement) = &mut self.displacement {
+            displacement.end();
+        }
+    }
+
+    /// Finds out which of the packets that were spread here other workers have processed.
+    #[inline]
+    pub(super) fn look(&mut self) {
+        if let Some(displacement) = self.displacement.as_mut().filter(|displacement| displacement.has_some())
+        {
+            displacement.look();
+        }
+    }
+
+    /// Publishes the time for which this worker has worked. `more` is the time that it has worked since the
+    /// last call; `now` is the end of that time.
+    #[inline]
+    pub(super) fn worked(&mut self, more: Timestamp, now: Timestamp) {
+        if let Some(load) = self.loads.get(self.me) {
+            self.work.busy += more.0.max(0) as u64;
+            load.say(self.work, now);
+        }
+    }
+
+    /// Publishes that this worker sleeps.
+    pub(super) fn rest(&self) {
+        if let Some(load) = self.loads.get(self.me) {
+            load.rest();
+        }
+    }
+}
+
+/// Marks the workers whose rings get only packets that must go there. True if there are any.
+fn mark_full(rings: &Rings, waiting: &mut [Waiting]) -> bool {
+    let mut any = false;
+    for (waiting, filled) in waiting.iter_mut().zip(rings.filled()) {
+        waiting.is_full = filled >= SPREAD_CAPACITY;
+        any |= waiting.is_full;
+    }
+    any
+}
+
+/// Returns the next worker after `worker` whose ring has room. There is always one: a worker has no
+/// ring to itself.
+#[cold]
+fn with_room(waiting: &[Waiting], worker: usize) -> usize {
+    let mut others = (1..waiting.len()).map(|step| (worker + step) % waiting.len());
+    others.find(|&worker| !waiting[worker].is_full).unwrap_or(worker)
+}

@@ -1,0 +1,153 @@
+//! The copy of a graph that one worker has: the elements, their connections and their declared effects.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use element::context::PerGraph;
+use element::{Core, Effects, Element, ElementId, Setup};
+
+use crate::configure::Configured;
+use crate::placement::{Placement, Way};
+use crate::plan::Plan;
+use crate::stand_ins::{Elements, StandIns};
+
+/// The copy of a graph that one worker has. An element can be called while the rest of the copy is in use,
+/// because it is taken out of its slot for the time of the call.
+pub(crate) struct GraphCopy {
+    // The work list uses these three for each batch, so they come first.
+    /// The elements, by number. An element is `None` while it is being called.
+    pub(crate) elements: Box<Elements>,
+    /// The index in `targets` of the first output of each element.
+    first_target: Box<[u32]>,
+    /// The element and input that each push output is connected to.
+    targets: Box<[Target]>,
+    /// The fixed part, which all workers share.
+    pub(crate) plan: Arc<Plan>,
+    /// The workers that do the work of each element.
+    pub(crate) placement: Placement,
+    /// The declared effects of the elements.
+    pub(crate) effects: Vec<Effects>,
+    /// The elements that act in place of other elements.
+    stand_ins: StandIns,
+    /// The state that elements share, and the number of this worker.
+    pub(crate) setup: Setup,
+    /// The arguments of elements that were configured again since the start.
+    pub(crate) configs: BTreeMap<ElementId, String>,
+}
+
+/// The input that a push output is connected to, and the way to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) element: u32,
+    pub(crate) input: u32,
+    pub(crate) way: Way,
+}
+
+impl Target {
+    /// The target of an output without a connection.
+    pub(crate) const NOWHERE: Target = Target { element: u32::MAX, input: 0, way: Way::Here };
+}
+
+/// Returns the targets of all push outputs in one array, and the index of the first output of each
+/// element. A push output has exactly one connection (`Plan::check_use`). Other outputs get
+/// [`Target::NOWHERE`].
+fn targets(plan: &Plan, placement: &Placement) -> (Box<[u32]>, Box<[Target]>) {
+    let (mut starts, mut targets) = (Vec::new(), Vec::new());
+    for (from, outputs) in plan.forward.iter().enumerate() {
+        starts.push(targets.len() as u32);
+        let first = |ends: &Vec<(ElementId, usize)>| match ends.first() {
+            Some(&(to, at)) => Target { element: to as u32, input: at as u32, way: placement.way(from, to) },
+            None => Target::NOWHERE,
+        };
+        targets.extend(outputs.iter().map(first));
+        // Output 0 may be looked up even if the element has no output.
+        if outputs.is_empty() {
+            targets.push(Target::NOWHERE);
+        }
+    }
+    (starts.into(), targets.into())
+}
+
+impl GraphCopy {
+    /// Makes a copy that has not been initialised, and the part of the hot state that belongs to it.
+    pub(crate) fn new(plan: Arc<Plan>, configured: Configured) -> (GraphCopy, PerGraph) {
+        let Configured { elements, effects, facts, setup, .. } = configured;
+        let outputs = plan.outputs.iter().map(|side| side.len() as u32).collect();
+        let placement = Placement::new(&plan, &effects, &setup, setup.workers);
+        let (first_target, targets) = targets(&plan, &placement);
+        let graph = GraphCopy {
+            elements: elements.into_iter().map(Some).collect(),
+            first_target,
+            targets,
+            placement,
+            stand_ins: StandIns::new(&effects),
+            effects,
+            setup,
+            configs: BTreeMap::new(),
+            plan,
+        };
+        (graph, PerGraph::new(outputs, facts))
+    }
+
+    /// Returns the number of this worker.
+    #[inline]
+    pub(crate) fn worker(&self) -> usize {
+        self.setup.worker
+    }
+
+    /// Returns the elements whose work is done by this worker.
+    pub(crate) fn placed(&self) -> impl Iterator<Item = ElementId> + use<'_> {
+        (0..self.plan.len()).filter(|&id| self.placement.is_at(id, self.worker()))
+    }
+
+    /// Returns the input that an output is connected to. `None` if there is no connection.
+    #[inline]
+    pub(crate) fn target(&self, element: u32, output: u32) -> Option<Target> {
+        let target = self.targets[(self.first_target[element as usize] + output) as usize];
+        (target.element != Target::NOWHERE.element).then_some(target)
+    }
+
+    /// Puts an element back into the slot that it was taken from.
+    #[inline]
+    pub(crate) fn put_back(&mut self, id: ElementId, element: Box<dyn Element>) {
+        // The slot is `None`. `forget` saves the check for an old element that would have to be dropped.
+        std::mem::forget(self.elements[id].replace(element));
+    }
+
+    /// Returns the number of packets that an element holds. 0 while the element is being called.
+    pub(crate) fn held(&self, id: ElementId) -> usize {
+        self.elements[id].as_ref().map_or(0, |element| element.held())
+    }
+
+    /// Returns the current arguments of an element.
+    pub(crate) fn config(&self, id: ElementId) -> &str {
+        self.configs.get(&id).unwrap_or(&self.plan.graph.elements[id].config)
+    }
+
+    /// Returns the flat configuration with the current arguments of its elements.
+    pub(crate) fn flat(&self) -> String {
+        if self.configs.is_empty() {
+            return lang::flatten(&self.plan.graph);
+        }
+        let mut graph = self.plan.graph.clone();
+        for (&id, config) in &self.configs {
+            graph.elements[id].config.clone_from(config);
+        }
+        lang::flatten(&graph)
+    }
+
+    /// Reports to all elements what stand-ins have done in their place.
+    pub(crate) fn settle_stand_ins(&mut self, core: &mut Core) {
+        self.stand_ins.settle(&mut self.elements, &self.effects, core);
+    }
+
+    /// Called after a handler of an element was written. See [`StandIns::look_for_changes`].
+    pub(crate) fn look_for_changes(&mut self, written: ElementId) {
+        self.stand_ins.look_for_changes(&mut self.elements, &self.effects, written);
+    }
+
+    /// Notifies the stand-ins of an element that its effects differ from those at the start.
+    pub(crate) fn outdate(&mut self, id: ElementId) {
+        self.stand_ins.outdate(&mut self.elements, &self.effects, id);
+    }
+}

@@ -1,0 +1,148 @@
+//! The options of a run, and the functions and flags by which its owner takes part in it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use element::Origin;
+use signal_hook::consts::{SIGHUP, SIGUSR1, SIGUSR2};
+
+use crate::clock::ClockKind;
+use crate::configure::Configured;
+use crate::plan::Plan;
+use crate::problem::Problem;
+use crate::report::Report;
+
+/// The default of [`Options::spin`]. Most sleeps are less late than this.
+const SPIN: Duration = Duration::from_micros(200);
+
+/// The options of a worker.
+pub struct Options {
+    /// The clock that drives time.
+    pub clock: ClockKind,
+    /// The maximum number of packets in a batch that a source makes.
+    pub burst: usize,
+    /// The size of the packet pool's address space, in bytes.
+    pub memory: usize,
+    /// The seed of random numbers.
+    pub seed: u64,
+    /// True if idle workers poll for work and never sleep. The latency is lowest, but each worker
+    /// occupies a core even when idle.
+    pub busy_poll: bool,
+    /// The longest time that a worker stays awake before a timer is due, because sleeps end late. With
+    /// zero, the worker sleeps until the timer is due.
+    pub spin: Duration,
+    /// The longest time for which timers run between two packets of a capture, under the trace clock.
+    /// In a longer gap, such as a damaged time stamp makes, time then jumps to the next packet.
+    pub max_gap: Duration,
+    /// True if a run ends when no task is scheduled and no timer is set. Click's own driver waits for
+    /// ever.
+    pub ends_when_idle: bool,
+    /// A flag that is set from outside (by a signal handler) to end the run.
+    pub interrupt: Arc<AtomicBool>,
+    /// Requests by signals that do not end a run.
+    pub requests: Requests,
+    /// The text of the configuration, for the handler `config`. If empty, the handler returns the flat
+    /// configuration.
+    pub text: String,
+    /// A function that makes the graph for the handler `hotconfig`. Without it, there is no such handler.
+    pub rebuild: Option<Rebuild>,
+    /// The number of packets that have entered the graph so far, for a progress display. The driver
+    /// updates it.
+    pub progress: Arc<AtomicU64>,
+}
+
+impl Options {
+    /// Returns a copy for another worker. The text and the `rebuild` function, which only one worker
+    /// can have, are left out.
+    pub(crate) fn clone_for_copy(&self) -> Options {
+        Options {
+            clock: self.clock,
+            burst: self.burst,
+            memory: self.memory,
+            seed: self.seed,
+            busy_poll: self.busy_poll,
+            spin: self.spin,
+            max_gap: self.max_gap,
+            ends_when_idle: self.ends_when_idle,
+            interrupt: Arc::clone(&self.interrupt),
+            requests: self.requests.clone(),
+            text: String::new(),
+            rebuild: None,
+            progress: Arc::clone(&self.progress),
+        }
+    }
+}
+
+/// The shortest gap between packets of a capture that is reported, and the default of
+/// [`Options::max_gap`].
+pub(crate) const DAY: Duration = Duration::from_secs(86_400);
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            clock: ClockKind::Real,
+            burst: 32,
+            memory: 4 << 30,
+            seed: 1,
+            busy_poll: false,
+            spin: SPIN,
+            max_gap: DAY,
+            ends_when_idle: true,
+            interrupt: Arc::default(),
+            requests: Requests::default(),
+            text: String::new(),
+            rebuild: None,
+            progress: Arc::default(),
+        }
+    }
+}
+
+/// A function that makes the text of a report.
+pub type Render = Arc<dyn Fn(&Report) -> String + Send + Sync>;
+
+/// Flags that signal handlers raise, and the function that renders reports. If an element waits for one of
+/// these signals, the element is called instead.
+#[derive(Clone, Default)]
+pub struct Requests {
+    /// The flag of USR1. The report so far is written to standard error.
+    pub report: Arc<AtomicBool>,
+    /// The flag of HUP. A message says that the configuration cannot be read again.
+    pub reload: Arc<AtomicBool>,
+    /// The flag of USR2. A message says that the signal does nothing.
+    pub nothing: Arc<AtomicBool>,
+    /// The function that renders a report. Without it, no report is written.
+    pub render: Option<Render>,
+}
+
+impl Requests {
+    /// Clears the flag of a signal that an element handles.
+    pub(crate) fn take_back(&self, number: i32) {
+        let flag = match number {
+            SIGUSR1 => &self.report,
+            SIGHUP => &self.reload,
+            SIGUSR2 => &self.nothing,
+            _ => return,
+        };
+        flag.store(false, Ordering::Relaxed);
+    }
+}
+
+/// A function that makes a graph from a value of the handler `hotconfig`. The error text lists the errors
+/// of the configuration, or says why a caller of this origin may not install it.
+pub type Rebuild = Box<dyn FnMut(&str, Origin) -> Result<Rebuilt, String> + Send>;
+
+/// A message about a problem of a graph.
+pub type Tell = Box<dyn Fn(&Problem) -> String>;
+
+/// A graph that has been made.
+pub struct Rebuilt {
+    /// The connected graph.
+    pub plan: Arc<Plan>,
+    /// The elements of the graph.
+    pub configured: Configured,
+    /// The text of the configuration.
+    pub text: String,
+    /// Returns the message about an element that cannot be initialised.
+    pub tell: Tell,
+}

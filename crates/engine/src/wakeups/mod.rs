@@ -1,0 +1,68 @@
+//! Everything that wakes an element: tasks, timers, signals of other elements, files, and signals of the
+//! operating system.
+
+mod files;
+mod os_signals;
+mod signals;
+mod tasks;
+mod timers;
+
+use element::{ElementId, Setup, Signal};
+
+use crate::plan::Plan;
+
+pub(crate) use files::WatchedFiles;
+pub(crate) use os_signals::OsSignals;
+pub(crate) use signals::Signals;
+pub(crate) use tasks::{MOST_TICKETS, Tasks};
+pub(crate) use timers::Timers;
+
+/// Everything that the elements of one worker wait for. The driver asks it what runs next.
+pub(crate) struct Wakeups {
+    pub(crate) tasks: Tasks,
+    pub(crate) timers: Timers,
+    /// True while a timer that is due runs. Tasks that it schedules run ahead of other tasks.
+    pub(crate) runs_timer: bool,
+    pub(crate) signals: Signals,
+    pub(crate) files: WatchedFiles,
+    pub(crate) os_signals: OsSignals,
+}
+
+impl Wakeups {
+    /// Makes the state of a graph whose elements wait for nothing yet. Tasks have the tickets that the
+    /// configuration gives them.
+    pub(crate) fn new(plan: &Plan, setup: &Setup) -> Wakeups {
+        let mut tasks = Tasks::new(plan.len());
+        for id in (0..plan.len()).filter(|&id| plan.has_task(id)) {
+            tasks.set_tickets(id, setup.tickets(&plan.graph.elements[id].name).min(MOST_TICKETS));
+        }
+        Wakeups {
+            tasks,
+            timers: Timers::default(),
+            runs_timer: false,
+            signals: Signals::new(plan),
+            files: WatchedFiles::default(),
+            os_signals: OsSignals::default(),
+        }
+    }
+
+    /// Schedules the task of an element, or takes it off the schedule.
+    pub(crate) fn schedule(&mut self, element: ElementId, on: bool) {
+        match (on, self.runs_timer) {
+            (true, false) => self.tasks.schedule(element),
+            (true, true) => self.tasks.schedule_first(element),
+            (false, _) => self.tasks.unschedule(element),
+        }
+    }
+
+    /// Turns a signal of an element on or off. If it was off before, schedules the tasks of the elements that
+    /// hear it.
+    pub(crate) fn set_signal(&mut self, element: ElementId, signal: Signal, on: bool) {
+        for &listener in self.signals.set(element, signal, on) {
+            match self.runs_timer {
+                true => self.tasks.schedule_first(listener),
+                false => self.tasks.schedule(listener),
+            }
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! Makes the report of one worker.
+
+use std::collections::BTreeMap;
+
+use crate::report::{ElementReport, Report, Totals, WorkerReport};
+use crate::worker::Worker;
+
+impl Worker {
+    /// Makes a report of all packets so far.
+    pub fn report(&mut self) -> Report {
+        self.graph.settle_stand_ins(&mut self.core);
+        let mut totals = Totals::default();
+        let mut elements = Vec::with_capacity(self.graph.plan.len());
+        for (id, element) in self.graph.plan.graph.elements.iter().enumerate() {
+            let counters = &self.core.counters[id];
+            let held = self.graph.held(id) as u64;
+            let missed = self.graph.elements[id].as_ref().map_or(0, |e| e.missed());
+            let mut drops = BTreeMap::new();
+            for (reason, n) in &counters.drops {
+                drops.insert(reason.as_str(), *n);
+                *totals.drops.entry(reason.as_str()).or_insert(0) += n;
+            }
+            totals.packets_in += counters.made;
+            totals.out += counters.sent;
+            totals.held += held;
+            totals.dropped += counters.dropped();
+            totals.missed += missed;
+            elements.push(ElementReport {
+                name: element.name.clone(),
+                class: element.class.clone(),
+                packets_in: counters.arrived + counters.made,
+                made: counters.made,
+                out: counters.emitted + counters.sent,
+                held,
+                drops,
+                missed,
+            });
+        }
+        let mut workers = Vec::new();
+        if let Some(exchange) = &self.exchange {
+            let Totals { packets_in, out, held, dropped, .. } = totals;
+            let exchanged = exchange.report(self.core.burst);
+            workers.push(WorkerReport { packets_in, out, held, dropped, ..exchanged });
+        }
+        Report { elements, totals, workers }
+    }
+}
