@@ -77,7 +77,7 @@ fn forward(packet: &mut Packet) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use crate::graph::{drive, running};
+    use crate::runner::{drive, running};
     use crate::synthesis::{Form, form_of};
 
     #[test]

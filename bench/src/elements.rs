@@ -5,7 +5,8 @@ use element::{Class, Sample};
 use engine::Worker;
 
 use crate::floor::Floor;
-use crate::graph::{self, Start};
+use crate::frames::Start;
+use crate::runner;
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings};
 
@@ -59,9 +60,9 @@ fn measure(
     for (chain, start) in
         samples.iter().map(chain).flat_map(|chain| starts.map(|start| (chain.clone(), start)))
     {
-        let mut worker = graph::worker(PROBE, FRAME, start, &chain)?;
+        let mut worker = runner::worker(PROBE, FRAME, start, &chain)?;
         // Elements that stop the driver or pass no packets are left out.
-        if graph::drive(&mut worker, 4 * PROBE).is_ok() {
+        if runner::drive(&mut worker, 4 * PROBE).is_ok() {
             // The integer quotient ignores a few packets that the element still holds, so that they do not
             // decide the choice.
             let passed = passed(&worker) / PROBE;
@@ -72,12 +73,12 @@ fn measure(
         worker.finish().map_err(|errors| errors.join("; "))?;
     }
     let (_, start, chain) = best.ok_or("takes no packets")?;
-    let mut worker = graph::worker(settings.packets, FRAME, start, &chain)?;
-    graph::drive(&mut worker, settings.packets)?;
+    let mut worker = runner::worker(settings.packets, FRAME, start, &chain)?;
+    runner::drive(&mut worker, settings.packets)?;
     floor.measure(settings.packets);
     let mut pairs = Vec::with_capacity(settings.repeats);
     for _ in 0..settings.repeats {
-        let cost = graph::drive(&mut worker, settings.per_run)?;
+        let cost = runner::drive(&mut worker, settings.per_run)?;
         pairs.push(Pair { cost, floor: floor.measure(settings.per_run) });
     }
     worker.finish().map_err(|errors| errors.join("; "))?;

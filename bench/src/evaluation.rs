@@ -6,7 +6,6 @@
 //! machines differ, only ratios can be compared.
 
 mod figures;
-pub(crate) mod open_loop;
 pub mod plot;
 pub mod results;
 pub mod table;
@@ -20,7 +19,6 @@ use std::time::Duration;
 use crate::floor::Floor;
 use crate::{Row, Settings, quartiles};
 pub use figures::ALL;
-pub(crate) use open_loop::CLASSES;
 use plot::{Panel, Point};
 use table::Table;
 

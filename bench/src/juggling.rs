@@ -15,12 +15,14 @@ use capture::{Writer, WriterOptions};
 use element::class::{ArgInfo, Notes};
 use element::effects::{Action, Case, Depends, Field, Filter, Target, Value};
 use element::{Base, Batch, Class, Cx, Effects, Element};
+use engine::Options;
 use wire::MacAddr;
 use wire::build::Builder;
 use wire::checksum::Delta;
 use wire::tcp::flags;
 
-use crate::graph::{Start, give, measure_of, worker_of};
+use crate::frames::{Start, give};
+use crate::runner::{measure_of, running_with, text_of};
 use crate::serde_params::Param;
 use crate::{Row, Settings};
 
@@ -75,7 +77,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
             let source = format!("BenchmarkSegments({}, {flows}, {late}, {frame})", settings.packets);
             let advance = format!("BenchmarkAdvance({}, {})", traffic.order.len(), traffic.bytes_per_flow());
             let chain = format!("{advance} -> {elements} sink :: Discard");
-            let mut worker = worker_of(&source, Start::Frame, &chain)?;
+            let mut worker =
+                running_with(CLASSES, text_of(&source, Start::Frame, &chain), Options::default())?;
             let params = [
                 ("flows", Param::Number(flows as u64)),
                 ("late", Param::Number(late as u64)),
@@ -273,7 +276,7 @@ mod tests {
     use wire::{Layers, LinkType, checksum};
 
     use super::*;
-    use crate::graph::drive;
+    use crate::runner::drive;
 
     #[test]
     fn traffic_is_reordered_as_much_as_is_said() {
@@ -306,7 +309,12 @@ mod tests {
         let traffic = Traffic::new(100, 2, 0, 100);
         assert_eq!((traffic.order.len(), traffic.bytes_per_flow()), (88, 2024));
         let chain = format!("BenchmarkAdvance(88, 2024) -> ToDump(\"{}\")", file.display());
-        let mut worker = worker_of("BenchmarkSegments(100, 2, 0, 100)", Start::Frame, &chain).unwrap();
+        let mut worker = running_with(
+            CLASSES,
+            text_of("BenchmarkSegments(100, 2, 0, 100)", Start::Frame, &chain),
+            Options::default(),
+        )
+        .unwrap();
         drive(&mut worker, 300).unwrap();
         worker.finish().unwrap();
         let mut reader = capture::Reader::open(&file).unwrap();

@@ -14,8 +14,10 @@
 use element::class::ArgInfo;
 use element::effects::{Access, Action, Case, Depends, Field, Filter, State, Target, Value};
 use element::{Base, Batch, Class, Cx, Effects, Element};
+use engine::Options;
 
-use crate::graph::{Start, measure_worker, worker_with};
+use crate::frames::Start;
+use crate::runner::{frames, measure_worker, running_with, text_of};
 use crate::serde_params::Param;
 use crate::{Row, Settings};
 
@@ -54,7 +56,11 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
                     "BenchmarkTrains({flows}) -> {front} BenchmarkState({flows}, {lines}, {runs}) -> Discard"
                 );
                 // All frames in memory have the same addresses; BenchmarkTrains assigns them to flows.
-                let worker = worker_with(settings.packets, (1, 1), 64, Start::Frame, &chain)?;
+                let worker = running_with(
+                    CLASSES,
+                    text_of(&frames(settings.packets, (1, 1), 64, Start::Frame), Start::Frame, &chain),
+                    Options::default(),
+                )?;
                 let params = [
                     ("flows", Param::Number(flows as u64)),
                     ("lines", Param::Number(lines as u64)),

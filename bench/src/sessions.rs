@@ -7,7 +7,7 @@ use element::class::{HandlerInfo, Notes, Task};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Timestamp};
 use engine::{ClockKind, Options, Worker};
 
-use crate::graph::running;
+use crate::runner::running_with;
 use crate::soak::resident;
 use crate::source;
 
@@ -43,7 +43,7 @@ pub fn measure_sessions(servers: usize) -> Result<Vec<Phase>, String> {
     let start = Timestamp::from_secs(1_000_000_000);
     let clock = ClockKind::Simulated { start, tick: Timestamp(1_000_000) };
     let text = format!("flows :: BenchmarkFlows({servers}) {CHAIN}");
-    let mut worker = running(text, Options { clock, ..Options::default() })?;
+    let mut worker = running_with(&[&FLOWS], text, Options { clock, ..Options::default() })?;
     let mut phases = vec![phase(&mut worker, "start", Instant::now())?];
     for names in [["created", "expired"], ["created again", "expired again"]] {
         let since = Instant::now();

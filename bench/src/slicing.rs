@@ -1,7 +1,8 @@
 //! The benchmark `slicer`: the cost of parking payloads, in memory. The savings of parking are measured in
 //! `devices/boundary.rs`.
 
-use crate::graph::{Start, measure_worker, worker_with};
+use crate::frames::Start;
+use crate::runner::{measure_worker, worker_with};
 use crate::serde_params::Param;
 use crate::{Row, Settings};
 

@@ -18,7 +18,7 @@ use engine::{Options, Workers};
 use serde::{Deserialize, Serialize};
 use sprayer::Settings as Spray;
 
-use crate::graph::{Silence, configured_of, registry};
+use crate::runner::{Silence, configured, registry};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings};
 pub use cases::{CASES, Case};
@@ -119,7 +119,7 @@ pub fn measure(
     capacity: Option<u64>,
     classes: &[&'static Class],
 ) -> Result<Soaked, String> {
-    let registry = registry().with(classes);
+    let registry = registry().with(&[&FLOOD]).with(classes);
     let class = registry.get(case.class).ok_or_else(|| format!("no class {}", case.class))?;
     let most = capacity.map_or(default_of(class, case.bound), |entries| bound_of(case, entries));
     let entries = match (most, case.bytes) {
@@ -130,7 +130,7 @@ pub fn measure(
     let fill = (entries * FILL + (entries * ROUND).min(MOST_ROUND)).max(WARM_UP);
     let text = text(case, fill, milliseconds, capacity.map(|_| most));
     let options = Options { memory: case.workers * POOL, ..Options::default() };
-    let (plan, copies) = configured_of(text, case.workers, spreading(case).as_ref(), &registry)?;
+    let (plan, copies) = configured(text, case.workers, spreading(case).as_ref(), &registry)?;
     let mut workers = Workers::new(&plan, copies, Box::new(Silence), options)?;
     workers.initialize().map_err(|problem| problem.diagnostic.message)?;
     workers.run();

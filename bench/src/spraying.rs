@@ -130,7 +130,7 @@ fn measured(case: Case, settings: &Settings, floor: &mut Floor) -> Result<Vec<Ro
         for (way, pairs) in WAYS.iter().zip(&mut pairs) {
             let text = traffic::configuration(file.path(), case.loops, way.queues, case.cycles);
             let spreading = way.spreading.map(|policy| Spray { policy, ..Spray::default() }.spreading());
-            let cost = once(&text, way.threads, spreading.as_ref())?;
+            let cost = once(CLASSES, &text, way.threads, spreading.as_ref())?;
             pairs.push(Pair { cost, floor: beside });
         }
     }

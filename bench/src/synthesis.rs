@@ -1,5 +1,7 @@
 //! The benchmark `synthesizer`: the cost of chains as they are (the original), and synthesized.
 
+mod lifetimes;
+
 use std::io::Write;
 use std::path::Path;
 
@@ -14,11 +16,14 @@ use synthesizer::compose::{Synthesis, synthesize};
 use synthesizer::insert::insert;
 use synthesizer::longest_path::lengths;
 
-use crate::evaluation::open_loop;
-use crate::graph::{BURST, Contender, Start, configured, drive, measure_in_turns, running, text_in_bursts};
-use crate::lifetimes::{self, Traffic};
+use crate::frames::Start;
+
+use crate::runner::{
+    BURST, Contender, configured, drive, measure_in_turns, registry, running, text_in_bursts,
+};
 use crate::serde_params::Param;
-use crate::{Row, Settings, classify};
+use crate::{Row, Settings, classify, open_loop};
+pub(crate) use lifetimes::Traffic;
 
 /// The numbers of functions in a row that are measured.
 const FUNCTIONS: [usize; 6] = [1, 2, 4, 6, 8, 10];
@@ -340,7 +345,7 @@ fn composed<T>(
     making: MachineCode,
     of: impl FnOnce(&Plan, &Chain, &Synthesis) -> T,
 ) -> Result<T, String> {
-    let (plan, mut copies) = configured(text, 1)?;
+    let (plan, mut copies) = configured(text, 1, None, &registry())?;
     let only = copies.pop().ok_or("no worker")?;
     let effects: Vec<_> =
         plan.classes.iter().zip(&only.effects).map(|(class, effects)| Some((*class, effects))).collect();

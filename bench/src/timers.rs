@@ -16,7 +16,7 @@ use engine::Options;
 use nix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
-use crate::graph::running;
+use crate::runner::running_with;
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, quantile};
 
@@ -207,7 +207,7 @@ fn measure(settings: &Settings, case: &Setting) -> Result<Row, String> {
             &format!("InfiniteSource(BURST {BURST}) -> WorkPackage(W {work}) -> busy :: Counter -> Discard;");
     }
     let options = Options { spin, ..Options::default() };
-    let mut worker = running(text, options)?;
+    let mut worker = running_with(CLASSES, text, options)?;
     let before = times();
     worker.run();
     let after = times();

@@ -3,11 +3,14 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use element::Class;
 use element::steering::Spreading;
 use engine::{Options, Workers};
 
 use crate::floor::Floor;
-use crate::graph::{FORWARD, FUNCTIONS_FLOWS, Silence, configured_spread, functions};
+use crate::forwarding::FORWARD;
+use crate::functions::{FUNCTIONS_FLOWS, functions};
+use crate::runner::{Silence, configured, registry};
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, median, source};
 
@@ -33,8 +36,8 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
         let (mut one, mut two) = (Vec::new(), Vec::new());
         for _ in 0..settings.repeats {
             let beside = floor.measure(settings.per_run);
-            one.push(Pair { cost: once(&text, 1, None)?, floor: beside });
-            two.push(Pair { cost: once(&text, 2, None)?, floor: beside });
+            one.push(Pair { cost: once(&[], &text, 1, None)?, floor: beside });
+            two.push(Pair { cost: once(&[], &text, 2, None)?, floor: beside });
         }
         let speedup = median(one.iter().zip(&two).map(|(one, two)| one.cost / two.cost).collect());
         for (threads, pairs, speedup) in [(1, one, None), (2, two, Some(speedup))] {
@@ -49,7 +52,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     for _ in 0..settings.repeats {
         let beside = floor.measure(settings.per_run);
         for (text, pairs) in texts.iter().zip(&mut pairs) {
-            pairs.push(Pair { cost: 2.0 * once(text, 2, None)?, floor: beside });
+            pairs.push(Pair { cost: 2.0 * once(&[], text, 2, None)?, floor: beside });
         }
     }
     for (handed, pairs) in ["none", "all"].into_iter().zip(pairs) {
@@ -71,13 +74,14 @@ const FLOWS: &str = "MarkIPHeader(14) -> FlowCounter -> Discard";
 
 /// Runs a configuration with a source `nic` to its end, on `threads` workers. Returns the nanoseconds from
 /// start to end per packet. `spreading` is the policy that spreads packets of one flow over the workers, if
-/// any.
+/// any. `classes` are added to the known classes.
 pub(crate) fn once(
+    classes: &[&'static Class],
     text: &str,
     threads: usize,
     spreading: Option<&Arc<dyn Spreading>>,
 ) -> Result<f64, String> {
-    let (plan, copies) = configured_spread(text.to_string(), threads, spreading)?;
+    let (plan, copies) = configured(text.to_string(), threads, spreading, &registry().with(classes))?;
     let mut workers = Workers::new(&plan, copies, Box::new(Silence), Options::default())?;
     workers.initialize().map_err(|problem| problem.diagnostic.message)?;
     let start = Instant::now();

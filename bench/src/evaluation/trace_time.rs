@@ -3,12 +3,12 @@
 
 use engine::{ClockKind, Options, Workers};
 
-use crate::graph::{Silence, configured_spread};
+use crate::runner::{Silence, configured, registry};
 
 /// Runs a configuration on the trace clock to its end. Then reads handlers (element, handler) and returns
 /// their values.
 pub(crate) fn read_after(text: String, handlers: &[(&str, &str)]) -> Result<Vec<String>, String> {
-    let (plan, copies) = configured_spread(text, 1, None)?;
+    let (plan, copies) = configured(text, 1, None, &registry())?;
     let options = Options { clock: ClockKind::Trace, ..Options::default() };
     let mut workers = Workers::new(&plan, copies, Box::new(Silence), options)?;
     workers.initialize().map_err(|problem| problem.diagnostic.message)?;

@@ -11,6 +11,7 @@ use packet::Pool;
 use sprayer::{Policy, Settings as Spray};
 use wire::tcp::flags::ACK;
 
+use super::CLASSES;
 use super::ring::Handing;
 use super::simulation::Costs;
 use super::traffic::{self, segment};
@@ -40,7 +41,7 @@ pub(super) fn measure(settings: &Settings, handing: Handing) -> Result<Costs, St
         for ((queues, spreading, chain), all) in ways.into_iter().zip(&mut all) {
             let text = chain(file.path(), loops, queues, 0);
             // The sum of the times of both workers.
-            all.push(2.0 * once(&text, 2, spreading)?);
+            all.push(2.0 * once(CLASSES, &text, 2, spreading)?);
         }
     }
     let [own, source, handed, mixed] = all.map(median);

@@ -3,8 +3,9 @@
 
 use std::io::{self, Read};
 
+use crate::content::Compression;
 use crate::error::ErrorKind;
-use crate::input::{Compression, Input};
+use crate::stream::Input;
 
 /// The size of the buffer in bytes, which is also the size of the largest record or block that is parsed.
 /// Many records fit into the buffer, and the buffer fits into a second-level cache.

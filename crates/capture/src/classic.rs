@@ -7,7 +7,7 @@ use crate::MAX_CAPTURED;
 use crate::buffer::Buffer;
 use crate::byte_order::ByteOrder;
 use crate::error::ErrorKind;
-use crate::reader::Found;
+use crate::record::Found;
 
 /// The magic number of files with time stamps in microseconds.
 pub(crate) const MICROSECONDS: u32 = 0xa1b2_c3d4;

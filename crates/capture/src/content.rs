@@ -1,7 +1,5 @@
 //! Detection of what a file contains, from its first bytes.
 
-use crate::input::Compression;
-
 /// The content of a file, according to its first bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Content {
@@ -40,6 +38,31 @@ pub fn content(start: &[u8]) -> Option<Content> {
         _ => {
             let start = start.get(..4).unwrap_or(start);
             Compression::detect(start).map(|compression| Content::Compressed(compression.name()))
+        }
+    }
+}
+
+/// The compression of a file; plain files have none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Compression {
+    Gzip,
+    Zstd,
+}
+
+impl Compression {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Compression::Gzip => "gzip",
+            Compression::Zstd => "zstd",
+        }
+    }
+
+    pub(crate) fn detect(start: &[u8]) -> Option<Self> {
+        match start {
+            [0x1f, 0x8b, ..] => Some(Compression::Gzip),
+            // A zstd frame, or a skippable frame, which can come before it (RFC 8878, 3.1).
+            [0x28, 0xb5, 0x2f, 0xfd] | [0x50..=0x5f, 0x2a, 0x4d, 0x18] => Some(Compression::Zstd),
+            _ => None,
         }
     }
 }

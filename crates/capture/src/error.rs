@@ -4,8 +4,7 @@ use std::fmt;
 use std::io;
 
 use crate::MAX_CAPTURED;
-use crate::content::{Content, content};
-use crate::input::Compression;
+use crate::content::{Compression, Content, content};
 
 /// An error in a capture file: the file, the packet, the offset, and the kind of error.
 #[derive(Debug)]

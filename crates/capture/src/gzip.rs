@@ -8,7 +8,7 @@ use flate2::Compression;
 use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
 
-use crate::input::{Stream, behind_end};
+use crate::stream::{Stream, behind_end};
 
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
 

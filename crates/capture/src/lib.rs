@@ -2,9 +2,10 @@
 //!
 //! | file | holds |
 //! | --- | --- |
-//! | `reader.rs` | [`Reader`], [`Record`]: one interface to all formats |
+//! | `reader.rs`, `record.rs` | [`Reader`], [`Record`]: one interface to all formats |
 //! | `classic.rs`, `pcapng.rs` | the two formats: find and parse the next record |
-//! | `input.rs`, `gzip.rs`, `zstd.rs`, `buffer.rs` | decompression, by magic number; the read buffer |
+//! | `input.rs`, `stream.rs`, `gzip.rs`, `zstd.rs` | decompression, by magic number |
+//! | `buffer.rs` | the read buffer |
 //! | `writer.rs` | [`Writer`] |
 //! | `summary/` | [`summary`]: IP summary dumps |
 //! | `content.rs` | [`content`]: detects the content of a file by its first bytes |
@@ -38,13 +39,16 @@ mod gzip;
 mod input;
 mod pcapng;
 mod reader;
+mod record;
+mod stream;
 pub mod summary;
 mod writer;
 mod zstd;
 
 pub use content::{Content, content};
 pub use error::{Error, ErrorKind};
-pub use reader::{Reader, Record};
+pub use reader::Reader;
+pub use record::Record;
 pub use wire::LinkType;
 pub use writer::{Writer, WriterOptions, buffer as writer_buffer, create};
 

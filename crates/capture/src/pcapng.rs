@@ -9,7 +9,7 @@ use crate::MAX_CAPTURED;
 use crate::buffer::{self, Buffer};
 use crate::byte_order::ByteOrder;
 use crate::error::ErrorKind;
-use crate::reader::Found;
+use crate::record::Found;
 
 const SECTION_HEADER: u32 = 0x0a0d_0d0a;
 const INTERFACE_DESCRIPTION: u32 = 1;

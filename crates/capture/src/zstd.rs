@@ -10,7 +10,8 @@ use std::io::{self, BufRead, Read};
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-use crate::input::{Compression, Stream, behind_end};
+use crate::content::Compression;
+use crate::stream::{Stream, behind_end};
 
 /// A complete frame without content. The decoder checks the window size of all frames except its first, so
 /// this frame is decoded before the frames of the file.

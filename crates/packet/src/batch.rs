@@ -4,7 +4,7 @@ use std::mem::MaybeUninit;
 use std::ops::{Deref, DerefMut};
 use std::{ptr, slice};
 
-use crate::slot::Packet;
+use crate::packet::Packet;
 
 /// The largest number of packets in a batch.
 pub const BATCH_CAPACITY: usize = 256;

@@ -12,8 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::memory::Home;
+use crate::packet::Packet;
 use crate::pool::{Pool, STEP, fresh};
-use crate::slot::{Packet, SLOT_CAPACITY, SLOT_STRIDE, owner};
+use crate::slot::{SLOT_CAPACITY, SLOT_STRIDE, owner};
 
 /// The smallest owner mark of a shared device. All smaller marks of devices are of devices that are not
 /// shared. A slot of a shared device must be claimed in one atomic operation, because several threads may

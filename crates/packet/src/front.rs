@@ -3,8 +3,9 @@
 
 use std::ptr;
 
+use crate::packet::Packet;
 use crate::pool::Pool;
-use crate::slot::{NO_OFFSET, Packet, SLOT_STRIDE};
+use crate::slot::{NO_OFFSET, SLOT_STRIDE};
 
 impl Pool {
     /// Makes a packet from the first `length` bytes of another packet, or fewer if its first slot has

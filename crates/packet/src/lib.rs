@@ -16,11 +16,13 @@
 
 mod annotations;
 mod batch;
+mod chain;
 mod device;
 mod front;
 mod list;
 mod marks;
 mod memory;
+mod packet;
 mod pool;
 mod reason;
 mod slot;
@@ -29,13 +31,13 @@ mod time;
 
 pub use annotations::{Annotations, VirtioNet};
 pub use batch::{BATCH_CAPACITY, Batch, Drain};
+pub use chain::Chain;
 pub use device::{DeviceId, Recipient, Span};
-pub use list::{Chain, Chunks};
+pub use list::Chunks;
 pub use marks::Marks;
+pub use packet::{Packet, prefetch_line};
 pub use pool::{Pool, PoolError, PoolStats};
 pub use reason::DropReason;
-pub use slot::{
-    Base, HEADROOM, MAX_PACKET, NO_OFFSET, Packet, PacketKind, SLOT_CAPACITY, SLOT_STRIDE, prefetch_line,
-};
+pub use slot::{Base, HEADROOM, MAX_PACKET, NO_OFFSET, PacketKind, SLOT_CAPACITY, SLOT_STRIDE};
 pub use store::{Marked, Restore, Store};
 pub use time::Timestamp;

@@ -3,7 +3,8 @@
 
 use std::ptr;
 
-use crate::slot::{Base, NO_OFFSET, Packet, PacketKind, SLOT_STRIDE, Values};
+use crate::packet::Packet;
+use crate::slot::{Base, NO_OFFSET, PacketKind, SLOT_STRIDE, Values};
 
 /// Values for the metadata of packets, which [`Packet::mark`] writes: the offsets of headers, the link
 /// type, the input number and the packet type. Fields that are not set here keep their value in the packet.

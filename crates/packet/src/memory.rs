@@ -5,10 +5,10 @@
 
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use crate::annotations::Annotations;
-use crate::slot::{Meta, NO_SLOT, SLOT_STRIDE};
+use crate::slot::{NO_SLOT, SLOT_STRIDE, Standing, Values, owner};
 
 /// A zeroed, cache-line aligned mapping, which never moves. It is only reserved: the kernel provides a page
 /// when the page is accessed first.
@@ -206,3 +206,85 @@ impl Drop for Home {
         }
     }
 }
+
+/// The metadata of one slot, in exactly one cache line. The slot's [`Annotations`] lie in another array.
+#[repr(C, align(64))]
+pub(crate) struct Meta {
+    /// The address of the first byte of the slot; never changes.
+    pub(crate) base: NonNull<u8>,
+    /// The shared part of the slot's pool; never changes.
+    pub(crate) home: *const Home,
+    pub(crate) values: Values,
+    /// The number of bytes of the whole packet that starts at this slot.
+    pub(crate) length: u32,
+    /// The index of the next slot of a large packet or of a chain; `NO_SLOT` at the end of the list.
+    next: u32,
+    /// While the slot is in the list of returned slots: the index of the next slot in that list. While a
+    /// packet is in use: the lower half of its flow mark.
+    pub(crate) next_free: u32,
+    pub(crate) owner: AtomicU8,
+    pub(crate) annotations: Standing,
+    /// The number of the pool to which the next slot of the list belongs.
+    next_home: u16,
+}
+
+impl Meta {
+    /// Makes the metadata of a slot at `base` with an empty packet.
+    pub(crate) fn new(base: NonNull<u8>, home: *const Home, index: u32) -> Meta {
+        Meta {
+            base,
+            home,
+            values: Values::fresh(index),
+            length: 0,
+            next: NO_SLOT,
+            next_free: NO_SLOT,
+            owner: AtomicU8::new(owner::POOL),
+            annotations: Standing::Any,
+            next_home: 0,
+        }
+    }
+
+    /// True if another slot follows in the list.
+    #[inline]
+    pub(crate) fn goes_on(&self) -> bool {
+        self.next != NO_SLOT
+    }
+
+    /// Ends the list at this slot, without freeing the slots that followed.
+    #[inline]
+    pub(crate) fn end(&mut self) {
+        self.next = NO_SLOT;
+    }
+
+    /// Returns the metadata of the next slot of the list, which the owner of this slot owns, too; `None` at
+    /// the end of the list.
+    #[inline]
+    pub(crate) fn next(&self) -> Option<NonNull<Meta>> {
+        if self.next == NO_SLOT {
+            return None;
+        }
+        // SAFETY: a pool's shared part outlives its packets.
+        let home = unsafe { &*self.home };
+        NonNull::new(match self.next_home == home.number {
+            true => home.meta(self.next),
+            // SAFETY: the next slot is part of the same list.
+            false => unsafe { Home::meta_of(self.next_home, self.next) },
+        })
+    }
+
+    /// Makes `next` the slot that follows this slot in the list. Returns false, and does nothing, if the
+    /// two slots belong to different pools and one of these pools has no number.
+    #[inline]
+    pub(crate) fn go_on(&mut self, next: &Meta) -> bool {
+        // SAFETY: as in `next`.
+        let other = unsafe { (*next.home).number };
+        // SAFETY: as above.
+        if !ptr::eq(self.home, next.home) && (other == 0 || unsafe { (*self.home).number } == 0) {
+            return false;
+        }
+        (self.next, self.next_home) = (next.values.index, other);
+        true
+    }
+}
+
+const _: () = assert!(size_of::<Meta>() == 64 && size_of::<Values>() == 32 && SLOT_STRIDE / 64 % 2 == 1);

@@ -10,8 +10,9 @@ use std::sync::atomic::Ordering;
 use crate::annotations::Annotations;
 use crate::batch::Batch;
 use crate::list::{Returning, give_back_list};
-use crate::memory::Home;
-use crate::slot::{MAX_PACKET, Meta, NO_SLOT, Packet, SLOT_CAPACITY, SLOT_STRIDE, Standing, Values, owner};
+use crate::memory::{Home, Meta};
+use crate::packet::Packet;
+use crate::slot::{MAX_PACKET, NO_SLOT, SLOT_CAPACITY, SLOT_STRIDE, Standing, Values, owner};
 
 /// The number of slots by which a pool grows: 64 MiB of slots.
 pub(crate) const STEP: u32 = if cfg!(miri) { 64 } else { (64 << 20) / SLOT_STRIDE as u32 };

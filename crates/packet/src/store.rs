@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use crate::annotations::Annotations;
 use crate::batch::Batch;
 use crate::memory::Slots;
+use crate::packet::{Packet, prefetch_line};
 use crate::pool::Pool;
-use crate::slot::{HEADROOM, NO_OFFSET, Packet, SLOT_STRIDE, Standing, Values, owner, prefetch_line};
+use crate::slot::{HEADROOM, NO_OFFSET, SLOT_STRIDE, Standing, Values, owner};
 use crate::time::Timestamp;
 
 /// The parts of a packet that elements can change, and that must be restored before the packet is lent

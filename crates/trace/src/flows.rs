@@ -1,4 +1,5 @@
-//! Numbers of flows: consecutive from 0, in the order of the flows' first packets, never reused.
+//! Numbers of flows: consecutive from 0, in the order of the flows' first packets, never reused. Numbers are
+//! indices of arrays with an entry per flow.
 
 use flow::{FiveTupleKey, FlowId, FlowTable, InsertError, KeyHasher, TableError};
 use packet::Timestamp;
@@ -111,7 +112,7 @@ impl Flows {
     /// Prefetches the data that [`Flows::ordinal`] reads.
     #[inline]
     pub fn prefetch(&self, number: u32) {
-        crate::analysis::prefetch(&self.ordinals, number);
+        prefetch(&self.ordinals, number);
     }
 
     /// Returns the number of a flow; `None` if the flow has not been seen before.
@@ -185,6 +186,29 @@ impl Flows {
     pub fn is_tcp(&self, number: u32) -> bool {
         self.tuples.get(number as usize).is_some_and(|tuple| tuple.protocol() == ip_protocol::TCP)
     }
+}
+
+/// Returns the entry with index `number` (the number of a flow). Extends the array with default entries if
+/// it is too short.
+#[inline]
+pub(crate) fn entry<T: Clone + Default>(entries: &mut Vec<T>, number: u32) -> &mut T {
+    let place = number as usize;
+    if place >= entries.len() {
+        grow(entries, place);
+    }
+    &mut entries[place]
+}
+
+/// Prefetches the entry with index `number`; harmless if the array has no such entry.
+#[inline]
+pub(crate) fn prefetch<T>(entries: &[T], number: u32) {
+    // An address beyond the end of the array is allowed, as a prefetch never reads.
+    ::packet::prefetch_line(entries.as_ptr().wrapping_add(number as usize).cast());
+}
+
+#[cold]
+fn grow<T: Clone + Default>(entries: &mut Vec<T>, place: usize) {
+    entries.resize(place + 1, T::default());
 }
 
 #[cfg(test)]

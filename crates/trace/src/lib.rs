@@ -4,7 +4,7 @@
 //! An analysis reads captures of any size in a single pass. Each [`analysis::Accumulator`] measures one
 //! property and has its own file. It holds a bounded amount of memory per flow, and none per packet. The
 //! results form a [`Report`] of plain numbers, which can be serialised. Measurements that need the final
-//! sizes of flows need a second, cheaper pass ([`analysis::SecondPass`]).
+//! sizes of flows need a second, cheaper pass ([`passes::SecondPass`]).
 //!
 //! The headers of a packet are dissected once ([`Dissected`]). Its flow has a dense number ([`Flows`]),
 //! which accumulators use as an array index. Packets are processed in groups, so that the memory accesses
@@ -12,7 +12,8 @@
 //!
 //! | module | holds |
 //! | --- | --- |
-//! | [`analysis`] | the accumulators, [`Analyzer`] |
+//! | [`analysis`] | the accumulators |
+//! | [`passes`] | [`Analyzer`]: the passes that run all accumulators |
 //! | `read` | [`analyze`]: captures to a report |
 //! | [`report`] | [`Report`]: the results |
 //! | [`text`] | the results as text: `Report` is `Display` |
@@ -32,14 +33,15 @@ pub mod histogram;
 pub mod html;
 pub mod multiply;
 mod packet;
+pub mod passes;
 mod read;
 pub mod report;
 pub mod text;
 
-pub use analysis::{Analyzer, Options};
 pub use filter::Selection;
 pub use flows::Flows;
 pub use multiply::multiply;
 pub use packet::{Dissected, Kind, Member, Packet, Segment, Transport, tuple};
+pub use passes::{Analyzer, Options};
 pub use read::{Error, analyze};
 pub use report::Report;

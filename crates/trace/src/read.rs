@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use capture::{LinkType, Reader, Record};
 use flow::TableError;
 
-use crate::analysis::{Analyzer, Options};
 use crate::packet::Dissected;
+use crate::passes::{Analyzer, Options};
 use crate::report::{Report, TraceSummary};
 
 /// Reasons for which [`analyze`] returns no report.

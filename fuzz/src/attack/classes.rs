@@ -9,7 +9,18 @@ use element::{Class, Sample, obstacles};
 use fastrand::Rng;
 use testkit::samples::PATTERNS;
 
-use super::network::Element;
+/// An element without its connections.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Element {
+    /// The name of the class.
+    pub(super) class: String,
+    /// The arguments, as text.
+    pub(super) config: String,
+    /// The number of input ports.
+    pub(super) inputs: usize,
+    /// The number of output ports.
+    pub(super) outputs: usize,
+}
 
 /// A class with its configurations that fit into a chain.
 struct Known {

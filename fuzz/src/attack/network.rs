@@ -6,20 +6,7 @@ use std::collections::BTreeSet;
 use element::ports::{self, Processing};
 use fastrand::Rng;
 
-use super::classes::{Catalogue, Context, first, next, stateful};
-
-/// An element without its connections.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Element {
-    /// The name of the class.
-    pub(super) class: String,
-    /// The arguments, as text.
-    pub(super) config: String,
-    /// The number of input ports.
-    pub(super) inputs: usize,
-    /// The number of output ports.
-    pub(super) outputs: usize,
-}
+use super::classes::{Catalogue, Context, Element, first, next, stateful};
 
 /// The target of an output of an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,9 +12,10 @@ use verify::equivalence::{Difference, Verdict};
 use verify::example::Example;
 
 use super::case::{Case, packets_for};
+use super::classes::Element;
 use super::classes::{Catalogue, Context, Habits, next};
 use super::ends::{Came, Given};
-use super::network::{Element, Ends, Network, Next};
+use super::network::{Ends, Network, Next};
 use super::outcome::{Ran, hex};
 use super::overran;
 use super::packets::START;

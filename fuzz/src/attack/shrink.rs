@@ -5,8 +5,9 @@ use std::sync::Arc;
 use packet::PacketKind;
 
 use super::case::Case;
+use super::classes::Element;
 use super::ends::Given;
-use super::network::{Element, Next};
+use super::network::Next;
 
 /// The maximum number of smaller cases that are tried.
 const MOST_TRIES: usize = 300;

@@ -4,8 +4,8 @@
 
 use element::Timestamp;
 
-use crate::flows::{Expected, REPAIR_TIME, RETRANSMISSION_WINDOW};
 use crate::key::FlowKey;
+use crate::sequence::{Expected, REPAIR_TIME, RETRANSMISSION_WINDOW};
 
 /// The number of flows per bucket of the table.
 const WAYS: usize = 4;

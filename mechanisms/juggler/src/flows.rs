@@ -29,7 +29,8 @@ use wire::tcp::flags;
 use crate::evicted::Evicted;
 use crate::key::FlowKey;
 pub use crate::phases::{List, Phase, Reason};
-use crate::queue::{Piece, Queue, Run, is_before};
+use crate::queue::{Piece, Queue, Run};
+use crate::sequence::{Expected, REPAIR_TIME, RETRANSMISSION_WINDOW, is_before};
 
 /// The limits of the flow table, which follow from arguments of the element.
 #[derive(Clone, Copy, Debug)]
@@ -51,21 +52,11 @@ pub struct Limits {
 const NONE: u32 = u32::MAX;
 /// A distance in sequence numbers that no window reaches (RFC 7323, section 2.3).
 const WINDOW: u32 = 1 << 30;
-/// The maximum number of bytes before `next` at which a segment counts as a retransmission: the largest
-/// window that Linux receivers open without configuration (`tcp_rmem`).
-pub(crate) const RETRANSMISSION_WINDOW: u32 = 32 << 20;
 /// The number of consecutive segments unrelated to `next` after which `next` is learned again.
 const MAX_UNRELATED: u8 = 64;
 
-/// The time after which a gap is not filled any more. TCP retransmits after a second at the latest, once it
-/// has measured a few round trips (RFC 6298, section 2).
-pub(crate) const REPAIR_TIME: Timestamp = Timestamp::from_secs(1);
 /// A SYN that ends less than this many bytes before `next` counts as a retransmission.
 const AGAIN: u32 = 1 << 16;
-
-/// The next expected sequence numbers by which reordering is measured (RFC 4737, section 3): index 0 for
-/// segments that arrive, index 1 for segments that leave. `None` before the first segment.
-pub(crate) type Expected = [Option<u32>; 2];
 
 /// The state of a flow: its phase, its place in a list, and its waiting segments.
 struct Flow {

@@ -33,6 +33,7 @@ pub mod priority_marker;
 pub mod queue;
 pub mod random_path;
 pub mod segment;
+mod sequence;
 mod settings;
 mod statistics;
 pub mod strict_priority;

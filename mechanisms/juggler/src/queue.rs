@@ -13,6 +13,8 @@ use wire::checksum::Sum;
 use wire::merge::Segment;
 use wire::tcp::flags;
 
+use crate::sequence::is_before;
+
 /// The maximum length of an IP packet in bytes, which limits large segments.
 const LONGEST: u32 = 65_535;
 /// The maximum number of packet slots in a large TCP segment. Interfaces take about 127 pieces of memory
@@ -21,12 +23,6 @@ const MOST_SLOTS: u32 = 120;
 /// The maximum number of datagrams in a large datagram. The kernel cuts it into at most this many
 /// (`UDP_MAX_SEGMENTS`, before Linux 6.9).
 const MOST_DATAGRAMS: u32 = 64;
-
-/// True if sequence number `a` is before `b`, in numbers that wrap (RFC 9293, section 3.4).
-#[inline]
-pub fn is_before(a: u32, b: u32) -> bool {
-    (a.wrapping_sub(b) as i32) < 0
-}
 
 /// A segment that has just arrived, with what is known for merging it.
 pub struct Piece<'a> {

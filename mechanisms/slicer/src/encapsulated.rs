@@ -8,13 +8,13 @@ use element::{Base, DropReason, Packet};
 use packet::Pool;
 use wire::{LinkType, ipv4};
 
-use crate::headers::{HEADERS, Headers, MARKER};
+use crate::headers::{HEADERS, Headers};
+use crate::joining::{Fate, attach, count};
+use crate::network::ip_length;
 use crate::payloads::State;
 use crate::quoted;
-use crate::slicing::ip_length;
-use crate::splicing::{Fate, attach, count};
 use crate::table::Parked;
-use crate::token::{Place, TOKEN};
+use crate::token::{MARKER, Place, TOKEN};
 use crate::tunnel::{Outer, Walk, may_be_fragmented};
 
 /// The minimum number of payload bytes of a datagram that contains a packet with the mark: an IPv4 and a

@@ -16,15 +16,12 @@ use wire::checksum::{Delta, PseudoHeader, Sum, fill_tcp, fill_udp};
 use wire::tcp::flags;
 use wire::{FromBytes, ip_protocol, ipv4, ipv6, tcp, udp};
 
-use crate::token::TOKEN;
+use crate::token::{MARKER, TOKEN};
 use crate::tunnel::carries_others;
 
 /// The maximum number of bytes from the start of a packet to its payload, for packets that are sliced. With
 /// the token they are at most 128 bytes, two cache lines.
 pub const HEADERS: usize = 128 - TOKEN;
-/// The DSCP that marks sliced packets: 63, a value for local use (RFC 2474, section 6).
-pub const MARKER: u8 = 0b11_1111;
-
 /// The headers of a complete TCP segment or UDP datagram in an IP packet. All offsets are in bytes from the
 /// start of the packet's data, link header included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,9 +4,10 @@
 //! Structure: `headers` changes headers so that a packet is shorter, and reverts the change. `token`
 //! defines the token that replaces the payload, and `table` parks payloads. `slicing` and `splicing` are
 //! the two operations, which the elements `Slice`, `Splice` and `Slicer` apply to packets; `payloads` is
-//! the state that these elements share on one worker. `quoted` restores the packets that ICMP errors quote.
-//! `tunnel` walks over the headers that a network function may put around packets, and `encapsulated` finds
-//! sliced packets inside of them and joins them there.
+//! the state that these elements share on one worker, and `effects` is what they declare. `network` finds
+//! the IP header of a packet, and `joining` joins headers and payload. `quoted` restores the packets that
+//! ICMP errors quote. `tunnel` walks over the headers that a network function may put around packets, and
+//! `encapsulated` finds sliced packets inside of them, whose payloads are joined there.
 //!
 //! A *valid* token is a token that the running program has made: it decrypts with the key that was
 //! generated at its start. The *mark* is the DSCP of sliced packets.
@@ -22,8 +23,11 @@
 //! - No token that can be found in a packet leaves: its payload replaces it, or the packet is dropped and
 //!   counted.
 
+mod effects;
 mod encapsulated;
 pub mod headers;
+mod joining;
+mod network;
 pub mod payload_table;
 mod payloads;
 mod quoted;

@@ -96,8 +96,8 @@ use element::args::{Arg, Micros, Place};
 use element::class::{ArgInfo, HandlerInfo, Phase};
 use element::{Args, Class, Cx, Effects, Element, Timestamp, manual};
 
+use crate::effects::table_state;
 use crate::payloads::{Payloads, Settings, State};
-use crate::slice::table_state;
 
 /// The class.
 pub static CLASS: Class = Class {

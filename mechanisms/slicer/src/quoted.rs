@@ -12,11 +12,11 @@ use packet::Pool;
 use wire::checksum::{PseudoHeader, fill_icmp, fill_icmpv6, fill_ipv4};
 use wire::{FromBytes, icmp, ip_protocol, ipv4, ipv6};
 
-use crate::headers::{Headers, MARKER, after_extensions};
+use crate::headers::{Headers, after_extensions};
+use crate::joining::{Fate, count};
 use crate::payloads::State;
-use crate::splicing::{Fate, count};
 use crate::table::Missing;
-use crate::token::{Place, TOKEN};
+use crate::token::{MARKER, Place, TOKEN};
 
 /// The maximum length in bytes of an ICMP error (index 0) and an ICMPv6 error (index 1), IP header
 /// included.

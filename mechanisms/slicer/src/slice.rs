@@ -52,13 +52,12 @@ use std::sync::Arc;
 
 use element::args::ElementRef;
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Access, Action, Case, EXTRA_LENGTH, Field, Filter, Sliced, State, Target, Value};
-use element::{Args, Base, Batch, Class, Cx, Effects, Element, ElementId, Invalid, manual};
+use element::effects::Sliced;
+use element::{Args, Batch, Class, Cx, Effects, Element, ElementId, Invalid, manual};
 
-use crate::headers::HEADERS;
+use crate::effects::{case, table_state};
 use crate::payloads::{Payloads, THRESHOLD};
 use crate::slicing::Slicing;
-use crate::token::TOKEN;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -149,32 +148,6 @@ pub(crate) fn read(slicing: &Slicing, name: &str) -> String {
         "bytes" => slicing.bytes.to_string(),
         "tail" => slicing.is_tail.to_string(),
         _ => slicing.fraction.to_string(),
-    }
-}
-
-/// Declares the table of payloads as state that workers share. Each worker has a table of its own, but
-/// packets are handed over to the worker that has their payload.
-pub(crate) fn table_state() -> State {
-    State { table: "payloads", key: Vec::new(), both_directions: false, access: Access::Shared }
-}
-
-/// Returns the declared effects of slicing or splicing on packets from `input` that leave by `output`:
-/// bytes of the headers, the length and the extra length annotation change. `is_whole` is true if sliced
-/// packets keep no part of their payload.
-pub(crate) fn case(input: usize, output: usize, name: &'static str, is_whole: bool) -> Case {
-    let reads = vec![Field::Payload, Field::Length, Field::HeaderOffset(Base::Network)];
-    let length = (HEADERS + TOKEN) as u16;
-    let front = Field::Bytes { base: Base::Data, offset: 0, length };
-    let change = || Value::Pure { name, reads: reads.clone() };
-    let case = Case::new(Filter::Any, Target::Output(output))
-        .on(input)
-        .with(Action::Set(front, change()))
-        .with(Action::Set(EXTRA_LENGTH, change()))
-        .with(Action::Resize(reads.clone()));
-    // If a part of the payload stays in the packet, it moves. Otherwise no payload byte is touched.
-    match is_whole {
-        true => case,
-        false => case.with(Action::Set(Field::Payload, change())),
     }
 }
 

@@ -47,9 +47,10 @@ use element::class::{ArgInfo, HandlerInfo};
 use element::effects::Sliced;
 use element::{Args, Batch, Class, Cx, Effects, Element, ElementId, Invalid, manual};
 
+use crate::effects::{case, table_state};
 use crate::payload_table::{self, read_settings};
 use crate::payloads::{Payloads, State};
-use crate::slice::{self, SLICING, case, read_slicing, table_of, table_state};
+use crate::slice::{self, SLICING, read_slicing, table_of};
 use crate::slicing::Slicing;
 use crate::splice::MTU;
 use crate::splicing::Splicing;

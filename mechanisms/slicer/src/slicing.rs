@@ -1,19 +1,16 @@
 //! The slice operation: parks the payloads of packets, and makes the short packets that are forwarded.
 
-use element::{Base, Batch, Cx, DropReason, Packet};
+use element::{Batch, Cx, DropReason, Packet};
 use packet::{Annotations, Pool};
-use wire::{FromBytes, Layers, LinkType, ether_type, ipv4, ipv6};
 
 use crate::encapsulated::{self, Inside};
-use crate::headers::{HEADERS, Headers, MARKER};
+use crate::headers::{HEADERS, Headers};
+use crate::network::{ETHERNET, network_start};
 use crate::payloads::{Payloads, State};
 use crate::quoted;
 use crate::table::{Occupied, Parked};
-use crate::token::TOKEN;
+use crate::token::{MARKER, TOKEN};
 use crate::tunnel::sum_between;
-
-/// The length of an Ethernet header in bytes, without tags.
-const ETHERNET: usize = 14;
 
 /// The rules that say which packets are sliced and which part of their payloads is parked; from the
 /// arguments of Slice.
@@ -272,54 +269,4 @@ fn add_extra_length(packet: &mut Packet, more: i32) {
     annotations.parked = more.max(0) as u32;
     let length = annotations.u32(Annotations::EXTRA_LENGTH).saturating_add(annotations.parked);
     annotations.set_u32(Annotations::EXTRA_LENGTH, length);
-}
-
-/// Subtracts `less`, the number of bytes that were joined, from the extra length annotation. The annotation
-/// stays as it is if it is smaller, as in a packet that has left the engine in between.
-pub(crate) fn take_extra_length(packet: &mut Packet, less: i32) {
-    let annotations = packet.annotations_mut();
-    annotations.parked = 0;
-    let length = annotations.u32(Annotations::EXTRA_LENGTH);
-    annotations.set_u32(Annotations::EXTRA_LENGTH, length.checked_sub(less.max(0) as u32).unwrap_or(length));
-}
-
-/// Returns the offset of the IP header that follows the link header; `None` if the packet is not IP. Walks
-/// over VLAN tags only, because other headers in between have lengths of their own. Without a link header
-/// the offset is 0.
-#[inline]
-pub(crate) fn network_start(packet: &Packet) -> Option<usize> {
-    match packet.offset(Base::Network) {
-        Some(0) => return Some(0),
-        Some(stripped) if stripped < 0 => return None,
-        // The annotation is not relied on, because elements that do not parse all tags set it, too.
-        _ => {}
-    }
-    let ether_type = packet.data().get(12..).and_then(|bytes| bytes.first_chunk());
-    let is_untagged = ether_type.is_some_and(|&[high, low]| {
-        matches!(u16::from_be_bytes([high, low]), ether_type::IPV4 | ether_type::IPV6)
-    });
-    if is_untagged && packet.link() == 1 { Some(ETHERNET) } else { walk(packet) }
-}
-
-#[cold]
-fn walk(packet: &Packet) -> Option<usize> {
-    let layers = Layers::locate(packet.data(), LinkType::from_number(packet.link()));
-    let is_ip = matches!(layers.ether_type, Some(ether_type::IPV4 | ether_type::IPV6));
-    // The link header may have been stripped by an element that sets no annotation: the packet then is as
-    // long as its IP header says.
-    let is_bare = || ip_length(packet.data()) == Some(packet.len());
-    layers.l3.filter(|_| is_ip).or_else(|| is_bare().then_some(0))
-}
-
-/// Returns the length in bytes that the IP header at the start of `data` gives for the packet; `None` if
-/// there is no IP header.
-pub(crate) fn ip_length(data: &[u8]) -> Option<usize> {
-    match data.first()? >> 4 {
-        4 => ipv4::Header::ref_from_prefix(data).ok().map(|(header, _)| header.total_length.get().into()),
-        6 => {
-            let header = ipv6::Header::ref_from_prefix(data).ok()?.0;
-            Some(ipv6::Header::LEN + usize::from(header.payload_length.get()))
-        }
-        _ => None,
-    }
 }

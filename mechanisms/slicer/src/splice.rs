@@ -53,8 +53,9 @@ use element::class::ArgInfo;
 use element::effects::Sliced;
 use element::{Args, Batch, Class, Cx, Effects, Element, ElementId, Invalid, manual};
 
+use crate::effects::table_state;
 use crate::payloads::Payloads;
-use crate::slice::{named_table, table_state};
+use crate::slice::named_table;
 use crate::splicing::Splicing;
 
 /// The class.

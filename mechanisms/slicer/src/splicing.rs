@@ -5,29 +5,14 @@ use element::effects::{Case, Field, Filter};
 use element::{Batch, Cx, DropReason, Packet};
 use packet::Pool;
 
+use crate::effects::case;
 use crate::encapsulated;
-use crate::headers::{Headers, MARKER};
+use crate::headers::Headers;
+use crate::joining::{Fate, attach, count};
+use crate::network::network_start;
 use crate::payloads::{Payloads, State};
-use crate::slice::case;
-use crate::slicing::{network_start, take_extra_length};
-use crate::table::{Missing, Parked};
-use crate::token::{Place, TOKEN};
-
-/// The fate of a packet that returns from the network function.
-pub(crate) enum Fate {
-    /// The packet is forwarded by the normal output.
-    Out(Packet),
-    /// The packet is handed over to the worker with this index, which has its payload.
-    Over(usize, Packet),
-    /// The packet exceeds the MTU, and leaves by the output for packets to be fragmented.
-    Long(Packet),
-    /// The joined packet would exceed the MTU in its tunnel, and must not be fragmented there. The first
-    /// packet, from the network function, is freed. The second packet is the original from the sender; it
-    /// leaves by the output for packets that their sender must shorten.
-    Back(Packet, Packet),
-    /// The packet is dropped for this reason.
-    Drop(Packet, DropReason),
-}
+use crate::table::Parked;
+use crate::token::{MARKER, Place, TOKEN};
 
 /// The result of looking at a packet: offset of its IP header, its headers and its payload's place, as far
 /// as they were found.
@@ -208,16 +193,6 @@ fn splice(
     }
 }
 
-/// Counts a packet whose payload is not in the table any more, and returns the reason for its drop.
-pub(crate) fn count(state: &mut State, gone: Missing) -> DropReason {
-    let (counter, reason) = match gone {
-        Missing::Expired => (&mut state.counts.late, DropReason::PayloadExpired),
-        Missing::Taken => (&mut state.counts.repeated, DropReason::PayloadTaken),
-    };
-    *counter += 1;
-    reason
-}
-
 /// Joins the returned headers in `front` with their parked payload, where no tunnel is around them.
 #[inline]
 fn join(
@@ -240,65 +215,5 @@ fn join(
         Ok(packet) if mtu > 0 && length > mtu as i32 => Fate::Long(packet),
         Ok(packet) => Fate::Out(packet),
         Err(fate) => fate,
-    }
-}
-
-/// Joins the returned headers in `front` with their parked payload and restores the headers. The headers
-/// may be inside of a tunnel, whose headers the caller adapts. `room` is the number of bytes after the IP
-/// packet in `front`.
-///
-/// # Errors
-/// Returns the fate of the packet if it cannot be joined; its payload is freed.
-#[inline(always)]
-pub(crate) fn attach(
-    pool: &mut Pool,
-    state: &mut State,
-    headers: &Headers,
-    (mut parked, room): (Parked, usize),
-    front: Packet,
-) -> Result<Packet, Fate> {
-    if headers.payload_length() != TOKEN + parked.rest as usize {
-        // The network function has added or removed bytes, at an unknown offset.
-        pool.free(parked.packet);
-        state.counts.changed += 1;
-        return Err(Fate::Drop(front, DropReason::Unsuitable));
-    }
-    let length = usize::from(headers.payload);
-    if parked.trailer > 0 && room < parked.trailer as usize {
-        parked.packet.truncate(parked.packet.len() - parked.trailer as usize);
-    }
-    if parked.rest > 0 {
-        put_back(&mut parked, &front, length + TOKEN);
-    }
-    let is_filled_in = headers.has_filled_in(front.data(), &parked.original);
-    let payload = if is_filled_in { Some(parked.sum()) } else { None };
-    match pool.join(front, length, parked.packet, parked.headers.into()) {
-        Ok(mut packet) => {
-            let was_marked = headers.restore(packet.data_mut(), &parked.original, payload);
-            state.counts.unmarked += u64::from(!was_marked);
-            if pool.uses_annotations() {
-                take_extra_length(&mut packet, parked.original.less);
-            }
-            state.counts.spliced += 1;
-            Ok(packet)
-        }
-        Err([front, packet]) => {
-            pool.free(packet);
-            state.counts.changed += 1;
-            Err(Fate::Drop(front, DropReason::NoHeadroom))
-        }
-    }
-}
-
-/// Copies the part of a payload that the sliced packet kept, which starts at offset `skipped` of `front`,
-/// to its place in the parked packet, because the network function may have changed it.
-#[inline(never)]
-fn put_back(parked: &mut Parked, front: &Packet, mut skipped: usize) {
-    let mut place = usize::from(parked.headers) + parked.removed as usize;
-    let end = place + parked.rest as usize;
-    for chunk in front.chunks() {
-        let rest = chunk.get(skipped..).unwrap_or_default();
-        skipped = skipped.saturating_sub(chunk.len());
-        place += parked.packet.write_at(place, &rest[..rest.len().min(end - place)]);
     }
 }

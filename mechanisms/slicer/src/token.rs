@@ -1,4 +1,5 @@
-//! Tokens: a token replaces the payload in a sliced packet, and says where the payload is parked.
+//! Tokens, and the mark of sliced packets. A token replaces the payload in a sliced packet, and says where
+//! the payload is parked.
 //!
 //! A token is an AES block. It encrypts the worker that has the payload, the index of the entry in its
 //! table, the number of the payload in that entry (its *generation*), and 48 zero bits. The paper's token
@@ -14,6 +15,9 @@ use aes::cipher::{Block, BlockDecrypt, BlockEncrypt, KeyInit};
 
 /// The length of a token in bytes.
 pub const TOKEN: usize = 16;
+
+/// The DSCP that marks sliced packets: 63, a value for local use (RFC 2474, section 6).
+pub const MARKER: u8 = 0b11_1111;
 
 /// The number of generations of an entry; then they start again from 0. With a million payloads per second
 /// in one entry, this takes nine years.

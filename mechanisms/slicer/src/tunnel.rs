@@ -14,7 +14,7 @@ use packet::Packet;
 use wire::checksum::{Delta, Sum};
 use wire::{FromBytes, LinkType, ether_type, ethernet, ip_protocol, ipv4, ipv6, udp, vlan};
 
-use crate::headers::MARKER;
+use crate::token::MARKER;
 
 /// The maximum number of headers that are recorded around an inner packet. With more, the packet is sealed.
 const MOST: usize = 20;

@@ -8,11 +8,12 @@ use program::machine_code::MachineCode;
 use sprayer::{Policy, Settings as Spray};
 
 use super::reframer::Workload;
-use crate::evaluation::open_loop::{self, OpenLoop};
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run};
-use crate::graph::{Start, measure_in_turns, running, text_of};
+use crate::frames::Start;
+use crate::open_loop::{self, OpenLoop};
+use crate::runner::{measure_in_turns, running, text_of};
 use crate::serde_params::Param;
 use crate::synthesis::synthesized;
 use crate::{Settings, median, workers};
@@ -182,8 +183,8 @@ fn on_two_workers(run: &Run<'_>, capture: &Path, packets: usize) -> Result<f64, 
     let mut ratios = Vec::new();
     for round in 0..run.settings.repeats.min(5) {
         run.step(&format!("two workers, round {}", round + 1))?;
-        let one = workers::once(&text, 1, None)?;
-        ratios.push(one / workers::once(&text, 2, Some(&spreading))?);
+        let one = workers::once(&[], &text, 1, None)?;
+        ratios.push(one / workers::once(&[], &text, 2, Some(&spreading))?);
     }
     Ok(median(ratios))
 }

@@ -23,8 +23,10 @@ mod parse;
 
 use std::io::{self, BufRead, BufReader, Read};
 
+use crate::content::Compression;
 use crate::error::ErrorKind;
-use crate::input::{self, Compression, Input};
+use crate::input;
+use crate::stream::Input;
 
 pub use build::Record;
 pub use describe::{Bad, View};

@@ -9,7 +9,7 @@
 //! everywhere in their boxes. For the others, the condition's graph is evaluated when a packet is in its
 //! box.
 
-use super::recent::{Recent, Seen};
+use super::recent::{Place, Recent, Seen};
 use super::space::{Space, V4, V6, areas, asks_for_version, is_six};
 use super::{Condition, Header, Headers, Test, Tree};
 use crate::cuts::{Area, Cuts, GROUP, NONE, Points};
@@ -98,15 +98,6 @@ impl Fours {
     fn size(&self) -> usize {
         self.products.as_ref().map_or(0, Products::size) + self.cuts.size()
     }
-}
-
-/// The result for a packet of a group, if it is known already. Otherwise the point to look up for it, by
-/// its index among the IPv4 points or the IPv6 points.
-#[derive(Clone, Copy)]
-pub(super) enum Place {
-    Four(usize),
-    Six(usize),
-    Known(u32),
 }
 
 /// The points of the packets of one IP version in a group, and for each point the index of its packet.

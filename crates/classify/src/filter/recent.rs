@@ -1,7 +1,6 @@
 //! A cache with one entry: the flow of the previous packet and its result. It saves look-ups if packets of
 //! a flow follow each other in runs.
 
-use super::matcher::Place;
 use super::space::{Space, V4, V6, is_six};
 use super::{Header, Headers};
 use crate::cuts::NONE;
@@ -67,4 +66,13 @@ pub(super) enum Seen {
     Again,
     /// The flow differs.
     New,
+}
+
+/// The result for a packet of a group, if it is known already. Otherwise the point to look up for it, by
+/// its index among the IPv4 points or the IPv6 points.
+#[derive(Clone, Copy)]
+pub(super) enum Place {
+    Four(usize),
+    Six(usize),
+    Known(u32),
 }

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::Accumulator;
+use crate::flows::{entry, prefetch};
 use crate::histogram::{Histogram, ratio};
 use crate::packet::{Intact, Member, Packet};
 use wire::tcp::flags;
@@ -105,13 +106,13 @@ impl Batcher {
     /// soon.
     #[inline]
     pub fn prefetch(&self, flow: u32) {
-        super::prefetch(&self.flows, flow);
+        prefetch(&self.flows, flow);
     }
 
     /// Adds a packet of flow number `flow` that arrived at `time`, in nanoseconds.
     #[inline]
     pub fn take(&mut self, flow: u32, time: i64) {
-        let state = super::entry(&mut self.flows, flow);
+        let state = entry(&mut self.flows, flow);
         match *state {
             Flow::New => *state = Flow::Single(time),
             Flow::Single(start) if time.saturating_sub(start) >= LONGEST => {

@@ -1,5 +1,6 @@
 //! The number of flows with a packet in the same window of 150 microseconds (Sprayer, figure 2).
 
+use crate::flows::{entry, prefetch};
 use crate::histogram::{Distribution, Histogram};
 
 /// The length of a window in nanoseconds: the time that a packet may spend in a middlebox.
@@ -43,7 +44,7 @@ impl Concurrency {
     /// soon.
     #[inline]
     pub fn prefetch(&self, flow: u32) {
-        super::prefetch(&self.seen, flow);
+        prefetch(&self.seen, flow);
     }
 
     /// Adds a packet of flow number `flow` that arrived at `time`, in nanoseconds. Opens the packet's
@@ -57,7 +58,7 @@ impl Concurrency {
             self.window = window;
             self.opened += 1;
         }
-        let seen = super::entry(&mut self.seen, flow);
+        let seen = entry(&mut self.seen, flow);
         self.flows += u64::from(*seen != self.opened);
         *seen = self.opened;
     }

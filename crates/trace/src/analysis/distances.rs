@@ -1,6 +1,7 @@
 //! The distances between consecutive packets of a flow, in packets and in time (Reframer, figure 7).
 
 use super::Accumulator;
+use crate::flows::{entry, prefetch};
 use crate::histogram::{Distribution, Histogram};
 use crate::packet::{Member, Packet};
 
@@ -48,14 +49,14 @@ impl Accumulator for Distances {
 
     #[inline]
     fn prefetch(&self, flow: &Member) {
-        super::prefetch(&self.last, flow.number);
+        prefetch(&self.last, flow.number);
     }
 
     #[inline]
     fn observe(&mut self, packet: &Packet) {
         let Some(flow) = packet.flow else { return };
         self.packets += 1;
-        let last = super::entry(&mut self.last, flow.number);
+        let last = entry(&mut self.last, flow.number);
         if last.place > 0 {
             self.spatial.add(self.packets - last.place - 1);
             if last.time != NONE {

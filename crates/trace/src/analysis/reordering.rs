@@ -13,6 +13,7 @@ use serde::Serialize;
 use wire::tcp::flags;
 
 use super::Accumulator;
+use crate::flows::{entry, prefetch};
 use crate::histogram::{Distribution, Histogram, ratio};
 use crate::packet::{Member, Packet};
 
@@ -179,7 +180,7 @@ impl Accumulator for Order {
     #[inline]
     fn prefetch(&self, flow: &Member) {
         if flow.is_tcp() {
-            super::prefetch(&self.flows, flow.ordinal);
+            prefetch(&self.flows, flow.ordinal);
         }
     }
 
@@ -194,7 +195,7 @@ impl Accumulator for Order {
             return;
         }
         self.result.segments += 1;
-        let state = super::entry(&mut self.flows, flow.ordinal);
+        let state = entry(&mut self.flows, flow.ordinal);
         match state.take(segment.sequence, length, is_syn, packet.time) {
             Verdict::InOrder => {}
             Verdict::Retransmitted => self.result.retransmitted += 1,

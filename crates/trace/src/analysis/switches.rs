@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::Accumulator;
+use crate::flows::{entry, prefetch};
 use crate::packet::{Member, Packet};
 
 /// The analyzed batch sizes, in packets.
@@ -39,13 +40,13 @@ impl Accumulator for Switches {
 
     #[inline]
     fn prefetch(&self, flow: &Member) {
-        super::prefetch(&self.seen, flow.number);
+        prefetch(&self.seen, flow.number);
     }
 
     #[inline]
     fn observe(&mut self, packet: &Packet) {
         let Some(flow) = packet.flow else { return };
-        let seen = super::entry(&mut self.seen, flow.number);
+        let seen = entry(&mut self.seen, flow.number);
         for ((size, count), seen) in BATCHES.iter().zip(&mut self.counts).zip(seen) {
             let is_first = self.packets.is_multiple_of(u64::from(*size));
             let batch = self.packets / u64::from(*size) + 1;

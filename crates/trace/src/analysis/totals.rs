@@ -4,7 +4,7 @@
 use serde::Serialize;
 
 use super::Accumulator;
-use crate::flows::Flows;
+use crate::flows::{Flows, entry, prefetch};
 use crate::histogram::{Distribution, Histogram, ratio};
 use crate::packet::{Kind, Member, Packet};
 
@@ -73,7 +73,7 @@ impl Accumulator for Totals {
 
     #[inline]
     fn prefetch(&self, flow: &Member) {
-        super::prefetch(&self.flows, flow.number);
+        prefetch(&self.flows, flow.number);
     }
 
     #[inline]
@@ -87,7 +87,7 @@ impl Accumulator for Totals {
         };
         let kind = match packet.flow {
             Some(flow) => {
-                super::entry(&mut self.flows, flow.number).add(packet);
+                entry(&mut self.flows, flow.number).add(packet);
                 if flow.is_tcp() { &mut self.kinds.tcp } else { &mut self.kinds.udp }
             }
             None => match packet.kind {

@@ -2,11 +2,8 @@
 //! IPv4 checksum. Most chains begin with both (CheckIPHeader), so they are asked for nearly every packet.
 
 use element::Packet;
-use wire::FromBytes;
-use wire::checksum::{ipv4_plain_valid, ipv4_valid};
-use wire::ipv4;
 
-use crate::interpreter::{Ask, answer, plain, value};
+use crate::ask::{Ask, answer, is_right, plain, value};
 use program::question::{Question, Sum};
 
 /// A compiled question that needs computation or several reads.
@@ -161,25 +158,13 @@ impl Term {
     }
 }
 
-/// True if the checksum of an IPv4 header is correct over the length that the header itself states. False
-/// if `header` is shorter.
-#[inline]
-pub(super) fn is_right(header: &[u8]) -> bool {
-    match ipv4::Header::ref_from_prefix(header) {
-        Ok((plain, _)) if plain.header_len() == ipv4::Header::LEN => ipv4_plain_valid(plain),
-        _ => {
-            let length = header.first().map_or(0, |first| usize::from(first & 15) * 4);
-            header.get(..length).is_some_and(ipv4_valid)
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use packet::Pool;
     use proptest::prelude::*;
 
     use super::*;
+    use wire::checksum::ipv4_valid;
 
     fn questions() -> impl Strategy<Value = Question> {
         prop_oneof![

@@ -72,7 +72,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::interpreter::OTHERWISE;
+    use crate::graph::OTHERWISE;
 
     proptest! {
         #[test]

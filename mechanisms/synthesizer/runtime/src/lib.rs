@@ -5,8 +5,8 @@
 //!   cost less
 //! - [`flow_cache`]: the flows of the packets, found by one look-up: leased flows with their values, and
 //!   the residual programs of known flows
-//! - [`interpreter`]: the class of each packet, found by questions and rule lists; `trail.rs` tests
-//!   frequent paths as a whole
+//! - [`interpreter`]: the class of each packet, found by questions (`ask.rs`) and rule lists in the decision
+//!   [`graph`]; `trail.rs` tests frequent paths as a whole
 //! - [`groups`]: the packets of each class; [`operation`]: the operation of a class on its packets;
 //!   `lane.rs` writes eight bytes at a time
 //! - `leaving.rs`: the outputs by which the packets leave, without reordering
@@ -14,9 +14,11 @@
 //! The crate executes any valid [`program`]; it knows neither how programs are made nor how they are
 //! proven.
 
+mod ask;
 pub mod balance;
 mod computed;
 pub mod flow_cache;
+pub mod graph;
 pub mod groups;
 pub mod interpreter;
 mod lane;

@@ -63,8 +63,9 @@ use element::{
 
 use crate::balance::Balance;
 use crate::flow_cache::FlowCache;
+use crate::graph::OTHERWISE;
 use crate::groups::Groups;
-use crate::interpreter::{Interpreter, OTHERWISE, Scratch};
+use crate::interpreter::{Interpreter, Scratch};
 use crate::leaving::Leaving;
 use program::{Exit, Program, Step, cost, declare, text};
 
@@ -360,9 +361,10 @@ impl Element for Synthesized {
         let now = cx.now();
         let (mut all_saved, mut spared) = (0, 0);
         if let Some(flows) = &mut flows {
-            flows.find(runner, &batch, now);
+            flows.find(&mut runner.graph, &batch, now);
             runner.classify(&batch, Some(flows), scratch);
-            spared = flows.settle(runner, &batch, scratch, now, is_sample);
+            let Scratch { classes, held, .. } = &mut *scratch;
+            spared = flows.settle(&mut runner.graph, &batch, classes, held, now, is_sample);
             all_saved -= batch.len() as i64 * cost::FLOW;
         } else {
             runner.classify(&batch, None, scratch);

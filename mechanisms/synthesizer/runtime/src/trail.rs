@@ -13,8 +13,9 @@ use std::collections::BTreeMap;
 use element::Packet;
 use packet::BATCH_CAPACITY;
 
-use crate::flow_cache::FlowCache;
-use crate::interpreter::{Ask, Compiled, Interpreter, count};
+use crate::ask::Ask;
+use crate::flow_cache::{FlowCache, count};
+use crate::graph::{Compiled, Graph};
 use jit::{Check, Conditions, Exactly, Later};
 use program::Next;
 use program::machine_code::MachineCode;
@@ -91,7 +92,7 @@ impl Trail {
     /// Tests the packets with the indices `places` for the trail. The element of `leave` at the same
     /// position becomes zero if the packet is on the trail, and another number if not. Each condition is
     /// tested for all packets before the next condition.
-    fn leave(&self, runner: &Interpreter, packets: &[Packet], places: &[u8], leave: &mut [u64]) {
+    fn leave(&self, graph: &Graph, packets: &[Packet], places: &[u8], leave: &mut [u64]) {
         let of = |place: &u8| &packets[usize::from(*place)];
         if let Some(conditions) = self.conditions.get() {
             for (leaves, place) in leave.iter_mut().zip(places) {
@@ -109,7 +110,7 @@ impl Trail {
         for &(ask, low, span) in &self.others {
             for (leaves, place) in leave.iter_mut().zip(places).filter(|(leaves, _)| **leaves == 0) {
                 let packet = of(place);
-                *leaves = u64::from(runner.ask(ask, packet.data(), packet).wrapping_sub(low) > span);
+                *leaves = u64::from(graph.ask(ask, packet.data(), packet).wrapping_sub(low) > span);
             }
         }
     }
@@ -190,6 +191,8 @@ impl Default for Trails {
 pub(super) struct Found<'f> {
     pub(super) packets: &'f [Packet],
     pub(super) flows: Option<&'f FlowCache>,
+    /// The time at which machine code is made for trails.
+    pub(super) machine_code: MachineCode,
     /// The class of each packet; written for packets whose class is found.
     pub(super) classes: &'f mut [u32],
     /// The packets that wait at a list of rules: the index of the packet, and of the list's node.
@@ -202,11 +205,11 @@ pub(super) struct Found<'f> {
 impl Found<'_> {
     /// Asks a packet questions one by one, from `from` up to its class or a list of rules, and stores the
     /// result.
-    fn follow(&mut self, runner: &Interpreter, from: Next, place: u8) {
+    fn follow(&mut self, graph: &Graph, from: Next, place: u8) {
         let known = self.flows.and_then(|flows| flows.known(place.into()));
         let held = &mut *self.held;
-        let mut hold = |list, rule| held.push((place, list, rule));
-        match runner.follow(from, &self.packets[usize::from(place)], known, &mut hold) {
+        let mut counted = |list| count(known, list, &mut |list, rule| held.push((place, list, rule)));
+        match graph.follow(from, &self.packets[usize::from(place)], &mut counted) {
             Ok(class) => self.classes[usize::from(place)] = class,
             Err(node) => self.waiting.push((place, node)),
         }
@@ -215,7 +218,7 @@ impl Found<'_> {
     /// Takes a packet to the end of a trail if it is on the trail (`leaves` is false). Returns `leaves`, so
     /// that the caller keeps packets that are not on the trail for the next trail.
     #[inline(always)]
-    fn arrive_unless(&mut self, leaves: bool, runner: &Interpreter, trail: &Trail, place: u8) -> bool {
+    fn arrive_unless(&mut self, leaves: bool, graph: &Graph, trail: &Trail, place: u8) -> bool {
         if leaves {
             return true;
         }
@@ -224,7 +227,7 @@ impl Found<'_> {
         }
         match trail.end {
             Next::Class(class) => self.classes[usize::from(place)] = class,
-            Next::Node(_) => self.follow(runner, trail.end, place),
+            Next::Node(_) => self.follow(graph, trail.end, place),
         }
         false
     }
@@ -276,12 +279,12 @@ impl Trails {
 
     /// Finds, for the packets that were added, the class or the list at which they wait. The lists of
     /// packets are empty afterwards.
-    pub(super) fn follow(&mut self, runner: &Interpreter, found: &mut Found<'_>) {
+    pub(super) fn follow(&mut self, graph: &Graph, found: &mut Found<'_>) {
         for (at, place) in self.elsewhere.drain(..) {
-            found.follow(runner, at, place);
+            found.follow(graph, at, place);
         }
         for number in self.numbers.drain(..) {
-            self.starts[number].follow(runner, found, &mut self.leave);
+            self.starts[number].follow(graph, found, &mut self.leave);
         }
     }
 }
@@ -289,7 +292,7 @@ impl Trails {
 impl Start {
     /// Tests the packets at this start for each trail, then asks the packets on no trail question by
     /// question. `leave` is working memory.
-    fn follow(&mut self, runner: &Interpreter, found: &mut Found<'_>, leave: &mut [u64]) {
+    fn follow(&mut self, graph: &Graph, found: &mut Found<'_>, leave: &mut [u64]) {
         let Start { at, trails, here, .. } = self;
         self.packets += here.len() as u32;
         for trail in trails {
@@ -301,26 +304,26 @@ impl Start {
             match trail.conditions.get().filter(|_| trail.others.is_empty() && trail.annotations.is_empty()) {
                 Some(conditions) => here.retain(|&place| {
                     let leaves = trail.differs(conditions, &packets[usize::from(place)]);
-                    found.arrive_unless(leaves, runner, trail, place)
+                    found.arrive_unless(leaves, graph, trail, place)
                 }),
                 None => {
-                    trail.leave(runner, packets, here, leave);
+                    trail.leave(graph, packets, here, leave);
                     let mut leave = leave.iter();
                     here.retain(|&place| {
                         let leaves = leave.next().is_none_or(|leaves| *leaves != 0);
-                        found.arrive_unless(leaves, runner, trail, place)
+                        found.arrive_unless(leaves, graph, trail, place)
                     });
                 }
             }
-            trail.take(before - here.len(), runner.machine_code());
+            trail.take(before - here.len(), found.machine_code);
         }
         let at = *at;
         while let Some(place) = self.here.pop() {
             self.astray = self.astray.saturating_add(1);
             if self.astray > self.patience && self.trails.len() < MOST_TRAILS {
-                self.lay(runner, &found.packets[usize::from(place)]);
+                self.lay(graph, &found.packets[usize::from(place)]);
             }
-            found.follow(runner, at, place);
+            found.follow(graph, at, place);
         }
     }
 
@@ -357,15 +360,15 @@ impl Start {
     /// Records the path of a packet as a trail, up to the first question that a trail cannot test. Does
     /// nothing if that is the first question.
     #[cold]
-    fn lay(&mut self, runner: &Interpreter, packet: &Packet) {
+    fn lay(&mut self, graph: &Graph, packet: &Packet) {
         self.astray = 0;
         self.patience = self.patience.max(PATIENCE);
         let mut laid = Laid::default();
         let data = packet.data();
         let mut next = self.at;
         while let Next::Node(number) = next {
-            let node = runner.node(number);
-            let Some(further) = laid.pass(runner, node, data, packet) else { break };
+            let node = graph.node(number);
+            let Some(further) = laid.pass(graph, node, data, packet) else { break };
             next = further;
         }
         if next != self.at {
@@ -406,17 +409,17 @@ impl Laid {
     /// Adds the condition that the answer to the question of `node` leads where this packet's answer leads.
     /// Returns the node or class there; `None` if a trail cannot test the question, so that it has to end
     /// before it.
-    fn pass(&mut self, runner: &Interpreter, node: &Compiled, data: &[u8], packet: &Packet) -> Option<Next> {
+    fn pass(&mut self, graph: &Graph, node: &Compiled, data: &[u8], packet: &Packet) -> Option<Next> {
         if let Ask::Counted(list) = node.ask {
             self.counted.push(list);
-            return Some(runner.parts(node).1[0]);
+            return Some(graph.parts(node).1[0]);
         }
         if matches!(node.ask, Ask::Wide(_) | Ask::List(_)) {
             return None;
         }
-        let answer = runner.ask(node.ask, data, packet);
-        let (ends, nexts) = runner.parts(node);
-        let place = runner.place(node.ask);
+        let answer = graph.ask(node.ask, data, packet);
+        let (ends, nexts) = graph.parts(node);
+        let place = graph.place(node.ask);
         let bits = match (node.ask, place) {
             (Ask::Kind, _) => 8,
             (_, Some((_, length))) => 8 * length as u32,
@@ -424,7 +427,7 @@ impl Laid {
         };
         let (mask, low, high) = range_of(ends, nexts, bits, answer);
         let next = nexts[ends.partition_point(|end| *end < answer).min(nexts.len() - 1)];
-        if let Some(sum) = runner.sum(node.ask).filter(|_| low > 0 || high == 0)
+        if let Some(sum) = graph.sum(node.ask).filter(|_| low > 0 || high == 0)
             && let Some(decided) = sum.decided_by(answer == 1, |place| self.known(place))
         {
             let (place, length, low, high) = decided;

@@ -5,7 +5,7 @@
 //! element that must stay. All packets that enter there are followed through the region at once
 //! ([`mod@walk`]). Conditions of elements ([`formula`]) are expressed in terms of the input packet
 //! ([`packet`]), and the changes of successive elements are combined ([`step`]). Rule sets with many rules
-//! stay together ([`rules`]), and decisions of stateful elements are leased ([`leased`]). If the further
+//! stay together ([`rules`]), and decisions of stateful elements are leased ([`walk::leased`]). If the further
 //! processing of some packets is not known at compile time, they are handed over to the element that they
 //! have reached, with all earlier changes applied. Each path ends in an exit state ([`leaf`]), which
 //! becomes a class. The questions form a decision graph in which no path asks a question twice
@@ -20,7 +20,6 @@
 pub mod diagram;
 pub mod formula;
 pub mod leaf;
-pub mod leased;
 pub mod packet;
 pub mod rules;
 pub mod step;

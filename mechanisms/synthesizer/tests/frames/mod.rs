@@ -8,7 +8,8 @@ use packet::{Annotations, Pool};
 use program::machine_code::MachineCode;
 use program::question::Question;
 use program::{Exit, List, Program};
-use runtime::interpreter::{Interpreter, OTHERWISE, Scratch};
+use runtime::graph::OTHERWISE;
+use runtime::interpreter::{Interpreter, Scratch};
 use wire::checksum::Sum;
 
 const NETWORK: usize = 14;

@@ -2,15 +2,16 @@
 
 use std::time::Duration;
 
-use super::load::{frames, reframer};
+use super::captures::{frames, reframer};
 use super::workload::Workload;
 use crate::evaluation::figures::panels;
-use crate::evaluation::open_loop::OpenLoop;
 use crate::evaluation::plot::{Axis, Point, Series};
 use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run};
-use crate::graph::{Start, functions};
+use crate::frames::Start;
+use crate::functions::functions;
 use crate::median;
+use crate::open_loop::OpenLoop;
 
 /// Measures the latency of small and of large flows if no packets are held, all packets, or only packets of
 /// large flows.

@@ -4,13 +4,14 @@ use std::path::Path;
 
 use engine::{Options, Workers};
 
-use super::load::{held, reframer};
+use super::captures::{held, reframer};
 use super::workload::Workload;
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run};
-use crate::graph::{Silence, configured_spread, functions};
+use crate::functions::functions;
 use crate::median;
+use crate::runner::{Silence, configured, registry};
 
 /// Measures the highest rates on one worker and on two: of the chain in the original order and in
 /// Reframer's order, and of a Reframer without a chain.
@@ -125,7 +126,7 @@ fn settled(text: &str, threads: usize, seconds: f64) -> Result<Settled, String> 
              set missed $(nic.missed), set count $(nic.count), set start $(now), wait {seconds}s,
              set missed $(sub $(nic.missed) $missed), set count $(sub $(nic.count) $count), set time $(sub $(now) $start), stop)"
     );
-    let (plan, copies) = configured_spread(text, threads, None)?;
+    let (plan, copies) = configured(text, threads, None, &registry())?;
     // A worker that sleeps would wake up too late for a ring of this length.
     let options = Options { busy_poll: true, ..Options::default() };
     let mut workers = Workers::new(&plan, copies, Box::new(Silence), options)?;

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use super::{FRAME, SLF, amount};
 use crate::evaluation::figures::{find, floor, series, value, word};
-use crate::evaluation::open_loop::OpenLoop;
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run};
-use crate::graph::{self, NAT, Start, measure_in_turns, worker_with};
+use crate::frames::Start;
+use crate::open_loop::OpenLoop;
+use crate::runner::{measure_in_turns, worker_with};
 use crate::serde_params::Param;
+use crate::translation::NAT;
 use crate::{Settings, classify, median};
 
 /// The number of rules of the firewall.
@@ -24,7 +26,7 @@ fn all() -> [(&'static str, String); 4] {
         ("translator", NAT.into()),
         ("firewall", format!("IPFilter({rules} allow all) -> Discard")),
         ("firewall, rule cache", format!("IPFilter(CACHING true, {rules} allow all) -> Discard")),
-        ("chain", graph::functions()),
+        ("chain", crate::functions::functions()),
     ]
 }
 
@@ -145,7 +147,7 @@ mod tests {
     #[test]
     fn packets_come_to_the_end_of_the_chain() {
         let frames = "BenchmarkFrames(1000, 1000, 64, 0, 1)";
-        let chain = metered_last(&graph::functions());
+        let chain = metered_last(&crate::functions::functions());
         let mut open_loop = OpenLoop::new(frames, Start::Ethernet, 32, &chain).unwrap();
         open_loop.drive(1e4, Duration::from_millis(100), &["latency"]).unwrap();
         let all = open_loop.read("latency", "all").unwrap();

@@ -1,64 +1,25 @@
 //! Reframer's Figures 12, 15 and 16: the chain of router, translator, firewall and statistics under
 //! increasing load, with packets held upstream of it, or in it.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::captures::{flows_and_slf, frames, held, reframer};
 use super::workload::{Load, WINDOWS, Workload};
 use crate::Settings;
 use crate::evaluation::figures::{first, floor, panels, relative, value};
-use crate::evaluation::open_loop::{Latencies, OpenLoop};
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
-use crate::evaluation::{Finding, Outcome, Run, trace_time};
-use crate::graph::{Start, functions, measure_in_turns, worker_of};
+use crate::evaluation::{Finding, Outcome, Run};
+use crate::frames::Start;
+use crate::functions::functions;
+use crate::open_loop::{Latencies, OpenLoop};
+use crate::runner::{measure_in_turns, worker_of};
 use crate::serde_params::Param;
 
 /// The hold times in the paper's Figure 12, in microseconds.
 const HELD: [u64; 3] = [16, 64, 128];
 /// The hold times in Figures 15 and 16, in microseconds.
 const SWEEP: [u64; 6] = [16, 32, 64, 128, 256, 512];
-
-/// Returns a Reframer that holds for `micros` microseconds, has room for all flows of these traces, and has
-/// the further arguments `more`.
-pub(super) fn reframer(micros: u64, more: &str) -> String {
-    format!("Reframer({micros}us, CAPACITY 2000000{more})")
-}
-
-/// Runs a configuration on the trace clock to the end of its capture. Returns the values of handlers
-/// (element, handler), which must be numbers.
-pub(super) fn read_after(text: String, handlers: &[(&str, &str)]) -> Result<Vec<f64>, String> {
-    let values = trace_time::read_after(text, handlers)?;
-    values.iter().map(|value| value.trim().parse().map_err(|_| format!("{value} is no number"))).collect()
-}
-
-/// Returns the number of flows and the SLF of a capture.
-pub(super) fn flows_and_slf(capture: &Path) -> Result<[f64; 2], String> {
-    let text = format!(
-        "FromDump({}, STOP true) -> MarkIPHeader(14) -> f :: AggregateIPFlows -> r :: {} -> Discard",
-        capture.display(),
-        reframer(0, "")
-    );
-    let values = read_after(text, &[("r", "flows"), ("r", "slf_in")])?;
-    Ok([values[0], values[1]])
-}
-
-/// Writes the packets of a capture in the order in which a Reframer on another machine would send them, if
-/// it holds for `micros` microseconds. Returns the written file and its SLF.
-pub(super) fn held(capture: &Path, micros: u64, output: PathBuf) -> Result<(PathBuf, f64), String> {
-    let text = format!(
-        "FromDump({}, STOP true) -> r :: {} -> ToDump({}, SNAPLEN 0)",
-        capture.display(),
-        reframer(micros, ""),
-        output.display()
-    );
-    let values = read_after(text, &[("r", "slf_out")])?;
-    Ok((output, values[0]))
-}
-
-pub(super) fn frames(capture: &Path) -> String {
-    format!("FromDump({})", capture.display())
-}
 
 /// Returns the chain with a meter of latency upstream of its last Discard.
 fn metered() -> String {

@@ -13,7 +13,7 @@ use crate::evaluation::figures::reframer::FLOWS;
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run};
-use crate::graph::NAT;
+use crate::translation::NAT;
 use crate::{classify, source};
 
 /// The number of rules of the firewall. It is smaller than in other figures, because the simulation is

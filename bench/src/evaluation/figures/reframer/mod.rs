@@ -1,6 +1,7 @@
 //! Reframer's figures: the benefit of packets in the order of flows for network functions, and the benefit
 //! and the cost of holding packets for microseconds to restore this order.
 
+mod captures;
 mod classes;
 mod cores;
 mod functions;

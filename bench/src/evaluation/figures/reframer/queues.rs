@@ -2,12 +2,12 @@
 
 use std::path::Path;
 
-use super::load::{held, read_after, reframer};
+use super::captures::{held, read_after, reframer};
 use super::workload::Workload;
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run};
-use crate::graph::functions;
+use crate::functions::functions;
 use crate::{median, workers};
 
 /// Measures throughput and SLF over the number of receive queues, and with a single queue in Reframer's
@@ -35,7 +35,7 @@ pub(in super::super) fn queues(run: &Run<'_>) -> Result<Outcome, String> {
     for round in 0..run.settings.repeats {
         for ((way, queues, capture), costs) in ways.iter().zip(&mut costs) {
             run.step(&format!("{way} {queues}, round {}", round + 1))?;
-            costs.push(workers::once(&text(capture, *queues, &chain), 1, None)?);
+            costs.push(workers::once(&[], &text(capture, *queues, &chain), 1, None)?);
         }
     }
     let mut table = Table::new(&[

@@ -182,7 +182,7 @@ pub(in super::super) fn characteristics(run: &Run<'_>) -> Result<Outcome, String
     for windows in run.some(&[1, 2, 4, 8, 16, 24, WINDOWS]) {
         run.step(&format!("{windows} windows at the same time"))?;
         let load = workload.load(windows)?;
-        let [flows, slf] = super::load::flows_and_slf(&load.capture)?;
+        let [flows, slf] = super::captures::flows_and_slf(&load.capture)?;
         let cells: [Cell; 5] =
             [windows.into(), load.packets.into(), load.gbps().into(), flows.into(), slf.into()];
         table.push(cells);

@@ -7,11 +7,11 @@ use std::time::Duration;
 pub(super) use offload::offloaded;
 
 use super::{find, floor, series, value, word};
-use crate::evaluation::open_loop::{Latencies, OpenLoop};
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run};
-use crate::graph::measure_in_turns;
+use crate::open_loop::{Latencies, OpenLoop};
+use crate::runner::measure_in_turns;
 use crate::serde_params::Param;
 use crate::synthesis::{Case, Kind};
 use crate::{Row, Settings};

@@ -11,7 +11,8 @@ use zerocopy::IntoBytes;
 
 use super::row::REST;
 use super::{FlowCache, LeasedFlow, MOST_REMEMBERED, NEVER_IDLE};
-use crate::interpreter::{Interpreter, answer};
+use crate::ask::answer;
+use crate::graph::Graph;
 use program::location::Location;
 use program::question::{Leased, Question};
 use program::{Class, Next, Value};
@@ -23,7 +24,7 @@ impl FlowCache {
     #[cold]
     pub(super) fn lease(
         &mut self,
-        runner: &mut Interpreter,
+        graph: &mut Graph,
         packet: &Packet,
         key: EndsKey,
         hash: u32,
@@ -38,10 +39,10 @@ impl FlowCache {
         };
         let place = id.index() as usize;
         let mut steps = Vec::new();
-        let terms = self.terms(runner, packet, id.index(), now, &mut steps);
+        let terms = self.terms(graph, packet, id.index(), now, &mut steps);
         // Steps in the order in which packets pass them: index `n` has the step with `n` predecessors.
         let passed: Vec<u16> = steps.iter().map(|(step, _)| *step).collect();
-        let taken = terms.and_then(|terms| Some((self.rest_of(runner, packet, &terms)?, terms)));
+        let taken = terms.and_then(|terms| Some((self.rest_of(graph, packet, &terms)?, terms)));
         let Some((rest, terms)) = taken else {
             self.give_back(steps, id.index());
             if is_new {
@@ -74,17 +75,11 @@ impl FlowCache {
     /// Caches the flow of a packet without a lease. `place` is the index of the packet in the batch. Does
     /// nothing if there is no room.
     #[cold]
-    pub(super) fn remember(
-        &mut self,
-        runner: &mut Interpreter,
-        packet: &Packet,
-        place: usize,
-        now: Timestamp,
-    ) {
+    pub(super) fn remember(&mut self, graph: &mut Graph, packet: &Packet, place: usize, now: Timestamp) {
         if self.remembered() >= MOST_REMEMBERED {
             return;
         }
-        let Some(rest) = self.rest_of(runner, packet, &[]) else { return };
+        let Some(rest) = self.rest_of(graph, packet, &[]) else { return };
         // If the flow has been leased meanwhile, its entry remains as it is.
         let flow = MappedKey::new(self.keys[place], [rest.0, 0, 0, 0, 0, 0]);
         // If the table is full, the packets of the flow ask all questions, as before.
@@ -98,7 +93,7 @@ impl FlowCache {
     /// back.
     fn terms(
         &self,
-        runner: &Interpreter,
+        graph: &Graph,
         packet: &Packet,
         place: u32,
         now: Timestamp,
@@ -123,7 +118,7 @@ impl FlowCache {
                 Question::Leased { step, what: Leased::Bytes { offset, length } } => {
                     bytes_of(all[usize::from(step)].as_ref()?, offset, length)?
                 }
-                Question::List(list) => runner.rule_of(list, packet)?.1.into(),
+                Question::List(list) => graph.rule_of(list, packet)?.1.into(),
                 ref other => answer(other, packet),
             };
             next = node.next(answer);

@@ -28,6 +28,7 @@
 
 mod doorkeeper;
 mod key;
+mod known;
 mod leasing;
 mod residual;
 mod row;
@@ -43,9 +44,11 @@ use jit::ROW;
 use packet::BATCH_CAPACITY;
 use zerocopy::IntoBytes;
 
-use crate::interpreter::{Interpreter, Scratch};
+use crate::graph::Graph;
 use doorkeeper::Doorkeeper;
 use key::{addresses_of, has_ports, is_between, is_constant, key_of, network_of};
+use known::class_of;
+pub use known::{KnownFlow, count};
 use program::question::{Leased, Question};
 use program::{Class, Exit, Next, Passed, Program, cost};
 use residual::Residuals;
@@ -195,32 +198,6 @@ impl UsualResult {
 fn fate_of(end: &End, ends: &[End], waits: bool) -> Option<Fate> {
     let number = ends.iter().position(|other| other == end)?;
     Some((number as Fate) << 1 | Fate::from(waits))
-}
-
-/// The facts that hold for all packets of one flow: the residual program, and the rules that match.
-#[derive(Clone, Copy, Debug)]
-pub struct KnownFlow<'f> {
-    rest: &'f Residual,
-    /// The rule that matches all packets of the flow in the residual program's first list.
-    rule: u32,
-}
-
-impl KnownFlow<'_> {
-    /// Returns the node of the interpreter at which packets of the flow start, or their class.
-    #[inline]
-    pub fn start(&self) -> Next {
-        self.rest.start
-    }
-
-    /// Returns the index of the rule of a list that matches all packets of the flow; `None` if it is not
-    /// known.
-    #[inline]
-    pub fn rule_of(&self, list: u32) -> Option<u32> {
-        if self.rest.first == Some(list) {
-            return Some(self.rule);
-        }
-        self.rest.others.iter().find(|(other, _)| *other == list).map(|(_, rule)| *rule)
-    }
 }
 
 /// The flow cache of one program at one worker.
@@ -380,7 +357,7 @@ impl FlowCache {
 
     /// Looks up the flows of all packets of a batch. Before that, ends leases that elements have ended, and
     /// removes expired flows. The results stay valid until the next call.
-    pub fn find(&mut self, runner: &mut Interpreter, packets: &[Packet], now: Timestamp) {
+    pub fn find(&mut self, graph: &mut Graph, packets: &[Packet], now: Timestamp) {
         if now >= self.next_catch_up {
             self.next_catch_up =
                 self.lessors.iter().map(|lessor| lessor.catch_up(now)).min().unwrap_or(Timestamp(i64::MAX));
@@ -389,11 +366,11 @@ impl FlowCache {
             self.forget_ended();
         }
         if self.is_spent || !self.misfits.is_empty() {
-            self.clear_up(runner);
+            self.clear_up(graph);
         }
         self.table.expire(now, IDLE, packets.len(), |_, _| {});
         let FlowCache { keys, hashes, found, row_heads, table, hasher, network, .. } = self;
-        let key = |packet: &Packet| match runner.is_laid_out(packet) {
+        let key = |packet: &Packet| match graph.is_laid_out(packet) {
             true => key_of(packet, *network).unwrap_or(EndsKey::NONE),
             false => EndsKey::NONE,
         };
@@ -449,17 +426,17 @@ impl FlowCache {
     }
 
     /// Completes the classes of a batch. Records that the flows were seen, and sends packets to the
-    /// elements themselves where the order of a flow requires it: their classes in `scratch` change. In a
+    /// elements themselves where the order of a flow requires it: their `classes` change. In a
     /// sample, also inserts flows that last. Returns the number of list look-ups that were saved.
     pub fn settle(
         &mut self,
-        runner: &mut Interpreter,
+        graph: &mut Graph,
         packets: &[Packet],
-        scratch: &mut Scratch,
+        classes: &mut [u32],
+        held: &mut Vec<(u8, u32, u32)>,
         now: Timestamp,
         is_sample: bool,
     ) -> usize {
-        let Scratch { classes, held, .. } = scratch;
         self.slow.clear();
         self.odd.clear();
         self.idle += usize::from(is_sample);
@@ -505,7 +482,7 @@ impl FlowCache {
                     (self.found[place], self.row_heads[place]) = (None, RowHead::UNKNOWN);
                     held.retain(|(other, ..)| usize::from(*other) != place);
                     let mut hold = |list, rule| held.push((place as u8, list, rule));
-                    classes[place] = runner.class_of(packet, None, &mut hold);
+                    classes[place] = class_of(graph, packet, None, &mut hold);
                     if !fits && self.waiting.get(classes[place] as usize) == Some(&true) {
                         self.misfits.push(id.index());
                     }
@@ -525,7 +502,7 @@ impl FlowCache {
                     }
                     tries -= 1;
                     self.idle = 0;
-                    let Some(id) = self.lease(runner, packet, key, hash, now) else {
+                    let Some(id) = self.lease(graph, packet, key, hash, now) else {
                         self.tries /= 2;
                         self.doorkeeper.forget(hash);
                         continue;
@@ -535,7 +512,7 @@ impl FlowCache {
                     self.row_heads[place] = RowHead::of(row_of(&self.table, Some(id)));
                     held.retain(|(other, ..)| usize::from(*other) != place);
                     let mut hold = |list, rule| held.push((place as u8, list, rule));
-                    classes[place] = runner.class_of(packet, self.known(place), &mut hold);
+                    classes[place] = class_of(graph, packet, self.known(place), &mut hold);
                 }
             }
         }
@@ -558,7 +535,7 @@ impl FlowCache {
         // At most one flow per batch is cached. Caching costs as much as about a hundred packets, and a
         // sender must not be able to cause this cost with every second packet.
         if let Some(place) = known {
-            self.remember(runner, &packets[place], place, now);
+            self.remember(graph, &packets[place], place, now);
         }
         spared
     }
@@ -614,7 +591,7 @@ impl FlowCache {
     /// and residual programs. Only possible between batches, because packets of a batch refer to flows by
     /// their index.
     #[cold]
-    fn clear_up(&mut self, runner: &mut Interpreter) {
+    fn clear_up(&mut self, graph: &mut Graph) {
         while let Some(place) = self.misfits.pop() {
             self.forget(place as usize);
         }
@@ -625,7 +602,7 @@ impl FlowCache {
             self.usual.clear();
             self.numbers.clear();
             self.makes.clear();
-            runner.forget_branches(&self.program);
+            graph.forget_branches(&self.program);
         }
     }
 }

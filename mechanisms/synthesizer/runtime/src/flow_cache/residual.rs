@@ -8,9 +8,11 @@ use element::lease::Terms;
 use foldhash::fast::RandomState;
 
 use super::key::{has_ports, kept_bits, key_of};
+use super::known::{KnownFlow, class_of};
 use super::leasing::bytes_of;
-use super::{FlowCache, KnownFlow, MOST_RESIDUALS, Residual, RowHead, UsualResult};
-use crate::interpreter::{Interpreter, OTHERWISE, answer};
+use super::{FlowCache, MOST_RESIDUALS, Residual, RowHead, UsualResult};
+use crate::ask::answer;
+use crate::graph::{Graph, OTHERWISE};
 use program::Next;
 use program::question::{Leased, Question};
 
@@ -98,12 +100,12 @@ impl FlowCache {
     /// would become too large, or if packets on lease would not pass a leasing element.
     pub(super) fn rest_of(
         &mut self,
-        runner: &mut Interpreter,
+        graph: &mut Graph,
         packet: &Packet,
         terms: &[Option<Terms>],
     ) -> Option<RowHead> {
         let mut makes = std::mem::take(&mut self.makes);
-        let start = self.start_of(&mut makes, runner, packet, terms);
+        let start = self.start_of(&mut makes, graph, packet, terms);
         let rules = makes.found.iter().filter_map(|(_, fixed)| match fixed {
             Fixed::Rule(rule, _) => Some(*rule),
             _ => None,
@@ -122,7 +124,7 @@ impl FlowCache {
         // A flow without a lease may have packets with any end.
         if !terms.is_empty() {
             let class =
-                runner.class_of(packet, Some(KnownFlow { rest: &rest, rule: rule.into() }), &mut |_, _| {})
+                class_of(graph, packet, Some(KnownFlow { rest: &rest, rule: rule.into() }), &mut |_, _| {})
                     as usize;
             rest.end = Some(self.ends.get(class).copied().filter(|end| (1..u32::MAX).contains(&end.steps))?);
         }
@@ -146,7 +148,7 @@ impl FlowCache {
     fn start_of(
         &mut self,
         makes: &mut Residuals,
-        runner: &mut Interpreter,
+        graph: &mut Graph,
         packet: &Packet,
         terms: &[Option<Terms>],
     ) -> Option<Next> {
@@ -161,7 +163,7 @@ impl FlowCache {
             if makes.found.len() >= MOST_LEFT {
                 return None;
             }
-            let found = self.fixed(runner, number, packet, terms, &mut makes.asked);
+            let found = self.fixed(graph, number, packet, terms, &mut makes.asked);
             match &found {
                 Fixed::To(next) | Fixed::Rule(_, next) => {
                     makes.work.push(*next);
@@ -183,10 +185,10 @@ impl FlowCache {
         for (number, fixed) in &makes.found {
             let next = match fixed {
                 Fixed::To(next) => Some(makes.place(*next)),
-                Fixed::Rule((list, _), next) => runner.counted(*list, makes.place(*next)),
+                Fixed::Rule((list, _), next) => graph.counted(*list, makes.place(*next)),
                 Fixed::Open => {
                     let parts = program.nodes[*number as usize].parts.iter();
-                    runner.branch(*number, parts.map(|(_, next)| makes.place(*next)).collect())
+                    graph.branch(*number, parts.map(|(_, next)| makes.place(*next)).collect())
                 }
             };
             let Some(next) = next else {
@@ -206,7 +208,7 @@ impl FlowCache {
     /// any packet of the flow; `asked` stores the lists that were evaluated.
     fn fixed(
         &self,
-        runner: &Interpreter,
+        graph: &Graph,
         number: u32,
         packet: &Packet,
         terms: &[Option<Terms>],
@@ -231,7 +233,7 @@ impl FlowCache {
             Question::List(list) if self.constant_lists.get(list as usize) == Some(&true) => {
                 let known = asked.iter().find(|(other, _)| *other == list).map(|(_, found)| *found);
                 let found = known.or_else(|| {
-                    let found = runner.rule_of(list, packet)?;
+                    let found = graph.rule_of(list, packet)?;
                     asked.push((list, found));
                     Some(found)
                 });

@@ -6,8 +6,8 @@ use std::collections::BTreeSet;
 
 use element::effects::Field;
 
+use crate::model::arrival::Arrival;
 use crate::model::diagrams::{Bit, Diagrams, Symbol};
-use crate::model::explore::Arrival;
 use crate::model::packet::Packet;
 use crate::model::places::{byte_region_of, in_byte_region};
 use crate::model::sums::Sum;

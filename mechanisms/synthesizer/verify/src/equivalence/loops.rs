@@ -20,8 +20,9 @@
 
 use std::collections::{BTreeMap, HashMap};
 
+use crate::model::arrival::Waiting;
 use crate::model::diagrams::{Diagrams, Term};
-use crate::model::explore::{Waiting, made};
+use crate::model::explore::made;
 use crate::model::functions::Functions;
 use crate::model::packet::Packet;
 use crate::model::step::{To, Unit};

@@ -20,8 +20,9 @@ use std::time::Instant;
 use element::effects::Field;
 
 use crate::example::Example;
+use crate::model::arrival::{Arrival, Waiting};
 use crate::model::diagrams::{Bit, Diagrams};
-use crate::model::explore::{Arrival, Ends, Made, Premises, Waiting, explore};
+use crate::model::explore::{Ends, Made, Premises, explore};
 use crate::model::order::order_variables;
 use crate::model::packet::{Packet, incoming};
 use crate::model::streams::Streams;

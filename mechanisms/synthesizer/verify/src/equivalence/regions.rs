@@ -22,9 +22,10 @@ use element::Base;
 use element::effects::{Action, Case, Field, Hold, Target};
 
 use super::{Outcome, Verdict, Verifier, leases};
+use crate::model::arrival::Arrival;
 use crate::model::branches::BranchHistory;
 use crate::model::diagrams::Diagrams;
-use crate::model::explore::{Arrival, Ends};
+use crate::model::explore::Ends;
 use crate::model::packet::{Packet, incoming};
 use crate::model::streams::{are_same_at, come_twice};
 use program::chain::{Chain, Node, Port, Region};

@@ -14,8 +14,9 @@ use std::time::Instant;
 use element::{Base, DropReason};
 
 use crate::example::Example;
+use crate::model::arrival::Waiting;
 use crate::model::diagrams::{Bit, Diagrams, Term};
-use crate::model::explore::{Ends, Premises, Waiting, explore};
+use crate::model::explore::{Ends, Premises, explore};
 use crate::model::order::order_variables;
 use crate::model::packet::{Packet, incoming};
 use crate::model::places::{ETHERNET, in_byte_region};

@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use element::effects::{Effects, Written};
 
+use crate::model::arrival::Waiting;
 use crate::model::diagrams::{Bit, Diagrams};
-use crate::model::explore::Waiting;
 use crate::model::functions::Functions;
 use crate::model::step::Unit;
 use program::chain::Node;

@@ -12,8 +12,6 @@ use std::ops::Range;
 use std::time::Instant;
 
 use super::apply::{self, Meter, Stop};
-use super::places::start_of;
-use super::word::Word;
 
 use oxidd::bcdd::{BCDDFunction, BCDDManagerRef};
 use oxidd::util::OptBool;
@@ -107,7 +105,8 @@ pub struct Diagrams {
 }
 
 struct ByteRegion {
-    start: Word,
+    /// The bits of the offset in the frame at which the region starts.
+    start: Vec<Bit>,
     /// True if the region may start at any offset, even before headers or after the end of the packet.
     is_anywhere: bool,
     /// The lowest offset in the frame at which the region starts in any packet that has the region.
@@ -549,36 +548,35 @@ impl Diagrams {
         self.symbols.borrow().list.get(number as usize).cloned().unwrap_or_default()
     }
 
-    /// Returns the offset of the first byte of the byte region that starts at `start` in the frame, after
-    /// an IP header. Makes the region if there is none with that start. `least` is the lowest value of
-    /// `start` in packets that have the region.
-    pub fn region_at(&self, start: Word, least: i32) -> i32 {
+    /// Returns the number of the byte region that starts at `start` in the frame, after an IP header. Makes
+    /// the region if there is none with that start. `least` is the lowest value of `start` in packets that
+    /// have the region.
+    pub fn region_at(&self, start: Vec<Bit>, least: i32) -> usize {
         self.byte_region_of(ByteRegion { start, is_anywhere: false, least })
     }
 
-    /// Returns the offset of the first byte of a byte region that may start at any offset of the frame,
-    /// even before headers and after the end of the packet. Makes the region if there is none with that
-    /// start.
-    pub fn region_anywhere(&self, start: Word) -> i32 {
+    /// Returns the number of a byte region that may start at any offset of the frame, even before headers
+    /// and after the end of the packet. Makes the region if there is none with that start.
+    pub fn region_anywhere(&self, start: Vec<Bit>) -> usize {
         self.byte_region_of(ByteRegion { start, is_anywhere: true, least: i32::MIN })
     }
 
-    fn byte_region_of(&self, region: ByteRegion) -> i32 {
+    fn byte_region_of(&self, region: ByteRegion) -> usize {
         let mut byte_regions = self.byte_regions.borrow_mut();
         let is_same =
             |other: &ByteRegion| (&other.start, other.is_anywhere) == (&region.start, region.is_anywhere);
         let Some(number) = byte_regions.iter().position(is_same) else {
             byte_regions.push(region);
-            return start_of(byte_regions.len() - 1);
+            return byte_regions.len() - 1;
         };
         // One region may have been marked after different headers, so the lowest of their offsets counts.
         byte_regions[number].least = byte_regions[number].least.min(region.least);
-        start_of(number)
+        number
     }
 
-    /// Returns the offset in the frame at which the byte region with this number starts; it depends on the
-    /// packet. `None` if there is no such region.
-    pub fn region(&self, number: usize) -> Option<Word> {
+    /// Returns the bits of the offset in the frame at which the byte region with this number starts; it
+    /// depends on the packet. `None` if there is no such region.
+    pub fn region(&self, number: usize) -> Option<Vec<Bit>> {
         self.byte_regions.borrow().get(number).map(|region| region.start.clone())
     }
 

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use element::effects::{Effects, Field, Header};
 use element::{Base, DropReason};
 
+use super::arrival::{Arrival, Waiting};
 use super::branches::{Branch, BranchHistory, Turned};
 use super::diagrams::{Bit, Diagrams, Term};
 use super::packet::Packet;
@@ -31,18 +32,6 @@ const MOST_APART: usize = 24;
 /// history of their checksums is lost. Which history is lost depends on the packets that meet first, so two
 /// chains that do the same may then seem to differ.
 const MOST_KNOWN: usize = 200;
-
-/// Symbolic packets of one layout that arrive at an input, or leave, on one or several paths.
-#[derive(Clone)]
-pub struct Arrival {
-    /// The path condition: the input packets from which a packet arrives here.
-    pub condition: Bit,
-    /// The packet as it arrives: each of its bits is a function of the input packet.
-    pub packet: Packet,
-    /// The branches that the packet has taken where other packets from the same input packets took
-    /// different branches. They decide the order of the packets.
-    pub turns: BranchHistory,
-}
 
 /// Packets that an element drops for the same reason.
 pub struct Dropped {
@@ -121,9 +110,6 @@ pub struct Premises<'p> {
     /// that is followed.
     pub order: &'p Order,
 }
-
-/// The packets that wait at one element, by the index of the input at which they arrived.
-pub type Waiting = BTreeMap<usize, Vec<Arrival>>;
 
 /// Follows `packet`, which starts at each of the inputs `starts`, through the chain to its ends. Calls
 /// `watch` for each visit to an element, with its number and the packets that wait there. `streams` is

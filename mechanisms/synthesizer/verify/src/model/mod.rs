@@ -10,13 +10,16 @@
 //!
 //! A value that a declaration leaves open is an uninterpreted function of the fields that it depends on.
 //! Equal functions of equal arguments have equal values, and nothing else is known of the values
-//! ([`functions`]). A checksum is represented by the words that it accounts for ([`sums`]).
+//! ([`functions`]). A checksum is represented by the words that it accounts for ([`sums`], [`checksums`]).
 
 mod apply;
+pub mod arrival;
 pub mod branches;
+pub mod checksums;
 pub mod diagrams;
 pub mod explore;
 pub mod functions;
+mod merge;
 pub mod order;
 pub mod packet;
 pub mod places;

@@ -47,7 +47,7 @@ pub fn start_of(region: usize) -> i32 {
 pub fn real(d: &Diagrams, place: i32) -> Word {
     match byte_region_of(place) {
         None => Word::constant(d, place.into()),
-        Some((region, offset)) => match d.region(region) {
+        Some((region, offset)) => match d.region(region).map(Word::from_all_bits) {
             Some(word) => word.plus(d, &Word::constant(d, offset.into())),
             None => Word::constant(d, place.into()),
         },
@@ -61,7 +61,13 @@ pub const IPV4_HEADER: i32 = 20;
 /// the input packet. The header's length field decides where the region starts.
 pub fn behind_ipv4(d: &Diagrams, network: i32) -> i32 {
     let length = Word::from_bits(d, &d.input(network)[4..]).times(d, 4);
-    d.region_at(length.plus(d, &Word::constant(d, network.into())), network + IPV4_HEADER)
+    region_at(d, &length.plus(d, &Word::constant(d, network.into())), network + IPV4_HEADER)
+}
+
+/// Returns the first byte of the byte region that starts at `start` in the frame, after an IP header.
+/// `least` is the lowest value of `start` in packets that have the region.
+pub fn region_at(d: &Diagrams, start: &Word, least: i32) -> i32 {
+    start_of(d.region_at(start.bits().to_vec(), least))
 }
 
 /// The number of bits, including the sign, of the distance between a header's usual offset and its actual
@@ -73,7 +79,8 @@ pub const ANYWHERE_BITS: u32 = 20;
 pub fn anywhere(d: &Diagrams, usual: &Word, term: Term) -> i32 {
     let mut bits = d.length_bits(term, ANYWHERE_BITS);
     let sign = Word::from_bits(d, &[bits.remove(0)]).times(d, -(1 << (ANYWHERE_BITS - 1)));
-    d.region_anywhere(usual.plus(d, &Word::from_bits(d, &bits)).plus(d, &sign))
+    let start = usual.plus(d, &Word::from_bits(d, &bits)).plus(d, &sign);
+    start_of(d.region_anywhere(start.bits().to_vec()))
 }
 
 /// True if `place` is in a byte region that may start at any offset of the frame.

@@ -12,12 +12,12 @@ use element::effects::{
 };
 use element::{Base, DropReason};
 
+use super::arrival::Arrival;
 use super::branches::{Branch, BranchHistory};
 use super::diagrams::{Bit, Diagrams, Term};
-use super::explore::Arrival;
 use super::functions::Functions;
 use super::packet::{LENGTH_BITS, Packet};
-use super::places::{anywhere, in_byte_region, real};
+use super::places::{anywhere, in_byte_region, real, region_at};
 use super::sums::Sum;
 use super::word::{Word, bits_in};
 use program::chain::Node;
@@ -420,7 +420,7 @@ impl<'u> Unit<'u> {
                     let in_byte_region = d.and(condition, &behind);
                     told_apart = d.and_not(condition, &behind);
                     if !d.is_never(&in_byte_region) {
-                        go_on(in_byte_region, d.region_at(place.clone(), frontier));
+                        go_on(in_byte_region, region_at(d, &place, frontier));
                     }
                 }
                 if d.is_never(&told_apart) {

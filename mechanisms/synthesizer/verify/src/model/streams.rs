@@ -8,8 +8,8 @@
 
 use std::collections::HashMap;
 
+use super::arrival::{Arrival, Waiting};
 use super::diagrams::{Bit, Diagrams, Term};
-use super::explore::{Arrival, Waiting};
 use super::functions::Functions;
 use super::packet::Packet;
 use super::step::remembers;

@@ -4,31 +4,29 @@
 //! checksum is kept. It consists of its origin (it came in with the packet, or it was computed over the
 //! header at some time) and the words for which it has been updated since. Two checksums with equal origins
 //! that account for equal words are equal. The two representations of zero are treated as equal here (RFC
-//! 1624). A checksum is correct if it was correct at its origin and accounts for the header's present
-//! content.
+//! 1624).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use element::effects::Header;
 
 use super::diagrams::{Bit, Diagrams, Term};
-use super::packet::Packet;
 
 /// The identity of a checksum in a packet: the protocol of its header, and the offset of that header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SumKey {
-    kind: u8,
+    pub(super) kind: u8,
     /// The offset in the frame at which the header with the checksum starts.
-    at: i32,
+    pub(super) at: i32,
     /// The offset in the frame of the IP header whose addresses the checksum covers (pseudo-header). Equal
     /// to `at` if the checksum covers no addresses.
-    network: i32,
+    pub(super) network: i32,
 }
 
 /// The origin of a checksum: where its value was before all updates.
 #[derive(Clone, PartialEq, Eq)]
-enum Origin {
+pub(super) enum Origin {
     /// The checksum came in with the packet.
     Input,
     /// The checksum was computed over the packet. `Some` has the number of the function that had made the
@@ -41,20 +39,20 @@ enum Origin {
 /// The history of a checksum.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sum {
-    origin: Origin,
+    pub(super) origin: Origin,
     /// The words that the checksum accounts for, by offset, if they differ from the words of the unwritten
     /// packet. For a checksum of origin `Written` the vector has 32 bits: the present word, then the word
     /// before the first update. Words that do not differ from it are left out.
-    accounted: BTreeMap<i32, Vec<Bit>>,
+    pub(super) accounted: BTreeMap<i32, Vec<Bit>>,
     /// The condition for which zero has only one representation, because the checksum was computed or
     /// updated: 0000 (RFC 1624, section 4), or ffff in UDP. A checksum that came in may have either.
-    single_zero: Bit,
+    pub(super) single_zero: Bit,
 }
 
-const IPV4: u8 = 0;
-const TCP: u8 = 1;
-const UDP: u8 = 2;
-const ICMP: u8 = 3;
+pub(super) const IPV4: u8 = 0;
+pub(super) const TCP: u8 = 1;
+pub(super) const UDP: u8 = 2;
+pub(super) const ICMP: u8 = 3;
 
 impl SumKey {
     /// Makes the key of the checksum of `header`, which starts at offset `at`, after an IP header at offset
@@ -83,7 +81,7 @@ impl SumKey {
 
     /// Returns the offset of the 16-bit word with the byte `place`, if the checksum covers the byte in its
     /// own header, the data after it, or the pseudo-header; else `None`.
-    fn word_of(self, place: i32) -> Option<i32> {
+    pub(super) fn word_of(self, place: i32) -> Option<i32> {
         let in_header = place >= self.at && (self.kind != IPV4 || place < self.at + 60);
         // The pseudo-header has the addresses, the protocol, and the length, which follows from lengths in
         // the IP header. The time to live is in one word with the protocol, but is not covered.
@@ -93,21 +91,9 @@ impl SumKey {
         ((in_header || in_pseudo) && !self.field().contains(&place)).then_some(word)
     }
 
-    /// Returns the condition that the checksum covers the word at `place`. For an IP header this depends on
-    /// the header's length field.
-    fn covers(self, d: &Diagrams, packet: &Packet, place: i32) -> Bit {
-        if self.kind == IPV4 { packet.header_reaches(d, self.at, place) } else { d.yes() }
-    }
-
-    /// True if an element has changed the length field of an IP header, so that the checksum covers other
-    /// words than in the input packet.
-    fn reaches_elsewhere(self, d: &Diagrams, packet: &Packet) -> bool {
-        self.kind == IPV4 && packet.byte(d, self.at)[4..] != packet.unwritten(d, self.at)[4..]
-    }
-
     /// True if the checksum covers the word at `place` in every packet, and that word does not decide which
     /// words are covered.
-    fn always_covers(self, place: i32) -> bool {
+    pub(super) fn always_covers(self, place: i32) -> bool {
         let behind = place - self.at;
         match self.kind {
             IPV4 => (2..20).contains(&behind),
@@ -119,157 +105,12 @@ impl SumKey {
         }
     }
 
-    /// Returns a term with all content of the packet on which the correctness of this checksum may depend.
-    fn content(self, d: &Diagrams, packet: &Packet) -> Term {
-        let is_part = |place: i32| match self.kind {
-            IPV4 => (self.at..self.at + 60).contains(&place),
-            _ => place >= self.at || (self.network..self.network + 60).contains(&place),
-        };
-        let mut content = packet.changes(d, self.at, &is_part);
-        content.numbers.extend(self.numbers());
-        if self.kind != IPV4 {
-            content.bits.extend_from_slice(packet.end.bits());
-        }
-        content
-    }
-
-    fn numbers(self) -> Vec<i64> {
+    pub(super) fn numbers(self) -> Vec<i64> {
         vec![self.kind.into(), self.at.into(), self.network.into()]
     }
 }
 
-/// Returns the 16 bits of the word at `place`. The result is right for packets whose header reaches to the
-/// word.
-fn word(d: &Diagrams, key: SumKey, packet: &Packet, place: i32) -> Vec<Bit> {
-    match key.kind {
-        IPV4 => (place..place + 2).flat_map(|place| packet.header_byte(d, key.at, place)).collect(),
-        _ => packet.bits(d, place, 2),
-    }
-}
-
-fn first(d: &Diagrams, packet: &Packet, place: i32) -> Vec<Bit> {
-    (place..place + 2).flat_map(|place| packet.unwritten(d, place)).collect()
-}
-
-/// Returns the condition that two words add the same to a sum: they are equal, or both are a representation
-/// of zero, 0000 or ffff (RFC 1071).
-fn congruent(d: &Diagrams, a: &[Bit], b: &[Bit]) -> Bit {
-    let is_zero = |word: &[Bit]| {
-        let ones = d.all(word);
-        let zeros = word.iter().fold(d.yes(), |all, bit| d.and_not(&all, bit));
-        d.or(&ones, &zeros)
-    };
-    d.or(&d.equal(a, b), &d.and(&is_zero(a), &is_zero(b)))
-}
-
-/// A word that two checksums, or a checksum and the packet, do not agree on.
-struct Wrong {
-    place: i32,
-    now: Vec<Bit>,
-    accounted: Vec<Bit>,
-}
-
-/// Removes words that have only changed places, such as swapped addresses, since the sum is then unchanged.
-fn cancel_moved(key: SumKey, wrong: &mut Vec<Wrong>) {
-    let mut place = 0;
-    while place < wrong.len() {
-        let here = &wrong[place];
-        let from = wrong.iter().position(|other| {
-            other.place != here.place
-                && key.always_covers(other.place)
-                && key.always_covers(here.place)
-                && other.accounted == here.now
-        });
-        // The word that is now at `place` was accounted for at the offset `from`. What was accounted for at
-        // `place` still needs a match, and now stands at `from`.
-        match from {
-            Some(from) => {
-                wrong[from].accounted = std::mem::take(&mut wrong[place].accounted);
-                wrong.remove(place);
-                wrong.retain(|word| word.now != word.accounted);
-                place = 0;
-            }
-            None => place += 1,
-        }
-    }
-}
-
 impl Sum {
-    /// Returns the history of a checksum: as maintained so far, or, if no element maintains it, its origin
-    /// alone.
-    fn found(d: &Diagrams, packet: &Packet, key: SumKey) -> Sum {
-        if let Some(sum) = packet.sums.get(&key) {
-            return sum.clone();
-        }
-        // The field is not a field of the input packet if an element wrote it, also as a part of another
-        // checksum, or if a function made all bytes.
-        let is_other = |other: &SumKey| other.field().any(|place| key.field().contains(&place));
-        let written = key.field().any(|place| packet.is_written(place))
-            || packet.sums.keys().any(is_other)
-            || !packet.is_original();
-        let origin =
-            if written { Origin::Written(packet.bits(d, key.field().start, 2)) } else { Origin::Input };
-        Sum { origin, accounted: BTreeMap::new(), single_zero: d.no() }
-    }
-
-    /// Makes a checksum that is computed over the packet as it is now.
-    pub fn computed(d: &Diagrams, packet: &Packet, key: SumKey) -> Sum {
-        let mut accounted = BTreeMap::new();
-        for place in packet.written_beside(key).filter_map(|place| key.word_of(place)) {
-            let now = word(d, key, packet, place);
-            if now != first(d, packet, place) {
-                accounted.insert(place, now);
-            }
-        }
-        // The computed ICMP checksum is ffff for all-zero data, and 0000 for other data with a sum of zero.
-        // So zero has two representations.
-        let single_zero = if key.kind == ICMP { d.no() } else { d.yes() };
-        Sum { origin: Origin::Computed(packet.version()), accounted, single_zero }
-    }
-
-    /// Makes the checksum that results if the checksum of `before` is updated for the writes at `places`,
-    /// which lead to the packet `now`.
-    pub fn updated(d: &Diagrams, before: &Packet, now: &Packet, key: SumKey, places: &[i32]) -> Sum {
-        let mut sum = Sum::found(d, before, key);
-        let words = places.iter().filter_map(|&place| key.word_of(place));
-        let words: BTreeMap<i32, Vec<Bit>> =
-            words.map(|place| (place, word(d, key, before, place))).collect();
-        if words.iter().any(|(place, old)| !sum.accounts_for(d, before, *place, old)) {
-            // The checksum did not account for the old value of a word, so it stays wrong after the update.
-            // Its present value becomes its origin.
-            let origin = Origin::Written(sum.bits(d, key));
-            sum = Sum { origin, accounted: BTreeMap::new(), single_zero: sum.single_zero };
-        }
-        sum.single_zero = d.yes();
-        for place in places.iter().filter_map(|&place| key.word_of(place)) {
-            let value = word(d, key, now, place);
-            if let Origin::Written(_) = sum.origin {
-                let old = match sum.accounted.get(&place) {
-                    Some(accounted) => accounted[16..].to_vec(),
-                    None => word(d, key, before, place),
-                };
-                let unchanged = old == value;
-                sum.accounted.insert(place, [value, old].concat());
-                if unchanged {
-                    sum.accounted.remove(&place);
-                }
-            } else if value == first(d, now, place) {
-                sum.accounted.remove(&place);
-            } else {
-                sum.accounted.insert(place, value);
-            }
-        }
-        sum
-    }
-
-    /// True if the checksum accounts for the value `word` of the word at `place`.
-    fn accounts_for(&self, d: &Diagrams, packet: &Packet, place: i32, word: &[Bit]) -> bool {
-        match self.accounted.get(&place) {
-            Some(accounted) => accounted[..16] == *word,
-            None => matches!(self.origin, Origin::Written(_)) || first(d, packet, place) == word,
-        }
-    }
-
     /// Returns the 16 bits of the checksum: the bits of its origin if there was no update, else an
     /// uninterpreted function of its origin and the words that it accounts for.
     pub fn bits(&self, d: &Diagrams, key: SumKey) -> Vec<Bit> {
@@ -299,133 +140,5 @@ impl Sum {
             Term { name: "settled".into(), numbers: Vec::new(), bits: vec![self.single_zero.clone()] };
         d.note_settled(d.term(term.clone()), d.term(single_zero));
         d.value(term, 16)
-    }
-
-    /// Returns the condition that the checksum of a packet is correct. Whether the checksum of the input
-    /// packet is correct is a variable.
-    pub fn right(d: &Diagrams, packet: &Packet, key: SumKey) -> Bit {
-        let sum = Sum::found(d, packet, key);
-        let place = Term { name: "right checksum".into(), numbers: key.numbers(), bits: Vec::new() };
-        let at_origin = match (&sum.origin, packet.is_original()) {
-            (Origin::Computed(version), _) if *version == packet.version() => d.yes(),
-            (Origin::Input, true) => d.value(place.clone(), 1)[0].clone(),
-            _ => d.no(),
-        };
-        // Collects the words whose value in the packet differs from the value that the checksum accounts
-        // for.
-        let words = packet.written_beside(key).filter_map(|place| key.word_of(place));
-        let places: BTreeSet<i32> = words.chain(sum.accounted.keys().copied()).collect();
-        let mut pending: Vec<Wrong> = Vec::new();
-        for place in places {
-            let accounted = match sum.accounted.get(&place) {
-                Some(accounted) => accounted[..16].to_vec(),
-                None if matches!(sum.origin, Origin::Written(_)) => word(d, key, packet, place),
-                None => first(d, packet, place),
-            };
-            let now = word(d, key, packet, place);
-            if now != accounted {
-                pending.push(Wrong { place, now, accounted });
-            }
-        }
-        cancel_moved(key, &mut pending);
-        let outside = pending.iter().map(|word| d.not(&key.covers(d, packet, word.place)));
-        let unharmed = d.all(&outside.collect::<Vec<_>>());
-        let mut right = d.and(&at_origin, &unharmed);
-        // With one wrong word in the fixed part of an IP header, the checksum is wrong, except for the two
-        // zeros. In three other cases it may be right by chance, which is an uninterpreted function of the
-        // content: several words are wrong, the origin is unknown, or other words than at the origin may be
-        // covered.
-        let is_exact = match &pending[..] {
-            [] => true,
-            [Wrong { place, now, accounted }] => {
-                right = d.or(&right, &d.and(&at_origin, &congruent(d, now, accounted)));
-                key.kind == IPV4 && *place != key.at
-            }
-            // Several wrong words that cancel out in another way than by changing places are not modelled.
-            _ => false,
-        };
-        let was_right_or_not = match sum.origin {
-            Origin::Computed(version) => version == packet.version(),
-            // If the checksum came in, it has to cover the same words now as then.
-            Origin::Input => packet.is_original() && !key.reaches_elsewhere(d, packet),
-            Origin::Written(_) => false,
-        };
-        let mut open = if was_right_or_not { d.not(&unharmed) } else { d.yes() };
-        if is_exact {
-            open = d.and_not(&open, &at_origin);
-        }
-        if d.is_never(&open) {
-            return right;
-        }
-        let mut by_chance = key.content(d, packet);
-        by_chance.name = "right checksum by chance".into();
-        d.or(&right, &d.and(&open, &d.value(by_chance, 1)[0]))
-    }
-
-    /// Returns the conditions under which two checksums differ, at least one per differing bit; empty if
-    /// they are equal. Everything else in the headers of both packets is assumed to be equal.
-    pub fn differences(d: &Diagrams, key: SumKey, a: &Packet, b: &Packet) -> Vec<Bit> {
-        let (left, right) = (Sum::found(d, a, key), Sum::found(d, b, key));
-        if left.single_zero != right.single_zero && key.kind != UDP {
-            d.note_one_zero();
-        }
-        let written = |sum: &Sum| matches!(sum.origin, Origin::Written(_));
-        let from_elsewhere = match [a, b].map(|packet| packet.version()) {
-            [None, None] => !a.is_original() || !b.is_original(),
-            // With equal functions and origins, unwritten bytes are equal in both packets.
-            versions => versions[0] != versions[1] || left.origin != right.origin,
-        };
-        if written(&left) || written(&right) || from_elsewhere {
-            return d.differences(&left.bits(d, key), &right.bits(d, key)).collect();
-        }
-        let places: BTreeSet<i32> = left.accounted.keys().chain(right.accounted.keys()).copied().collect();
-        let mut unequal = Vec::new();
-        for place in places {
-            let of = |sum: &Sum, packet| {
-                sum.accounted.get(&place).cloned().unwrap_or_else(|| first(d, packet, place))
-            };
-            let (x, y) = (of(&left, a), of(&right, b));
-            if x != y {
-                unequal.push(Wrong { place, now: x, accounted: y });
-            }
-        }
-        cancel_moved(key, &mut unequal);
-        let mut different = Vec::new();
-        for Wrong { place, now, accounted } in unequal {
-            let covered = match key.reaches_elsewhere(d, a) || key.reaches_elsewhere(d, b) {
-                true => d.yes(),
-                false => d.or(&key.covers(d, a, place), &key.covers(d, b, place)),
-            };
-            different.extend(d.differences(&now, &accounted).map(|bit| d.and(&covered, &bit)));
-        }
-        if left.origin != right.origin {
-            // A checksum that came in equals a computed checksum if it was correct, apart from the two zeros.
-            d.note_one_zero();
-            let place = Term { name: "right checksum".into(), numbers: key.numbers(), bits: Vec::new() };
-            different.push(d.not(&d.value(place, 1)[0]));
-        }
-        different
-    }
-
-    /// Returns the checksum that is `a`'s for the input packets of `condition` and `b`'s for the others.
-    /// `None` if the origins differ, or if the checksums were written like ordinary data.
-    pub(super) fn merge(d: &Diagrams, condition: &Bit, key: SumKey, a: &Packet, b: &Packet) -> Option<Sum> {
-        let (left, right) = (Sum::found(d, a, key), Sum::found(d, b, key));
-        if left == right {
-            return Some(left);
-        }
-        if left.origin != right.origin || matches!(left.origin, Origin::Written(_)) {
-            return None;
-        }
-        let mut accounted = BTreeMap::new();
-        for &place in left.accounted.keys().chain(right.accounted.keys()) {
-            let of = |sum: &Sum, packet| {
-                sum.accounted.get(&place).cloned().unwrap_or_else(|| first(d, packet, place))
-            };
-            let (x, y) = (of(&left, a), of(&right, b));
-            accounted.insert(place, x.iter().zip(&y).map(|(x, y)| d.choose(condition, x, y)).collect());
-        }
-        let single_zero = d.choose(condition, &left.single_zero, &right.single_zero);
-        Some(Sum { origin: left.origin, accounted, single_zero })
     }
 }

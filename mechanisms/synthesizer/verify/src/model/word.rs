@@ -24,6 +24,11 @@ impl Word {
         Word(word)
     }
 
+    /// Makes a word of all its bits, in the order of [`bits`](Self::bits).
+    pub fn from_all_bits(bits: Vec<Bit>) -> Word {
+        Word(bits)
+    }
+
     /// Returns the lowest `n` bits, most significant first, as they are stored in a field.
     pub fn to_bits(&self, d: &Diagrams, n: usize) -> Vec<Bit> {
         let sign = self.0.last().cloned().unwrap_or_else(|| d.no());

@@ -3,19 +3,21 @@
 //! Each condition of an element forks the path, and each change is recorded in the symbolic packet. Where a
 //! path cannot continue, its packets are handed over to the element itself.
 
+pub mod leased;
+
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use classify::IntervalSet;
 use element::DropReason;
 use element::effects::{Access, Case, Counts, Effects, Hold, Sliced, Target};
 
-use super::diagram::Diagram;
-use super::formula::{Formula, Known};
-use super::leaf::{ExitState, ExitStates};
-use super::leased::{self, Leased};
-use super::packet::Packet;
-use super::rules;
-use super::step::{Stop, carry_out};
+use crate::compose::diagram::Diagram;
+use crate::compose::formula::{Formula, Known};
+use crate::compose::leaf::{ExitState, ExitStates};
+use crate::compose::packet::Packet;
+use crate::compose::rules;
+use crate::compose::step::{Stop, carry_out};
+use leased::Leased;
 use program::chain::{Chain, Port};
 use program::question::Question;
 use program::{List, Next, Rule};
@@ -123,7 +125,7 @@ pub(super) struct Full;
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub(super) struct Path {
     pub(super) packet: Packet,
-    pub(super) path: Vec<super::leaf::Passed>,
+    pub(super) path: Vec<crate::compose::leaf::Passed>,
     /// The passed elements whose rules stay together as a list; they are not in `path`.
     pub(super) lists: Vec<usize>,
     /// The last step on the path: the last stateful element that the flow is leased from.
@@ -196,7 +198,7 @@ impl Walk<'_> {
         self.handed.entry(port).or_insert_with(|| (why.to_string(), false));
         self.leaf(ExitState {
             packet: way.packet.clone(),
-            to: super::leaf::To::Port(port),
+            to: crate::compose::leaf::To::Port(port),
             path: way.path.clone(),
         })
     }
@@ -271,8 +273,14 @@ impl Walk<'_> {
             Ok(packet) => {
                 let mut path = way.path.clone();
                 let start = way.packet.start;
-                let cut = super::leaf::end(&way.packet).is_some();
-                path.push(super::leaf::Passed { node: port.0, input: port.1, case: number, start, cut });
+                let cut = crate::compose::leaf::end(&way.packet).is_some();
+                path.push(crate::compose::leaf::Passed {
+                    node: port.0,
+                    input: port.1,
+                    case: number,
+                    start,
+                    cut,
+                });
                 self.leave(port, way, known, (case.to, case.otherwise), Path { packet, path, ..way.clone() })
             }
         }
@@ -345,7 +353,7 @@ impl Walk<'_> {
         let mut packet = Packet::incoming([None; 3]);
         packet.start = way.packet.start;
         packet.end = way.packet.end;
-        self.leaf(ExitState { packet, to: super::leaf::To::Drop(reason), path: way.path })
+        self.leaf(ExitState { packet, to: crate::compose::leaf::To::Drop(reason), path: way.path })
     }
 
     /// Makes a list of the undecided rules of an element: a single question, whose answer is the outcome.
@@ -375,7 +383,7 @@ impl Walk<'_> {
             element: port.0 as u32,
             input: port.1,
             headers,
-            end: super::leaf::end(&way.packet),
+            end: crate::compose::leaf::end(&way.packet),
             rules: list,
         });
         *self.parted.entry(port.0).or_default() += outcomes.len() - 1;

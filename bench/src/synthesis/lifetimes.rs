@@ -5,15 +5,13 @@
 //! few packets. So each run begins with a worker that has seen no flow. A first round, which does not reach
 //! the chain, loads the packets into memory and warms the caches.
 
-use element::class::ArgInfo;
-use element::effects::{Case as When, Counts, Filter, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element};
 use engine::{Options, Worker};
 
+use super::{Case, Forms};
 use crate::floor::Floor;
-use crate::graph::{BURST, drive_by, running};
+use crate::runner::{BURST, drive_by, running};
 use crate::serde_params::Param;
-use crate::synthesis::{Case, Forms};
+
 use crate::{Pair, Row, Settings};
 
 /// The measured numbers of packets per flow.
@@ -129,46 +127,6 @@ impl Traffic {
             Row::new("synthesizer", &params, &pairs)
         });
         Ok(rows.collect())
-    }
-}
-
-/// The class of an element that drops the first PACKETS packets, rounded up to whole batches, and passes
-/// all later packets.
-pub(crate) static SKIP: Class = Class {
-    name: "BenchmarkSkip",
-    ports: "1/1",
-    processing: "h/h",
-    args: &[ArgInfo::required("PACKETS", "unsigned")],
-    build: |args| {
-        let left = args.required("PACKETS");
-        args.finish()?;
-        Ok(Box::new(Skip { left }))
-    },
-    ..Class::DEFAULT
-};
-
-struct Skip {
-    left: usize,
-}
-
-impl Element for Skip {
-    fn effects(&self) -> Effects {
-        let skipped = Filter::Opaque { about: "how many came before", reads: Vec::new() };
-        let cases = vec![
-            When::new(skipped, Target::Drop(DropReason::Discard)),
-            When::new(Filter::Any, Target::Output(0)),
-        ];
-        // `Counts::Own` keeps this element out of the synthesized region, which begins downstream of it.
-        Effects::cases(cases).counting(Counts::Own)
-    }
-
-    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
-        if self.left == 0 {
-            return Some(batch);
-        }
-        self.left = self.left.saturating_sub(batch.len());
-        cx.drop_all(batch, DropReason::Discard);
-        None
     }
 }
 

@@ -1,22 +1,16 @@
-//! Measurement of latency with packets that arrive at a given rate, whether or not the receiver is ready
-//! (an open loop).
+//! Elements for packets that arrive at a given rate, and for the latency of these packets ([`open_loop`]).
 //!
-//! A configuration that is driven at full rate has no latency, because packets come when it asks for them.
-//! Here, packet n arrives n / rate after the start. It waits in a ring, as in an interface, until it is
-//! taken. The latency of a packet is the time from its arrival to the end of the chain, including the wait.
+//! [`open_loop`]: crate::open_loop
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use element::class::{ArgInfo, HandlerInfo, Notes, Task};
 use element::effects::Hold;
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Timestamp};
-use engine::{Options, Worker};
 use hdrhistogram::Histogram;
 use packet::Store;
 
-use crate::graph::{Start, running};
-
-/// The classes of elements that these measurements add.
+/// The classes of these elements.
 pub(crate) static CLASSES: &[&Class] = &[&ARRIVALS, &LATENCY];
 
 /// The largest number of packets that wait. Packets that arrive while the ring is full are missed.
@@ -193,112 +187,5 @@ impl Element for Latency {
     fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
         self.nanoseconds.reset();
         Ok(())
-    }
-}
-
-/// The distribution of the latencies of packets, in microseconds.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Latencies {
-    pub(crate) quartiles: [f64; 2],
-    pub(crate) median: f64,
-    pub(crate) p99: f64,
-    pub(crate) p999: f64,
-    pub(crate) mean: f64,
-    pub(crate) deviation: f64,
-}
-
-/// Returns the configuration in which the packets of `frames` arrive at a rate and pass `chain`, in bursts
-/// of at most `burst` packets. `start` says which headers are marked.
-pub(crate) fn text(frames: &str, start: Start, burst: usize, chain: &str) -> String {
-    format!("{frames} {} -> arrivals :: BenchmarkArrivals({burst}) -> {chain}", start.marks())
-}
-
-/// A running configuration in which packets arrive at a rate.
-pub(crate) struct OpenLoop {
-    worker: Worker,
-}
-
-impl OpenLoop {
-    /// Creates a configuration as [`text`] describes it. `frames` is a source that supplies each packet
-    /// once. Each `BenchmarkLatency` of the chain measures the packets that pass it.
-    pub(crate) fn new(frames: &str, start: Start, burst: usize, chain: &str) -> Result<OpenLoop, String> {
-        OpenLoop::of(text(frames, start, burst, chain))
-    }
-
-    /// Creates an open loop from a whole configuration, which must have an element `arrivals` as in
-    /// [`text`].
-    pub(crate) fn of(text: String) -> Result<OpenLoop, String> {
-        let mut open_loop = OpenLoop { worker: running(text, Options::default())? };
-        // The first step takes all packets into memory.
-        open_loop.spend(Duration::from_millis(1))?;
-        Ok(open_loop)
-    }
-
-    /// Lets packets arrive at `rate` per second for `time`, after a warm-up of a tenth of `time`. Returns
-    /// the million packets per second that were taken; all other packets found the ring full. The run is
-    /// extended, up to a hundred times, while one of the meters has seen no packet, because a busy machine
-    /// may not schedule this thread during a short run.
-    pub(crate) fn drive(&mut self, rate: f64, time: Duration, meters: &[&str]) -> Result<f64, String> {
-        self.write("arrivals", "rate", &rate.to_string())?;
-        self.spend(time / 10)?;
-        for meter in meters {
-            self.write(meter, "reset", "")?;
-        }
-        let start = Instant::now();
-        let before = self.count()?;
-        for _ in 0..100 {
-            self.spend(time)?;
-            let mut missing = false;
-            for meter in meters {
-                missing |= self.read(meter, "all")?.starts_with("0 ");
-            }
-            if !missing {
-                break;
-            }
-        }
-        Ok((self.count()? - before) / start.elapsed().as_secs_f64() / 1e6)
-    }
-
-    fn spend(&mut self, time: Duration) -> Result<(), String> {
-        let start = Instant::now();
-        while start.elapsed() < time {
-            if !self.worker.step(256) {
-                return Err("the measurement stopped by itself".into());
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns the latencies that a meter has recorded in the last run. An error if it has seen no packet.
-    pub(crate) fn latencies(&mut self, meter: &str) -> Result<Latencies, String> {
-        let text = self.read(meter, "all")?;
-        let figures: Vec<f64> = text.split(' ').filter_map(|figure| figure.parse().ok()).collect();
-        let &[count, lower, median, upper, p99, p999, mean, deviation] = &figures[..] else {
-            return Err(format!("{meter} says {text}"));
-        };
-        if count == 0.0 {
-            return Err(format!("no packet has come to '{meter}'"));
-        }
-        let [lower, median, upper, p99, p999, mean, deviation] =
-            [lower, median, upper, p99, p999, mean, deviation].map(|nanoseconds| nanoseconds / 1e3);
-        Ok(Latencies { quartiles: [lower, upper], median, p99, p999, mean, deviation })
-    }
-
-    fn count(&mut self) -> Result<f64, String> {
-        self.read("arrivals", "count")?.parse().map_err(|_| "no count".into())
-    }
-
-    pub(crate) fn read(&mut self, element: &str, name: &str) -> Result<String, String> {
-        let id = self.worker.plan().graph.find(element).ok_or(format!("no {element}"))?;
-        self.worker.read(Some(id), name, "")
-    }
-
-    fn write(&mut self, element: &str, name: &str, value: &str) -> Result<(), String> {
-        let id = self.worker.plan().graph.find(element).ok_or(format!("no {element}"))?;
-        self.worker.write(Some(id), name, value)
-    }
-
-    pub(crate) fn finish(mut self) -> Result<(), String> {
-        self.worker.finish().map_err(|errors| errors.join("; "))
     }
 }

@@ -6,10 +6,10 @@
 use classify::IntervalSet;
 use element::effects::{Action, Field, Filter, Target, wire_field};
 
-use super::formula::{Formula, Known};
-use super::packet::Packet;
-use super::step::{Stop, carry_out};
-use super::walk::{Full, Path, Walk};
+use super::{Full, Path, Walk};
+use crate::compose::formula::{Formula, Known};
+use crate::compose::packet::Packet;
+use crate::compose::step::{Stop, carry_out};
 use program::Next;
 use program::chain::Port;
 use program::location::{Byte, Location};
@@ -111,8 +111,8 @@ impl Walk<'_> {
             }
         }
         let mut path = way.path.clone();
-        let (start, cut) = (way.packet.start, super::leaf::end(&way.packet).is_some());
-        path.push(super::leaf::Passed { node: port.0, input: port.1, case: number, start, cut });
+        let (start, cut) = (way.packet.start, crate::compose::leaf::end(&way.packet).is_some());
+        path.push(crate::compose::leaf::Passed { node: port.0, input: port.1, case: number, start, cut });
         let behind = Path { packet, path, step: Some(number_of_step), ..way.clone() };
         let outputs = match case.to {
             Target::Output(output) => output..output + 1,

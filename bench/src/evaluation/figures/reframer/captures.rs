@@ -1,0 +1,46 @@
+//! Captures that pass a Reframer: its configuration, and what it reads and writes.
+
+use std::path::{Path, PathBuf};
+
+use crate::evaluation::trace_time;
+
+/// Returns a Reframer that holds for `micros` microseconds, has room for all flows of these traces, and has
+/// the further arguments `more`.
+pub(super) fn reframer(micros: u64, more: &str) -> String {
+    format!("Reframer({micros}us, CAPACITY 2000000{more})")
+}
+
+/// Runs a configuration on the trace clock to the end of its capture. Returns the values of handlers
+/// (element, handler), which must be numbers.
+pub(super) fn read_after(text: String, handlers: &[(&str, &str)]) -> Result<Vec<f64>, String> {
+    let values = trace_time::read_after(text, handlers)?;
+    values.iter().map(|value| value.trim().parse().map_err(|_| format!("{value} is no number"))).collect()
+}
+
+/// Returns the number of flows and the SLF of a capture.
+pub(super) fn flows_and_slf(capture: &Path) -> Result<[f64; 2], String> {
+    let text = format!(
+        "FromDump({}, STOP true) -> MarkIPHeader(14) -> f :: AggregateIPFlows -> r :: {} -> Discard",
+        capture.display(),
+        reframer(0, "")
+    );
+    let values = read_after(text, &[("r", "flows"), ("r", "slf_in")])?;
+    Ok([values[0], values[1]])
+}
+
+/// Writes the packets of a capture in the order in which a Reframer on another machine would send them, if
+/// it holds for `micros` microseconds. Returns the written file and its SLF.
+pub(super) fn held(capture: &Path, micros: u64, output: PathBuf) -> Result<(PathBuf, f64), String> {
+    let text = format!(
+        "FromDump({}, STOP true) -> r :: {} -> ToDump({}, SNAPLEN 0)",
+        capture.display(),
+        reframer(micros, ""),
+        output.display()
+    );
+    let values = read_after(text, &[("r", "slf_out")])?;
+    Ok((output, values[0]))
+}
+
+pub(super) fn frames(capture: &Path) -> String {
+    format!("FromDump({})", capture.display())
+}

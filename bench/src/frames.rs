@@ -1,0 +1,110 @@
+//! The packets that are replayed to a chain: their kinds, and the source of them.
+
+use element::class::{ArgInfo, Notes};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Signal};
+
+use crate::source;
+
+/// The kind of packets that are replayed to a chain, and the header at which they start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Start {
+    /// UDP over IPv4, starting with the Ethernet header; no header is marked.
+    Frame,
+    /// UDP over IPv4, starting with the Ethernet header; the IP header is marked.
+    Ethernet,
+    /// UDP over IPv4, starting with the IP header, which is marked.
+    Ip,
+    /// TCP over IPv4, starting with the Ethernet header; the IP header is marked.
+    Tcp,
+    /// UDP over IPv6, starting with the Ethernet header; the IPv6 header is marked.
+    Ip6,
+}
+
+impl Start {
+    /// Returns the elements that mark the headers, each with an arrow before it.
+    pub(crate) fn marks(self) -> &'static str {
+        match self {
+            Start::Frame => "",
+            Start::Ethernet | Start::Tcp => "-> MarkIPHeader(14)",
+            Start::Ip => "-> Strip(14) -> MarkIPHeader",
+            Start::Ip6 => "-> MarkIP6Header(14)",
+        }
+    }
+}
+
+/// The class of a source of benchmark packets, which supplies each packet once. START is 0 for UDP, 1 for
+/// TCP and 2 for UDP over IPv6.
+pub(crate) static FRAMES: Class = Class {
+    name: "BenchmarkFrames",
+    ports: "0/1",
+    processing: "l/l",
+    args: &[
+        ArgInfo::required("PACKETS", "unsigned"),
+        ArgInfo::required("FLOWS", "unsigned"),
+        ArgInfo::required("FRAME", "unsigned"),
+        ArgInfo::positional("START", "unsigned", "0"),
+        ArgInfo::positional("SLF", "unsigned", "1"),
+    ],
+    notes: Notes { signals_packets: true, ..Notes::NONE },
+    build: |args| {
+        let frames = Frames {
+            left: args.required("PACKETS"),
+            flows: args.required("FLOWS"),
+            frame: args.required("FRAME"),
+            start: match args.or("START", 0) {
+                0 => Start::Frame,
+                1 => Start::Tcp,
+                _ => Start::Ip6,
+            },
+            slf: args.or("SLF", 1),
+        };
+        args.finish()?;
+        Ok(Box::new(frames))
+    },
+    ..Class::DEFAULT
+};
+
+struct Frames {
+    left: usize,
+    flows: usize,
+    frame: usize,
+    start: Start,
+    /// The number of consecutive packets that belong to one flow.
+    slf: usize,
+}
+
+impl Element for Frames {
+    fn effects(&self) -> Effects {
+        Effects::source("frame")
+    }
+
+    fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
+        give(cx, max, || {
+            self.left = self.left.checked_sub(1)?;
+            let number = source::in_runs(self.left, self.slf);
+            Some(match self.start {
+                Start::Tcp => source::tcp_frame(number, self.flows, self.frame),
+                Start::Ip6 => source::ip6_frame(number, self.flows, self.frame),
+                Start::Frame | Start::Ethernet | Start::Ip => source::frame(number, self.flows, self.frame),
+            })
+        })
+    }
+}
+
+/// Returns a batch of at most `max` packets with the frames that `next` returns. If `next` returns None,
+/// the source signals that it has no more packets.
+pub(crate) fn give(cx: &mut Cx<'_>, max: usize, mut next: impl FnMut() -> Option<Vec<u8>>) -> Batch {
+    let mut batch = cx.batch();
+    while batch.len() < max {
+        let Some(bytes) = next() else {
+            cx.set_signal(Signal::Packets, false);
+            break;
+        };
+        if let Some(packet) = cx.packet(&bytes)
+            && let Err(packet) = batch.push(packet)
+        {
+            cx.drop(packet, DropReason::NoBuffer);
+        }
+    }
+    batch
+}

@@ -1,0 +1,58 @@
+//! The benchmark `chain`: the chain of network functions of the Reframer paper.
+
+use crate::classify;
+use crate::frames::Start;
+use crate::routing::routes;
+use crate::runner::{measure_worker, worker_with};
+use crate::serde_params::Param;
+use crate::{Row, Settings};
+
+/// Measures the Reframer paper's chain: router, translator, firewall with 10,000 rules, statistics of
+/// flows. The first three rows end after the router, the translator and the firewall. The other rows have
+/// the whole chain at several SLF, without and with a Reframer upstream.
+pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
+    let mut rows = Vec::new();
+    let mut measure = |front: &str, slf, functions: &[String], params: &[(&'static str, Param)]| {
+        let chain = format!("{front} {}", connected(functions));
+        let worker = worker_with(settings.packets, (FUNCTIONS_FLOWS, slf), 64, Start::Ethernet, &chain)?;
+        rows.push(measure_worker("chain", settings, 64, worker, params)?);
+        Ok::<_, String>(())
+    };
+    let functions = each_function();
+    for (number, last) in ["router", "translator", "firewall"].into_iter().enumerate() {
+        measure("", 1, &functions[..=number], &[("to", Param::Word(last)), ("slf", Param::Number(1))])?;
+    }
+    for (held, front) in [("no", ""), ("flows", "Reframer(64us, BYPASS none) ->")] {
+        for slf in [1, 4, 16] {
+            let params = [("held", Param::Word(held)), ("slf", Param::Number(slf as u64))];
+            measure(front, slf, &functions, &params)?;
+        }
+    }
+    Ok(rows)
+}
+
+/// The number of flows for the chain of network functions.
+pub(crate) const FUNCTIONS_FLOWS: usize = 10_000;
+
+/// Returns the chain of router, translator, firewall with 10,000 rules, and statistics of flows.
+pub(crate) fn functions() -> String {
+    connected(&each_function())
+}
+
+/// Returns the elements of each network function of the chain.
+fn each_function() -> [String; 4] {
+    [
+        format!(
+            "CheckIPHeader(14) -> rt :: RadixIPLookup({}0/0 10.0.0.1 0); rt[1], rt[2], rt[3] => Discard, Discard, Discard;
+            rt -> DecIPTTL",
+            routes(200, 1)
+        ),
+        "IPRewriter(pattern 192.0.2.1 1024-65535 - - 0 0)".into(),
+        format!("IPFilter({} allow all)", classify::mostly_permitting(&classify::made(10_000))),
+        "FlowCounter".into(),
+    ]
+}
+
+fn connected(functions: &[String]) -> String {
+    format!("{} -> Discard", functions.join(" -> "))
+}

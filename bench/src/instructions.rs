@@ -1,0 +1,66 @@
+//! Runs of benchmarks without measurement of time, to count instructions and to profile.
+
+use engine::Worker;
+
+use crate::Settings;
+use crate::floor::Floor;
+use crate::forwarding::{EDIT, FORWARD, QUEUE, TEE};
+use crate::frames::Start;
+
+use crate::reframing::REFRAMER;
+use crate::runner::{drive, worker};
+use crate::synthesis::{Form, Traffic, form_of};
+use crate::translation::NAT;
+
+/// Drives `packets` packets through a benchmark's chain, any other chain, or the floor, without measuring
+/// time. It is used to count instructions and to profile. `in_memory` is the number of packets in memory;
+/// by default it is small.
+///
+/// # Errors
+/// If there is no such benchmark, or the chain is invalid or stops.
+pub fn drive_only(name: &str, packets: usize, in_memory: Option<usize>) -> Result<(), String> {
+    let in_memory = in_memory.unwrap_or(Settings::SMALL.packets);
+    let mut start = Start::Frame;
+    let chain = match name {
+        "floor" => {
+            Floor::new(in_memory, 64).map_err(|e| e.to_string())?.measure(packets);
+            return Ok(());
+        }
+        "forward" => FORWARD,
+        "edit" => EDIT,
+        "tee" => TEE,
+        "queue" => QUEUE,
+        "reframer" => REFRAMER,
+        "nat" => {
+            start = Start::Ethernet;
+            NAT
+        }
+        // A name with an arrow is a chain, for example to examine a single element.
+        chain if chain.contains("->") => chain,
+        other => {
+            let form =
+                form_of(other).ok_or_else(|| format!("no benchmark '{other}' to count instructions of"))?;
+            return match form {
+                Form::Lasting(worker) => drive_to_the_end(worker(in_memory)?, packets),
+                Form::Passing(worker) => drive_passing(worker()?, packets),
+            };
+        }
+    };
+    drive_to_the_end(worker(in_memory, 64, start, chain)?, packets)
+}
+
+/// Drives a worker through all packets of its short-lived flows. If `packets` is 0, it drives only the
+/// first round, which does not reach the chain.
+fn drive_passing((mut worker, traffic): (Worker, Traffic), packets: usize) -> Result<(), String> {
+    traffic.skip(&mut worker)?;
+    if packets > 0 {
+        traffic.drive(&mut worker)?;
+        println!("{} packets", traffic.per_run());
+    }
+    worker.finish().map_err(|errors| errors.join("; "))
+}
+
+fn drive_to_the_end(mut worker: Worker, packets: usize) -> Result<(), String> {
+    drive(&mut worker, packets)?;
+    worker.finish().map_err(|errors| errors.join("; "))
+}

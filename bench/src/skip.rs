@@ -1,0 +1,45 @@
+//! An element that keeps the first round of packets from a chain.
+
+use element::class::ArgInfo;
+use element::effects::{Case, Counts, Filter, Target};
+use element::{Batch, Class, Cx, DropReason, Effects, Element};
+
+/// The class of an element that drops the first PACKETS packets, rounded up to whole batches, and passes
+/// all later packets.
+pub(crate) static SKIP: Class = Class {
+    name: "BenchmarkSkip",
+    ports: "1/1",
+    processing: "h/h",
+    args: &[ArgInfo::required("PACKETS", "unsigned")],
+    build: |args| {
+        let left = args.required("PACKETS");
+        args.finish()?;
+        Ok(Box::new(Skip { left }))
+    },
+    ..Class::DEFAULT
+};
+
+struct Skip {
+    left: usize,
+}
+
+impl Element for Skip {
+    fn effects(&self) -> Effects {
+        let skipped = Filter::Opaque { about: "how many came before", reads: Vec::new() };
+        let cases = vec![
+            Case::new(skipped, Target::Drop(DropReason::Discard)),
+            Case::new(Filter::Any, Target::Output(0)),
+        ];
+        // `Counts::Own` keeps this element out of the synthesized region, which begins downstream of it.
+        Effects::cases(cases).counting(Counts::Own)
+    }
+
+    fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
+        if self.left == 0 {
+            return Some(batch);
+        }
+        self.left = self.left.saturating_sub(batch.len());
+        cx.drop_all(batch, DropReason::Discard);
+        None
+    }
+}

@@ -1,0 +1,287 @@
+//! Chains of packets. The slots of all packets of a chain are one list, so that packets are put together and
+//! taken apart without copying their bytes.
+
+use std::mem::ManuallyDrop;
+use std::ptr::NonNull;
+
+use crate::memory::Meta;
+use crate::packet::Packet;
+
+/// A chain of packets, one after the other. No bytes are copied to add a packet at the end, to take the
+/// first packet off unchanged, or to make one large packet of all.
+///
+/// ```
+/// use packet::{Chain, Pool};
+///
+/// let mut pool = Pool::new(64 << 20)?;
+/// let mut chain = Chain::new(pool.packet(b"head one").unwrap());
+/// assert!(chain.push(pool.packet(b"head, two").unwrap()).is_ok());
+/// let packet = chain.into_packet(5);
+/// assert_eq!(packet.chunks().collect::<Vec<_>>(), [&b"head one"[..], b" two"]);
+/// pool.free(packet);
+/// # Ok::<(), packet::PoolError>(())
+/// ```
+#[derive(Debug)]
+pub struct Chain {
+    /// The first packet. The list of its slots continues with the slots of the following packets; its
+    /// length counts its own bytes only.
+    first: Packet,
+    /// The last slot of the last packet, to which the next packet is linked.
+    last: NonNull<Meta>,
+    packets: u32,
+    slots: u32,
+}
+
+// SAFETY: as for `Packet`: the chain is the only owner of all its slots.
+unsafe impl Send for Chain {}
+
+impl Chain {
+    /// Makes a chain that contains one packet.
+    #[inline]
+    pub fn new(packet: Packet) -> Chain {
+        let (last, slots) = last_of(&packet);
+        Chain { first: packet, last, packets: 1, slots }
+    }
+
+    /// Returns the number of slots of all packets together.
+    #[inline]
+    pub fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// Returns the number of packets in the chain.
+    #[inline]
+    pub fn packets(&self) -> usize {
+        self.packets as usize
+    }
+
+    /// Returns the bytes in the first slot of the first packet, which contain its headers.
+    #[inline]
+    pub fn head(&self) -> &[u8] {
+        self.first.data()
+    }
+
+    /// Adds a packet at the end.
+    ///
+    /// # Errors
+    ///
+    /// The packet itself, if it belongs to another pool than the end of the chain and one of the two pools
+    /// has no number: only 4095 pools at a time have a number.
+    #[inline]
+    pub fn push(&mut self, packet: Packet) -> Result<(), Packet> {
+        let (last, slots) = last_of(&packet);
+        self.go_on(packet, (last, 1, slots))
+    }
+
+    /// Adds all packets of another chain at the end.
+    ///
+    /// # Errors
+    ///
+    /// The other chain, if it belongs to another pool than the end of this chain and one of the two pools
+    /// has no number: only 4095 pools at a time have a number.
+    #[inline]
+    pub fn append(&mut self, other: Chain) -> Result<(), Chain> {
+        let Chain { first, last, packets, slots } = other;
+        self.go_on(first, (last, packets, slots)).map_err(|first| Chain { first, last, packets, slots })
+    }
+
+    /// Links the last slot of the chain to other packets, given their first packet, their last slot, and
+    /// the numbers of packets and slots. Returns the first packet if the slots cannot be linked.
+    #[inline]
+    fn go_on(
+        &mut self,
+        first: Packet,
+        (last, packets, slots): (NonNull<Meta>, u32, u32),
+    ) -> Result<(), Packet> {
+        // SAFETY: the chain owns its last slot, and nothing else refers to it now.
+        if !unsafe { self.last.as_mut() }.go_on(first.meta()) {
+            return Err(first);
+        }
+        self.last = last;
+        self.packets += packets;
+        self.slots += slots;
+        // The slots belong to this chain now: the handle must not return them.
+        let _ = ManuallyDrop::new(first);
+        Ok(())
+    }
+
+    /// Removes the first packet and returns it with its original bytes and length, and the chain of the
+    /// remaining packets; `None` if no packet remains.
+    #[inline]
+    pub fn pop(self) -> (Packet, Option<Chain>) {
+        let Chain { first, last, packets, slots } = self;
+        if packets == 1 {
+            return (first, None);
+        }
+        let (mut end, next, own) = end_of(first.0);
+        // SAFETY: the chain owned its slots; the packet has those up to `end`.
+        unsafe { end.as_mut() }.end();
+        let rest =
+            next.map(|next| Chain { first: Packet(next), last, packets: packets - 1, slots: slots - own });
+        (first, rest)
+    }
+
+    /// Makes one large packet of all packets, in order. The first `headers` bytes of each packet but the
+    /// first are left out; if the first slot of a packet has fewer bytes, all of the slot's bytes are left
+    /// out.
+    pub fn into_packet(self, headers: usize) -> Packet {
+        let Chain { mut first, packets, .. } = self;
+        let mut length = first.meta().length;
+        let mut next = end_of(first.0).1;
+        for _ in 1..packets {
+            let Some(mut slot) = next else { break };
+            next = end_of(slot).1;
+            // SAFETY: the chain owned its slots, which are the packet's now; nothing else refers to this
+            // slot.
+            let meta = unsafe { slot.as_mut() };
+            let left_out = headers.min(meta.values.head.into()) as u16;
+            meta.values.start += left_out;
+            meta.values.head -= left_out;
+            length += meta.length - u32::from(left_out);
+        }
+        first.meta_mut().length = length;
+        first
+    }
+}
+
+/// Returns the last slot of a packet and the number of its slots. No other packet may be linked after the
+/// packet.
+#[inline]
+fn last_of(packet: &Packet) -> (NonNull<Meta>, u32) {
+    let (mut last, mut slots) = (packet.0, 1);
+    // SAFETY: the handle owns the slots of its list.
+    while let Some(next) = unsafe { last.as_ref() }.next() {
+        last = next;
+        slots += 1;
+    }
+    (last, slots)
+}
+
+/// Finds the end of the packet that starts at slot `first`, by the packet's length. Returns its last slot,
+/// the slot after it (the first of the next packet in the chain), and the number of its slots.
+#[inline]
+fn end_of(first: NonNull<Meta>) -> (NonNull<Meta>, Option<NonNull<Meta>>, u32) {
+    // SAFETY: the caller owns the slots of the list.
+    let mut left = unsafe { first.as_ref() }.length;
+    let (mut at, mut slots) = (first, 1);
+    loop {
+        // SAFETY: as above.
+        let meta = unsafe { at.as_ref() };
+        left = left.saturating_sub(meta.values.head.into());
+        match meta.next() {
+            Some(next) if left > 0 => (at, slots) = (next, slots + 1),
+            next => return (at, next, slots),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Base, Pool, Restore, Store};
+
+    fn pool() -> Pool {
+        Pool::new(64 << 20).unwrap()
+    }
+
+    fn bytes(packet: &Packet) -> Vec<u8> {
+        packet.chunks().collect::<Vec<_>>().concat()
+    }
+
+    fn chain(pool: &mut Pool, texts: &[&[u8]]) -> Chain {
+        let mut all = texts.iter().map(|text| Chain::new(pool.packet(text).unwrap()));
+        let mut first = all.next().unwrap();
+        all.for_each(|next| first.append(next).unwrap());
+        first
+    }
+
+    #[test]
+    fn packets_come_off_as_they_went_on() {
+        let mut pool = pool();
+        let long = [7; 5000];
+        let texts: [&[u8]; 4] = [b"one", &long, b"", b"four"];
+        let mut chain = Some(chain(&mut pool, &texts));
+        assert_eq!(chain.as_ref().map(|chain| (chain.packets(), chain.slots())), Some((4, 6)));
+        let mut seen = Vec::new();
+        while let Some(left) = chain {
+            let (mut packet, rest) = left.pop();
+            assert_eq!((packet.is_large(), packet.len()), (packet.len() > 3000, bytes(&packet).len()));
+            packet.set_offset(Base::Mac, Some(0));
+            seen.push(bytes(&packet));
+            let slots = rest.as_ref().map_or(0, Chain::slots);
+            assert_eq!(slots, [5, 2, 1, 0][seen.len() - 1]);
+            pool.free(packet);
+            chain = rest;
+        }
+        assert_eq!(seen, texts);
+        assert_eq!((pool.stats().in_use, pool.stats().leaked), (0, 0));
+    }
+
+    #[test]
+    fn chains_become_large_packets() {
+        let mut pool = pool();
+        let long = [7; 5000];
+        let (mut a, b) = (chain(&mut pool, &[b"ab1", b"ab22"]), chain(&mut pool, &[&long, b"a", b"ab3"]));
+        a.append(b).unwrap();
+        assert_eq!(a.head(), b"ab1");
+        let mut packet = a.into_packet(2);
+        let expected = [&b"ab122"[..], &long[2..], b"3"].concat();
+        assert_eq!((bytes(&packet), packet.len()), (expected.clone(), expected.len()));
+        let copy = pool.copy(&packet).unwrap();
+        assert_eq!(bytes(&copy), expected);
+        pool.free(copy);
+        packet.truncate(4);
+        assert_eq!(bytes(&packet), &expected[..4]);
+        pool.free(packet);
+    }
+
+    #[test]
+    fn slots_go_home_to_their_pools_and_stores() {
+        let (mut a, mut b) = (pool(), pool());
+        let mut store = Store::new(Restore { copies: true, ..Restore::NOTHING });
+        let stored = b.packet(b"store").unwrap();
+        assert!(store.insert(stored, &mut b));
+        for round in 0..3 {
+            let mut batch = crate::Batch::new();
+            assert_eq!(store.lend_into(0..1, &mut b, &mut batch), 1);
+            let lent = batch.pop().unwrap();
+            let home = b.stats().in_use;
+            let mut mixed = chain(&mut a, &[b"a1", b"a2"]);
+            mixed.append(chain(&mut b, &[b"b1"])).unwrap();
+            mixed.append(Chain::new(lent)).unwrap();
+            mixed.append(chain(&mut a, &[b"a3"])).unwrap();
+            let mut packet = mixed.into_packet(1);
+            assert_eq!(bytes(&packet), b"a121tore3");
+            match round {
+                0 => a.free(packet),
+                1 => b.free(packet),
+                _ => {
+                    packet.truncate(3);
+                    packet.give_back();
+                }
+            }
+            let _ = (a.refill().map(|slot| a.free.push(slot)), b.refill().map(|slot| b.free.push(slot)));
+            assert_eq!((a.stats().in_use, b.stats().in_use), (0, home), "round {round}");
+        }
+        let mut batch = crate::Batch::new();
+        assert_eq!(store.lend_into(0..1, &mut b, &mut batch), 1);
+        let lent = batch.pop().unwrap();
+        assert_eq!((lent.data(), lent.is_large()), (&b"store"[..], false));
+        b.free(lent);
+        store.release(&mut b);
+    }
+
+    #[test]
+    fn a_pool_waits_for_slots_in_lists_of_others() {
+        let (mut a, mut b) = (pool(), pool());
+        let mut mixed = chain(&mut a, &[b"a"]);
+        mixed.append(chain(&mut b, &[b"b"])).unwrap();
+        drop(b);
+        // While slots of the dropped pool are in use, no other pool gets its number.
+        let more: Vec<Pool> = (0..3).map(|_| pool()).collect();
+        let packet = mixed.into_packet(0);
+        assert_eq!(bytes(&packet), b"ab");
+        a.free(packet);
+        drop(more);
+    }
+}

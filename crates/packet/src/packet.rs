@@ -1,0 +1,582 @@
+//! The packet: its owned handle, and access to its bytes, offsets and annotations.
+
+use std::num::NonZeroU64;
+use std::ptr::{self, NonNull};
+use std::slice;
+use std::sync::atomic::Ordering;
+
+use crate::annotations::Annotations;
+use crate::list::{Chunks, give_back_list};
+use crate::memory::{Home, Meta};
+use crate::slot::{Base, NO_OFFSET, PacketKind, SLOT_STRIDE, Standing, Values};
+use crate::time::Timestamp;
+
+/// An owned packet. It can be moved between threads but not cloned; a copy must be made with
+/// [`Pool::copy`](crate::Pool::copy), because it takes a slot. A handle that is dropped without
+/// [`Pool::free`](crate::Pool::free) counts as leaked, and debug builds panic.
+#[repr(transparent)]
+pub struct Packet(pub(crate) NonNull<Meta>);
+
+// SAFETY: a `Packet` is the only owner of its slot, metadata and annotations, none of which refers to a
+// thread.
+unsafe impl Send for Packet {}
+
+impl Packet {
+    #[inline]
+    pub(crate) fn meta(&self) -> &Meta {
+        // SAFETY: the handle owns the slot, whose metadata lives as long as the pool's memory, and that
+        // lives until every packet has been returned.
+        unsafe { self.0.as_ref() }
+    }
+
+    #[inline]
+    pub(crate) fn meta_mut(&mut self) -> &mut Meta {
+        // SAFETY: as in `meta`; the handle is the only owner, so the borrow is exclusive.
+        unsafe { self.0.as_mut() }
+    }
+
+    pub(crate) fn home(&self) -> &Home {
+        // SAFETY: `Home` outlives its packets (see `Pool::drop`). Only this field is read, because a
+        // store calls this for packets on loan, whose other metadata another thread may be writing.
+        unsafe { &*(&raw const (*self.0.as_ptr()).home).read() }
+    }
+
+    /// Returns the number of bytes of the whole packet, in all its slots.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.meta().length as usize
+    }
+
+    /// True if the packet has no bytes at all.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.meta().length == 0
+    }
+
+    /// True if the packet is a list of several slots; [`data`](Self::data) then shows only the bytes in the
+    /// first slot.
+    #[inline]
+    pub fn is_large(&self) -> bool {
+        self.meta().goes_on()
+    }
+
+    /// Returns the packet's bytes in its first slot: the whole packet, or the first part of a large packet,
+    /// with at least its headers.
+    #[inline]
+    pub fn data(&self) -> &[u8] {
+        let meta = self.meta();
+        // SAFETY: `start + head` never exceeds the slot (kept by every method that changes them), slots are
+        // initialised memory, and the handle owns the slot.
+        unsafe {
+            slice::from_raw_parts(
+                meta.base.as_ptr().add(meta.values.start as usize),
+                meta.values.head as usize,
+            )
+        }
+    }
+
+    /// Returns the packet's bytes in its first slot, writable; see [`data`](Self::data).
+    #[inline]
+    pub fn data_mut(&mut self) -> &mut [u8] {
+        let meta = self.meta();
+        // SAFETY: as in `data`, and the borrow is exclusive.
+        unsafe {
+            slice::from_raw_parts_mut(
+                meta.base.as_ptr().add(meta.values.start as usize),
+                meta.values.head as usize,
+            )
+        }
+    }
+
+    /// Returns the `N` bytes from offset `place` of the packet's data on, if they lie inside the first
+    /// slot; otherwise `None`.
+    ///
+    /// Bytes after the packet's end are meaningless. The function is meant for reads of a fixed number of
+    /// bytes, if the bytes that matter are known to exist: it checks against the slot's end only.
+    #[inline(always)]
+    pub fn slot_bytes<const N: usize>(&self, place: usize) -> Option<&[u8; N]> {
+        let at = self.slot_place::<N>(place)?;
+        // SAFETY: the bytes lie inside the slot, which is initialised memory that the handle owns.
+        Some(unsafe { &*self.meta().base.as_ptr().add(at).cast() })
+    }
+
+    /// Returns the bytes that [`slot_bytes`](Self::slot_bytes) returns, writable. Bytes after the packet's
+    /// end must not be changed.
+    #[inline(always)]
+    pub fn slot_bytes_mut<const N: usize>(&mut self, place: usize) -> Option<&mut [u8; N]> {
+        let at = self.slot_place::<N>(place)?;
+        // SAFETY: as in `slot_bytes`, and the borrow is exclusive.
+        Some(unsafe { &mut *self.meta().base.as_ptr().add(at).cast() })
+    }
+
+    /// Returns `length` bytes of the first slot, from the packet's first byte on; `None` if the slot has
+    /// fewer. Bytes after the packet's end are meaningless.
+    #[inline]
+    pub fn slot_window(&self, length: usize) -> Option<&[u8]> {
+        let start = self.meta().values.start as usize;
+        // SAFETY: as in `slot_bytes`.
+        (length <= SLOT_STRIDE - start)
+            .then(|| unsafe { slice::from_raw_parts(self.meta().base.as_ptr().add(start), length) })
+    }
+
+    /// Returns the bytes that [`slot_window`](Self::slot_window) returns, writable. Bytes after the
+    /// packet's end must not be changed.
+    #[inline]
+    pub fn slot_window_mut(&mut self, length: usize) -> Option<&mut [u8]> {
+        let start = self.meta().values.start as usize;
+        // SAFETY: as in `slot_bytes`, and the borrow is exclusive.
+        (length <= SLOT_STRIDE - start)
+            .then(|| unsafe { slice::from_raw_parts_mut(self.meta().base.as_ptr().add(start), length) })
+    }
+
+    /// Returns the offset in the slot of the `N` bytes that start at offset `place` of the packet's data;
+    /// `None` if they extend beyond the slot's end.
+    #[inline(always)]
+    fn slot_place<const N: usize>(&self, place: usize) -> Option<usize> {
+        let at = place.checked_add(self.meta().values.start as usize)?;
+        (at <= const { SLOT_STRIDE - N }).then_some(at)
+    }
+
+    /// Returns the number of bytes from the packet's first byte to the end of its first slot, including
+    /// bytes after the packet's end.
+    #[inline]
+    pub fn slot_rest(&self) -> usize {
+        SLOT_STRIDE - self.meta().values.start as usize
+    }
+
+    /// Returns the stripped bytes and the data after them, in the first slot: all bytes that have ever been
+    /// part of the packet and not been cut off at its end.
+    #[inline]
+    pub(crate) fn own_bytes(&self) -> &[u8] {
+        let meta = self.meta();
+        let end = meta.values.start as usize + meta.values.head as usize;
+        // SAFETY: `own <= start`, and the rest is as in `data`.
+        unsafe {
+            slice::from_raw_parts(
+                meta.base.as_ptr().add(meta.values.own as usize),
+                end - meta.values.own as usize,
+            )
+        }
+    }
+
+    /// Returns the stripped bytes and the data after them, writable; see [`own_bytes`](Self::own_bytes).
+    #[inline]
+    pub(crate) fn own_bytes_mut(&mut self) -> &mut [u8] {
+        let meta = self.meta();
+        let end = meta.values.start as usize + meta.values.head as usize;
+        // SAFETY: as above, and the borrow is exclusive.
+        unsafe {
+            slice::from_raw_parts_mut(
+                meta.base.as_ptr().add(meta.values.own as usize),
+                end - meta.values.own as usize,
+            )
+        }
+    }
+
+    /// Returns an iterator over the packet's bytes: one slice per slot, in order.
+    pub fn chunks(&self) -> Chunks<'_> {
+        Chunks::new(self.meta())
+    }
+
+    /// Copies bytes from `offset` in the packet on into `to`, across slot borders. Returns the number of
+    /// bytes copied: fewer than the length of `to` if the packet ends before.
+    pub fn read_at(&self, mut offset: usize, to: &mut [u8]) -> usize {
+        let mut done = 0;
+        for chunk in self.chunks() {
+            if offset >= chunk.len() {
+                offset -= chunk.len();
+                continue;
+            }
+            let n = (chunk.len() - offset).min(to.len() - done);
+            to[done..done + n].copy_from_slice(&chunk[offset..offset + n]);
+            (done, offset) = (done + n, 0);
+            if done == to.len() {
+                break;
+            }
+        }
+        done
+    }
+
+    /// Overwrites bytes from `offset` in the packet on with `from`, across slot borders. Returns the number
+    /// of bytes written: bytes of `from` that would lie beyond the packet's end are ignored.
+    pub fn write_at(&mut self, mut offset: usize, from: &[u8]) -> usize {
+        let (mut done, mut at) = (0, Some(self.0));
+        while let Some(slot) = at.filter(|_| done < from.len()) {
+            // SAFETY: the handle owns the slots of its list.
+            let meta = unsafe { slot.as_ref() };
+            at = meta.next();
+            let length = usize::from(meta.values.head);
+            if offset >= length {
+                offset -= length;
+                continue;
+            }
+            let n = (length - offset).min(from.len() - done);
+            // SAFETY: the range lies inside the slot's data, and nothing else refers to the data while the
+            // handle is borrowed.
+            unsafe {
+                let to = meta.base.as_ptr().add(usize::from(meta.values.start) + offset);
+                ptr::copy_nonoverlapping(from.as_ptr().add(done), to, n);
+            }
+            (done, offset) = (done + n, 0);
+        }
+        done
+    }
+
+    /// Returns the number of bytes in the first slot before the data, to which the packet can grow at its
+    /// front.
+    #[inline]
+    pub fn headroom(&self) -> usize {
+        self.meta().values.start as usize
+    }
+
+    /// Returns the number of bytes after the data in the first slot, to which the packet can grow at its
+    /// end; 0 for a large packet.
+    pub fn tailroom(&self) -> usize {
+        let meta = self.meta();
+        if meta.goes_on() { 0 } else { SLOT_STRIDE - meta.values.start as usize - meta.values.head as usize }
+    }
+
+    /// Removes `n` bytes from the front of the packet. Returns false, and does nothing, if the first slot
+    /// has fewer bytes.
+    #[inline]
+    #[must_use]
+    pub fn strip(&mut self, n: usize) -> bool {
+        let meta = self.meta_mut();
+        if n > meta.values.head as usize {
+            return false;
+        }
+        meta.values.start += n as u16;
+        meta.values.head -= n as u16;
+        meta.length -= n as u32;
+        true
+    }
+
+    /// Adds the `n` bytes that lie before the data in the slot to the packet, with their present values.
+    /// Stripped bytes become part of the packet again; bytes before them are meaningless. Returns false,
+    /// and does nothing, if there are fewer than `n` bytes before the data.
+    #[inline]
+    #[must_use]
+    pub fn unstrip(&mut self, n: usize) -> bool {
+        let meta = self.meta_mut();
+        if n > meta.values.start as usize {
+            return false;
+        }
+        meta.values.start -= n as u16;
+        meta.values.own = meta.values.own.min(meta.values.start);
+        meta.values.head += n as u16;
+        meta.length += n as u32;
+        true
+    }
+
+    /// Adds a header before the data. Returns false, and does nothing, if the headroom is too small.
+    #[inline]
+    #[must_use]
+    pub fn prepend<const N: usize>(&mut self, header: &[u8; N]) -> bool {
+        if !self.unstrip(N) {
+            return false;
+        }
+        let meta = self.meta();
+        // SAFETY: the data has just grown by `N` bytes at its start, inside the slot that the handle owns.
+        unsafe { meta.base.add(meta.values.start as usize).cast::<[u8; N]>().write(*header) };
+        true
+    }
+
+    /// Returns the number of stripped bytes: bytes right before the data that have been part of the packet.
+    pub fn stripped(&self) -> usize {
+        let meta = self.meta();
+        meta.values.start.saturating_sub(meta.values.own) as usize
+    }
+
+    /// Adds the `n` bytes that lie after the data in the slot to the packet, with their present values.
+    /// Returns false, and does nothing, if the first slot has fewer bytes after the data or the packet is
+    /// large.
+    #[must_use]
+    pub fn extend(&mut self, n: usize) -> bool {
+        if n > self.tailroom() {
+            return false;
+        }
+        let meta = self.meta_mut();
+        meta.values.head += n as u16;
+        meta.length += n as u32;
+        true
+    }
+
+    /// Cuts the packet to its first `length` bytes; does nothing if it is not longer. Slots that are no
+    /// longer needed are returned to their pools.
+    #[inline]
+    pub fn truncate(&mut self, length: usize) {
+        if length < self.len() {
+            self.cut(length);
+        }
+    }
+
+    /// Cuts the packet to `length` bytes, which must be less than its length.
+    #[cold]
+    fn cut(&mut self, length: usize) {
+        if self.is_large() {
+            return self.truncate_large(length);
+        }
+        let meta = self.meta_mut();
+        meta.values.head = length as u16;
+        meta.length = length as u32;
+    }
+
+    #[cold]
+    fn truncate_large(&mut self, length: usize) {
+        let mut left = length;
+        let mut at = self.0;
+        // SAFETY: the handle owns every slot of its list, so their metadata may be read and written.
+        unsafe {
+            while left > at.as_ref().values.head as usize
+                && let Some(next) = at.as_ref().next()
+            {
+                left -= at.as_ref().values.head as usize;
+                at = next;
+            }
+            let rest = at.as_ref().next();
+            let last = at.as_mut();
+            last.values.head = left as u16;
+            last.end();
+            give_back_list(rest, None);
+        }
+        self.meta_mut().length = length as u32;
+    }
+
+    /// Returns the packet's time stamp; zero if it has none.
+    #[inline]
+    pub fn time(&self) -> Timestamp {
+        self.meta().values.time
+    }
+
+    /// Sets the packet's time stamp; zero means that it has none.
+    #[inline]
+    pub fn set_time(&mut self, time: Timestamp) {
+        self.meta_mut().values.time = time;
+    }
+
+    /// Returns the number of the device or input that the packet came from; 0 by default.
+    pub fn port(&self) -> u8 {
+        self.meta().values.port
+    }
+
+    /// Sets the number of the device or input that the packet came from.
+    pub fn set_port(&mut self, port: u8) {
+        self.meta_mut().values.port = port;
+    }
+
+    /// Returns the link type number of pcap for the header with which the packet starts; 1 (Ethernet) by
+    /// default.
+    pub fn link(&self) -> u16 {
+        self.meta().values.link
+    }
+
+    /// Sets the pcap link type number of the header with which the packet starts.
+    pub fn set_link(&mut self, link: u16) {
+        self.meta_mut().values.link = link;
+    }
+
+    /// Returns Click's packet type annotation: the kind of destination or origin on the link layer.
+    pub fn kind(&self) -> PacketKind {
+        self.meta().values.kind
+    }
+
+    /// Sets Click's packet type annotation.
+    pub fn set_kind(&mut self, kind: PacketKind) {
+        self.meta_mut().values.kind = kind;
+    }
+
+    /// Returns the flow mark: a number by which elements downstream find the packet's flow without a
+    /// look-up. `None` if no element has set it.
+    #[inline]
+    pub fn flow_mark(&self) -> Option<NonZeroU64> {
+        let meta = self.meta();
+        match meta.values.flow {
+            0 => None,
+            upper => NonZeroU64::new(u64::from(upper) << 32 | u64::from(meta.next_free)),
+        }
+    }
+
+    /// Sets the flow mark, by which elements downstream find the packet's flow. `None`, or a mark whose
+    /// upper 32 bits are zero, unsets it.
+    #[inline]
+    pub fn set_flow_mark(&mut self, mark: Option<NonZeroU64>) {
+        let mark = mark.map_or(0, NonZeroU64::get);
+        let meta = self.meta_mut();
+        (meta.values.flow, meta.next_free) = ((mark >> 32) as u32, mark as u32);
+    }
+
+    /// Returns the offset in bytes of the header of `base` from the first byte of the data; negative if the
+    /// header was stripped. Returns `None` if the header annotation is not set.
+    #[inline]
+    pub fn offset(&self, base: Base) -> Option<isize> {
+        let meta = self.meta();
+        let offset = match base {
+            Base::Data => return Some(0),
+            Base::Mac => meta.values.mac,
+            Base::Network => meta.values.network,
+            Base::Transport => meta.values.transport,
+        };
+        (offset != NO_OFFSET).then(|| offset as isize - meta.values.start as isize)
+    }
+
+    /// Sets the offset in bytes of the header of `base` from the first byte of the data; it may be
+    /// negative. `None`, or an offset outside the first slot, unsets it. `Base::Data` is ignored, because
+    /// its offset is always 0.
+    #[inline]
+    pub fn set_offset(&mut self, base: Base, offset: Option<isize>) {
+        let meta = self.meta_mut();
+        let value = match offset {
+            Some(offset) => {
+                let place = offset.checked_add(meta.values.start as isize);
+                match place.filter(|place| (0..=SLOT_STRIDE as isize).contains(place)) {
+                    Some(place) => place as u16,
+                    None => NO_OFFSET,
+                }
+            }
+            None => NO_OFFSET,
+        };
+        match base {
+            Base::Data => {}
+            Base::Mac => meta.values.mac = value,
+            Base::Network => meta.values.network = value,
+            Base::Transport => meta.values.transport = value,
+        }
+    }
+
+    /// Sets the offsets in bytes of the network and transport headers from the first byte of the data.
+    /// Unlike [`set_offset`](Self::set_offset), it checks nothing in release builds: both headers must
+    /// start inside the data in the first slot.
+    #[inline]
+    pub fn set_headers(&mut self, network: usize, transport: usize) {
+        let meta = self.meta_mut();
+        debug_assert!(network.max(transport) <= meta.values.head as usize);
+        meta.values.network = meta.values.start.wrapping_add(network as u16);
+        meta.values.transport = meta.values.start.wrapping_add(transport as u16);
+    }
+
+    /// Sets the link header annotation to the first byte of the data, and the network header annotation to
+    /// `length` bytes after it. The network header is unset if it would start beyond the slot.
+    #[inline]
+    pub fn set_link_header(&mut self, length: usize) {
+        let meta = self.meta_mut();
+        meta.values.mac = meta.values.start;
+        let network = length.saturating_add(meta.values.start as usize);
+        meta.values.network = if network <= SLOT_STRIDE { network as u16 } else { NO_OFFSET };
+    }
+
+    /// Returns the bytes from the start of the header of `base` to the end of the data in the first slot.
+    /// Stripped headers are included. Returns `None` if the header annotation is not set or lies after the
+    /// end of the data.
+    #[inline]
+    pub fn header(&self, base: Base) -> Option<&[u8]> {
+        let (start, end) = self.header_range(base)?;
+        // SAFETY: `start <= end`, both inside the slot, as in `data`.
+        Some(unsafe { slice::from_raw_parts(self.meta().base.as_ptr().add(start), end - start) })
+    }
+
+    /// Returns the bytes that [`header`](Self::header) returns, writable.
+    #[inline]
+    pub fn header_mut(&mut self, base: Base) -> Option<&mut [u8]> {
+        let (start, end) = self.header_range(base)?;
+        // SAFETY: as in `header`, and the borrow is exclusive.
+        Some(unsafe { slice::from_raw_parts_mut(self.meta().base.as_ptr().add(start), end - start) })
+    }
+
+    /// Returns the first `N` bytes of the header of `base`, writable. Returns `None` if the header
+    /// annotation is not set or fewer than `N` bytes follow; one comparison checks both.
+    #[inline]
+    pub fn header_chunk_mut<const N: usize>(&mut self, base: Base) -> Option<&mut [u8; N]> {
+        let meta = self.meta();
+        let start = meta.values.place(base);
+        let (start, end) = (start as usize, meta.values.start as usize + meta.values.head as usize);
+        // `NO_OFFSET` is greater than the end of any data, so that an unset header is refused, too.
+        if start + N > end {
+            return None;
+        }
+        // SAFETY: `start + N <= end`, inside the slot as in `data`, and the borrow is exclusive.
+        Some(unsafe { meta.base.add(start).cast::<[u8; N]>().as_mut() })
+    }
+
+    /// True if the transport header annotation is set, and lies `length` bytes after the network header
+    /// annotation.
+    #[inline]
+    pub fn is_marked_behind(&self, length: usize) -> bool {
+        let Values { network, transport, .. } = self.meta().values;
+        // If both offsets are `NO_OFFSET`, they differ by a `length` of 0.
+        network as usize + length == transport as usize && transport != NO_OFFSET
+    }
+
+    #[inline]
+    fn header_range(&self, base: Base) -> Option<(usize, usize)> {
+        let meta = self.meta();
+        let start = meta.values.place(base);
+        let end = meta.values.start + meta.values.head;
+        // `NO_OFFSET` is greater than the end of any data, so that an unset header is refused, too.
+        (start <= end).then_some((start as usize, end as usize))
+    }
+
+    /// Returns Click's annotations of the packet. In a new packet they are all zero only if the pool clears
+    /// them ([`Pool::use_annotations`](crate::Pool::use_annotations)).
+    #[inline]
+    pub fn annotations(&self) -> &Annotations {
+        // SAFETY: the handle owns the annotations of its slot; they are initialised (zeroed) memory.
+        unsafe { &*self.home().annotations(self.meta().values.index) }
+    }
+
+    /// Returns Click's annotations of the packet, writable.
+    #[inline]
+    pub fn annotations_mut(&mut self) -> &mut Annotations {
+        self.meta_mut().annotations = Standing::Any;
+        // SAFETY: as above, and the borrow is exclusive.
+        unsafe { &mut *self.home().annotations(self.meta().values.index) }
+    }
+
+    /// Asks the processor to load the cache line with the packet's first byte of data.
+    #[inline]
+    pub fn prefetch(&self) {
+        let meta = self.meta();
+        prefetch_line(meta.base.as_ptr().wrapping_add(meta.values.start as usize));
+    }
+
+    /// Returns every slot of the packet to its pool or store, without access to the pool: atomic operations
+    /// put the slots on their pools' lists of returned slots.
+    pub(crate) fn give_back(self) {
+        let first = self.0;
+        std::mem::forget(self);
+        // SAFETY: the handle owned the slots of its list.
+        unsafe { give_back_list(Some(first), None) };
+    }
+}
+
+/// Asks the processor to load the cache line at `address`. The address may be invalid: a prefetch never
+/// faults.
+#[inline]
+pub fn prefetch_line(address: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch reads nothing architecturally and may name any address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
+    }
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
+}
+
+/// Handles a handle that is dropped by mistake: counts its packet as leaked, returns its slots, and panics
+/// in debug builds.
+impl Drop for Packet {
+    #[cold]
+    fn drop(&mut self) {
+        let home = self.home();
+        home.leaked.fetch_add(1, Ordering::Relaxed);
+        Packet(self.0).give_back();
+        if cfg!(debug_assertions) && !std::thread::panicking() {
+            panic!("a packet was neither sent, dropped with a reason, nor held");
+        }
+    }
+}
+
+impl std::fmt::Debug for Packet {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Packet({} bytes)", self.len())
+    }
+}
