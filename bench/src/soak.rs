@@ -89,7 +89,7 @@ fn grows([start, first, _, last]: [u64; 4]) -> bool {
 
 /// Returns the default of a class's argument; 0 if it is not a number.
 pub fn default_of(class: &Class, bound: &str) -> u64 {
-    class.arg(bound).and_then(|arg| arg.default.parse().ok()).unwrap_or(0)
+    class.arg(bound).and_then(|arg| arg.default.text()?.parse().ok()).unwrap_or(0)
 }
 
 /// Returns a bound for a number of entries.

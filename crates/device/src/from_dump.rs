@@ -87,7 +87,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("END_AFTER", "seconds", ""),
         ArgInfo::keyword("INTERVAL", "seconds", ""),
         ArgInfo::keyword("END_CALL", "HANDLER [VALUE]", ""),
-        ArgInfo::keyword("BURST", "unsigned", ""),
+        ArgInfo::keyword("BURST", "unsigned", "").computed("the burst of the run"),
         ArgInfo::keyword("FILEPOS", "offset", "0"),
         ArgInfo::keyword("MMAP", "bool", "true"),
         ArgInfo::keyword("PRELOAD", "int", "0"),
@@ -118,7 +118,7 @@ pub static CLASS: Class = Class {
         if ends.iter().flatten().count() > 1 {
             args.error("END, END_AFTER, and INTERVAL are mutually exclusive");
         }
-        let stop = args.or("STOP", false);
+        let stop = args.value::<bool>("STOP");
         let end_call = args.get::<Raw>("END_CALL").map(|Raw(text)| text);
         if stop && end_call.is_some() {
             args.error("END_CALL and STOP are mutually exclusive");
@@ -126,11 +126,11 @@ pub static CLASS: Class = Class {
         let sample = probability(args);
         let from_dump = FromDump {
             filename,
-            pace: Pace::new(args.or("TIMING", false)),
+            pace: Pace::new(args.value("TIMING")),
             stop,
-            active: args.or("ACTIVE", true),
+            active: args.value("ACTIVE"),
             sample,
-            force_ip: args.or("FORCE_IP", false),
+            force_ip: args.value("FORCE_IP"),
             window: Window { start, start_after, ends, fixed: None },
             end_text: end_call,
             end_call: None,
@@ -146,9 +146,9 @@ pub static CLASS: Class = Class {
             count: 0,
         };
         for name in ["FILEPOS", "PRELOAD", "FORCE_LEN"] {
-            args.or(name, 0i64);
+            args.value::<i64>(name);
         }
-        args.or("MMAP", true);
+        args.value::<bool>("MMAP");
         args.finish()?;
         Ok(Box::new(from_dump))
     },

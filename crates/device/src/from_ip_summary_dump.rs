@@ -83,7 +83,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("FLOWID", "flow", ""),
         ArgInfo::keyword("DEFAULT_FLOWID", "flow", ""),
         ArgInfo::keyword("ALLOW_NONEXISTENT", "bool", "false"),
-        ArgInfo::keyword("BURST", "unsigned", ""),
+        ArgInfo::keyword("BURST", "unsigned", "").computed("the burst of the run"),
         ArgInfo::keyword("MIGRATE", "bool", "false"),
     ],
     handlers: &[
@@ -105,7 +105,7 @@ pub static CLASS: Class = Class {
         let filename = args.get::<String>("FILENAME");
         let data = args.get::<Bytes>("DATA").map(|Bytes(data)| data);
         let sample = probability(args);
-        let mut parser = Parser::new(args.or("PROTO", 6u8), args.or("CHECKSUM", false));
+        let mut parser = Parser::new(args.value::<u8>("PROTO"), args.value("CHECKSUM"));
         let mut issues = Vec::new();
         for name in ["DEFAULT_CONTENTS", "DEFAULT_FIELDS", "CONTENTS", "FIELDS"] {
             if let Some(Raw(fields)) = args.get(name) {
@@ -126,12 +126,12 @@ pub static CLASS: Class = Class {
         let element = FromIpSummaryDump {
             filename: filename.unwrap_or_else(|| "<data>".into()),
             data,
-            stop: args.or("STOP", false),
-            active: args.or("ACTIVE", true),
-            pace: Pace::new(args.or("TIMING", false)),
-            multipacket: args.or("MULTIPACKET", false),
+            stop: args.value("STOP"),
+            active: args.value("ACTIVE"),
+            pace: Pace::new(args.value("TIMING")),
+            multipacket: args.value("MULTIPACKET"),
             sample,
-            allow_nonexistent: args.or("ALLOW_NONEXISTENT", false),
+            allow_nonexistent: args.value("ALLOW_NONEXISTENT"),
             burst: args.get::<usize>("BURST").map(|n| n.clamp(1, BATCH_CAPACITY)),
             parser,
             dump: None,
@@ -145,8 +145,8 @@ pub static CLASS: Class = Class {
             ended: false,
             fault: None,
         };
-        args.or("ZERO", true);
-        args.or("MIGRATE", false);
+        args.value::<bool>("ZERO");
+        args.value::<bool>("MIGRATE");
         args.finish()?;
         Ok(Box::new(element))
     },

@@ -63,7 +63,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("RATE", "unsigned", "0"),
         ArgInfo::keyword("RING", "unsigned", "1024"),
         ArgInfo::keyword("QUEUES", "unsigned", "1"),
-        ArgInfo::keyword("BURST", "unsigned", ""),
+        ArgInfo::keyword("BURST", "unsigned", "").computed("the burst of the run"),
     ],
     handlers: &[
         HandlerInfo::count("count"),
@@ -80,8 +80,8 @@ pub static CLASS: Class = Class {
     build: |args| {
         let nic = InMemoryNic {
             filename: args.required("FILENAME"),
-            loops: args.or("LOOPS", 1i64),
-            steering: match args.or("STEERING", "rss".to_string()).as_str() {
+            loops: args.value::<i64>("LOOPS"),
+            steering: match args.value::<String>("STEERING").as_str() {
                 "rss" => Steering::Rss,
                 "spray" => Steering::Spray,
                 "turn" => Steering::Turn,
@@ -91,10 +91,10 @@ pub static CLASS: Class = Class {
                     Steering::Rss
                 }
             },
-            rate: args.or("RATE", 0u64),
-            ring: args.or("RING", 1024u64),
+            rate: args.value::<u64>("RATE"),
+            ring: args.value::<u64>("RING"),
             burst: args.get::<usize>("BURST").map(|n| n.clamp(1, BATCH_CAPACITY)),
-            queues: args.or("QUEUES", 1usize).clamp(1, MOST_QUEUES),
+            queues: args.value::<usize>("QUEUES").clamp(1, MOST_QUEUES),
             store: None,
             ends: Vec::new(),
             left: Vec::new(),

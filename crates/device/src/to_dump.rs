@@ -80,7 +80,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("EXTRA_LENGTH", "bool", "true"),
         ArgInfo::keyword("NANO", "bool", "true"),
         ArgInfo::keyword("UNBUFFERED", "bool", "false"),
-        ArgInfo::keyword("BURST", "unsigned", "1"),
+        ArgInfo::keyword("BURST", "unsigned", "").burst_of_run("1"),
         ArgInfo::keyword("FORCE_TS", "bool", "false"),
         ArgInfo::keyword("PER_NODE", "bool", "false"),
     ],
@@ -93,7 +93,7 @@ pub static CLASS: Class = Class {
     samples: &["$OUTPUT", "$OUTPUT, SNAPLEN 0, NANO false -> 1/1", "$OUTPUT, 60, ENCAP IP"],
     build: |args| {
         let filename: String = args.required("FILENAME");
-        let snap_length = args.or("SNAPLEN", 2000u32);
+        let snap_length = args.value::<u32>("SNAPLEN");
         let encap = args.get::<String>("ENCAP");
         let link = encap.as_deref().map(encapsulation::parse);
         if link == Some(None) {
@@ -103,18 +103,17 @@ pub static CLASS: Class = Class {
         if encap.is_some() && from.is_some() {
             args.error("specify at most one of 'ENCAP' and 'USE_ENCAP_FROM'");
         }
-        let burst = args.setup.burst.unwrap_or(1);
         let to_dump = ToDump {
             filename,
             snap_length,
             link: link.flatten(),
             number: 0,
             link_from: from.unwrap_or_default().split_whitespace().map(String::from).collect(),
-            extra_length: args.or("EXTRA_LENGTH", true),
-            nanoseconds: args.or("NANO", true),
-            unbuffered: args.or("UNBUFFERED", false),
-            burst: args.or("BURST", burst).clamp(1, packet::BATCH_CAPACITY),
-            force_time: args.or("FORCE_TS", false),
+            extra_length: args.value("EXTRA_LENGTH"),
+            nanoseconds: args.value("NANO"),
+            unbuffered: args.value("UNBUFFERED"),
+            burst: args.value::<usize>("BURST").clamp(1, packet::BATCH_CAPACITY),
+            force_time: args.value("FORCE_TS"),
             passes_on: args.outputs() > 0,
             is_given: false,
             file: None,
@@ -126,7 +125,7 @@ pub static CLASS: Class = Class {
             written: 0,
             reset_at: 0,
         };
-        args.or("PER_NODE", false);
+        args.value::<bool>("PER_NODE");
         args.finish()?;
         Ok(Box::new(to_dump))
     },

@@ -44,7 +44,7 @@ mod write_timer;
 use std::any::Any;
 
 pub use args::{Args, Complaint, Invalid};
-pub use class::{Access, ArgInfo, Class, HandlerInfo, Notes, Phase, Registry};
+pub use class::{Access, ArgInfo, Class, DefaultValue, HandlerInfo, Notes, Phase, Registry};
 pub use context::{
     Call, Core, Counters, Cx, Host, Interest, Lengths, PlannedCall, Precision, Signal, Stream,
 };

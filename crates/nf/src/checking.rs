@@ -61,7 +61,7 @@ impl<C: HeaderCheck> Checker<C> {
         class: &'static element::Class,
         check: C,
     ) -> Result<Box<dyn Element>, element::Invalid> {
-        let mut flag = |name| class.arg(name).is_some() && args.or(name, false);
+        let mut flag = |name| class.arg(name).is_some() && args.value(name);
         let (verbose, details) = (flag("VERBOSE"), flag("DETAILS"));
         args.finish()?;
         let outcome = Outcome { verbose, details, good: 0, bad: vec![0; C::REASONS.len()] };

@@ -71,8 +71,8 @@ pub static CLASS: Class = Class {
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let delay: Timestamp = args.required("DELAY");
-    let spread = args.or("SPREAD", Timestamp::ZERO);
-    let (capacity, seed): (u32, Option<u64>) = (args.or("CAPACITY", 1 << 20), args.get("SEED"));
+    let spread = args.value::<Timestamp>("SPREAD");
+    let (capacity, seed): (u32, Option<u64>) = (args.value("CAPACITY"), args.get("SEED"));
     args.finish()?;
     if !(Timestamp::ZERO..=LONGEST).contains(&delay) {
         args.error("DELAY: must be between 0 and 1048576s");

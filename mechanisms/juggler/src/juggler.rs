@@ -97,7 +97,7 @@
 
 use std::any::Any;
 
-use element::args::{Arg, Bandwidth, Micros};
+use element::args::{Arg, Micros};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Access, Action, Case, Depends, Field, Filter, Hold, Order, State, Target, Value};
 use element::{
@@ -116,7 +116,7 @@ use crate::flows::{Counts, Flows, List, Reason};
 use crate::key::{self, FlowKey, WRITTEN};
 use crate::outgoing::add;
 use crate::queue::{Piece, Run};
-use crate::settings::{AutoMicros, Pattern, Settings};
+use crate::settings::{AutoMicros, Settings};
 use crate::statistics::Statistics;
 
 /// The class.
@@ -182,16 +182,16 @@ pub static CLASS: Class = Class {
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let settings = Settings {
-        flows: args.or("FLOWS", 64u32) as usize,
-        line_rate: args.or("LINE_RATE", Bandwidth(1_250_000_000)),
-        in_sequence: args.or("INSEQ_TIMEOUT", AutoMicros(None)).0,
-        out_of_order: args.or("OFO_TIMEOUT", Micros::from_micros(50)).0,
-        merges: args.or("MERGE", true),
-        udp: args.or("UDP", false),
-        no_merge: args.or("NO_MERGE", Pattern::none()),
-        checks: args.or("CHECKSUM", true),
-        constant_id: args.or("CONSTANT_ID", false),
-        queue: args.or("QUEUE", 2 << 20),
+        flows: args.value::<u32>("FLOWS") as usize,
+        line_rate: args.value("LINE_RATE"),
+        in_sequence: args.value::<AutoMicros>("INSEQ_TIMEOUT").0,
+        out_of_order: args.value::<Micros>("OFO_TIMEOUT").0,
+        merges: args.value("MERGE"),
+        udp: args.value("UDP"),
+        no_merge: args.value("NO_MERGE"),
+        checks: args.value("CHECKSUM"),
+        constant_id: args.value("CONSTANT_ID"),
+        queue: args.value("QUEUE"),
     };
     args.finish()?;
     match Flows::new(settings.limits(false)) {

@@ -80,9 +80,9 @@ pub static CLASS: Class = Class {
     ],
     reconfigures: true,
     build: |args| {
-        let (mode, choice) = (args.or("MODE", Mode::Flow), args.or("CHOICE", Choice::Random));
-        let (block, gap): (u32, _) = (args.or("BLOCK", 65_536), args.or("GAP", Timestamp(500_000)));
-        let (flows, seed): (u32, Option<u64>) = (args.or("FLOWS", 65_536), args.get("SEED"));
+        let (mode, choice) = (args.value("MODE"), args.value("CHOICE"));
+        let (block, gap): (u32, _) = (args.value("BLOCK"), args.value("GAP"));
+        let (flows, seed): (u32, Option<u64>) = (args.value("FLOWS"), args.get("SEED"));
         args.finish()?;
         // Other modes track no flows, and need no room for them.
         let capacity = if mode == Mode::Tso { flows as usize } else { 1 };
@@ -114,8 +114,9 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mode {
+    #[default]
     Flow,
     Tso,
     Packet,
@@ -136,8 +137,9 @@ impl Arg for Mode {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Choice {
+    #[default]
     Random,
     RoundRobin,
 }

@@ -51,7 +51,6 @@ use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Access, Action, Case, Depends, Field, Filter, State, Target, Value};
 use element::{Batch, Class, Cx, Effects, Element, Packet, Timestamp, manual};
 use flow::{FiveTupleKey, FlowTable, InsertError, Inserted, KeyHasher};
-use packet::Annotations;
 use wire::tcp::flags;
 
 use crate::tcp_header::{READS, locate};
@@ -85,10 +84,10 @@ pub static CLASS: Class = Class {
     build: |args| {
         let Bandwidth(target) = args.required("TARGET");
         let Bandwidth(line) = args.required("LINE_RATE");
-        let alpha: f64 = args.or("ALPHA", 0.1);
-        let interval = args.or("INTERVAL", Timestamp(1_000_000));
-        let capacity: u32 = args.or("FLOWS", 1024);
-        let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<1>(Annotations::PAINT));
+        let alpha: f64 = args.value("ALPHA");
+        let interval = args.value::<Timestamp>("INTERVAL");
+        let capacity: u32 = args.value("FLOWS");
+        let AnnotationOffset::<1>(place) = args.value("ANNO");
         args.finish()?;
         if line == 0 {
             args.error("LINE_RATE: must be positive");

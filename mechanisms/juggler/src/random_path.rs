@@ -69,7 +69,7 @@ pub static CLASS: Class = Class {
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let weights = args.get::<Raw>("WEIGHTS");
-    let capacity: u32 = args.or("CAPACITY", 65_536);
+    let capacity: u32 = args.value("CAPACITY");
     let (mut given, mut paths) = (0, Vec::new());
     args.each_of("DELAY", |args, text| {
         given += 1;

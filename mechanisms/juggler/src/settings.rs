@@ -55,7 +55,7 @@ impl Settings {
 }
 
 /// A time span as [`Micros`], or `auto`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AutoMicros(pub(crate) Option<Timestamp>);
 
 impl Arg for AutoMicros {
@@ -97,6 +97,12 @@ impl Pattern {
         matcher
             .first(&Headers { mac: data, network: from(segment.l3), transport: from(segment.l4) })
             .is_some()
+    }
+}
+
+impl Default for Pattern {
+    fn default() -> Pattern {
+        Pattern::none()
     }
 }
 

@@ -40,7 +40,6 @@ use element::args::{AnnotationOffset, Arg, Bandwidth};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Case, Depends, Field, Filter, Hold, Order, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
-use packet::Annotations;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -64,8 +63,8 @@ pub static CLASS: Class = Class {
     reconfigures: true,
     build: |args| {
         let rate = args.required("RATE");
-        let (queues, capacity): (u32, u32) = (args.or("QUEUES", 2), args.or("CAPACITY", 1000));
-        let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<1>(Annotations::PAINT));
+        let (queues, capacity): (u32, u32) = (args.value("QUEUES"), args.value("CAPACITY"));
+        let AnnotationOffset::<1>(place) = args.value("ANNO");
         args.finish()?;
         if let Err(reason) = check(rate) {
             args.error(format!("RATE: {reason}"));

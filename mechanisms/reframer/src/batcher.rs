@@ -52,8 +52,8 @@ pub static CLASS: Class = Class {
     ],
     samples: &["", "5us, 4", "0, 256"],
     build: |args| {
-        let Micros(delay) = args.or("DELAY", Micros::from_micros(64));
-        let Count(burst) = args.or("BURST", Count(32));
+        let Micros(delay) = args.value("DELAY");
+        let Count(burst) = args.value("BURST");
         args.finish()?;
         let waiting = Vec::with_capacity(256);
         Ok(Box::new(Batcher {

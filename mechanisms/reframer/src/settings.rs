@@ -37,7 +37,7 @@ impl Priority {
 }
 
 /// A number of at least 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count(pub usize);
 
 impl Arg for Count {
@@ -54,7 +54,7 @@ impl Arg for Count {
 }
 
 /// The number of packets after which a flow counts as heavy; 0, or `off`, if flows are not counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Elephants(pub u32);
 
 impl Arg for Elephants {
@@ -75,7 +75,7 @@ impl Elephants {
 }
 
 /// A time span as [`Micros`], or `off`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slo(pub Timestamp);
 
 impl Arg for Slo {
@@ -170,6 +170,12 @@ impl Bypass {
     }
 }
 
+impl Default for Bypass {
+    fn default() -> Bypass {
+        Bypass::none()
+    }
+}
+
 impl Arg for Bypass {
     fn parse(text: &str, place: &Place<'_>) -> Result<Bypass, String> {
         let text = unquote(text);
@@ -221,27 +227,6 @@ pub struct Settings {
     /// The number of bursts of one packet, minus the number of longer bursts, after which a flow is not
     /// held any more; 0 for never.
     pub bypass_after: i8,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            delay: Timestamp(64_000),
-            max_burst: 32,
-            max_tx_burst: 32,
-            priority: Priority::LongestWait,
-            reorder: false,
-            compress: false,
-            bypass: Bypass::syn(),
-            elephants: 0,
-            slo: Timestamp::ZERO,
-            capacity: 65_536,
-            max_held: 65_536,
-            first_passes: false,
-            flush_ends: false,
-            bypass_after: 0,
-        }
-    }
 }
 
 /// Limits a number of packets per batch to the capacity of a batch.

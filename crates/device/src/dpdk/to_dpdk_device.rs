@@ -110,21 +110,21 @@ pub static CLASS: Class = Class {
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let wanted = read_wanted(args, true);
-    let room = args.or("IQUEUE", 1024u32);
+    let room = args.value::<u32>("IQUEUE");
     if !room.is_power_of_two() || room > 1 << 16 {
         args.error("IQUEUE must be a power of 2");
     }
-    let burst = args.or("BURST", 32i64);
+    let burst = args.value::<i64>("BURST");
     if burst <= 0 {
         args.error("bad BURST");
     }
     for name in ["SET_VLAN", "ACTIVE"] {
-        args.get::<bool>(name);
+        args.value::<bool>(name);
     }
     let room = (room as usize).clamp(1, 1 << 16);
     let element = ToDpdkDevice {
-        blocking: args.or("BLOCKING", false),
-        timeout: args.or("TIMEOUT", 0i64),
+        blocking: args.value("BLOCKING"),
+        timeout: args.value::<i64>("TIMEOUT"),
         burst: (burst.max(1) as usize).min(room).min(BATCH_CAPACITY),
         room,
         wanted: Wanted { room, ..wanted },

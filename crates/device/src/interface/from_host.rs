@@ -100,7 +100,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let near: Option<Ipv4Prefix> = args.get("DST");
     let gateway = args.get::<Ipv4Addr>("GATEWAY").filter(|gateway| !gateway.is_unspecified());
     let near6 = args.get::<Ipv6Prefix>("DST6").map(|prefix| (prefix.address, prefix.length));
-    args.or("HEADROOM", 0u32);
+    args.value::<u32>("HEADROOM");
     let mtu: Option<u32> = args.get("MTU");
     let mac = args.get("ETHER");
     if name.is_empty() {

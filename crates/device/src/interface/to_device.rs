@@ -57,7 +57,7 @@ use super::large::leave_checksum;
 use super::out_link::OutLink;
 use super::sys::sender::Sender;
 use super::sys::take_error;
-use super::{Gone, cannot, read_method};
+use super::{Gone, cannot, check_method};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -68,7 +68,7 @@ pub static CLASS: Class = Class {
     notes: Notes { task: Task::WherePulling, has_queues: true, ..Notes::NONE },
     args: &[
         ArgInfo::required("DEVNAME", "interface"),
-        ArgInfo::keyword("BURST", "int", "1"),
+        ArgInfo::keyword("BURST", "int", "").burst_of_run("1"),
         ArgInfo::keyword("METHOD", "word", "LINUX"),
         ArgInfo::keyword("DEBUG", "bool", "false"),
         ArgInfo::keyword("QDISC_BYPASS", "bool", "true"),
@@ -92,9 +92,9 @@ pub static CLASS: Class = Class {
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let device: String = args.required("DEVNAME");
-    read_method(args, "METHOD");
-    let usual = args.setup.burst.unwrap_or(1) as i64;
-    let burst = args.or("BURST", usual);
+    let method: String = args.value("METHOD");
+    check_method(args, &method);
+    let burst = args.value::<i64>("BURST");
     if device.is_empty() {
         args.error("interface not set");
     }
@@ -102,14 +102,14 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         args.error("bad BURST");
     }
     for name in ["SET_ERROR_ANNO", "IGNORE_QUEUE_OVERFLOWS"] {
-        args.or(name, false);
+        args.value::<bool>(name);
     }
     let gone = Gone::read(args);
     let to_device = ToDevice {
         link: OutLink::new(device, usize::MAX, gone),
         burst: (burst.max(1) as usize).min(BATCH_CAPACITY),
-        debug: args.or("DEBUG", false),
-        bypass: args.or("QDISC_BYPASS", true),
+        debug: args.value("DEBUG"),
+        bypass: args.value("QDISC_BYPASS"),
         outputs: args.outputs(),
         pulls_input: false,
         sender: None,

@@ -106,7 +106,7 @@ pub static CLASS: Class = Class {
         ArgInfo::required("DEVNAME", "interface"),
         ArgInfo::positional("QUEUE", "unsigned", ""),
         ArgInfo::keyword("MODE", "word", "auto"),
-        ArgInfo::keyword("BURST", "int", ""),
+        ArgInfo::keyword("BURST", "int", "").computed("the burst of the run"),
         ArgInfo::keyword("PROMISC", "bool", "false"),
         ArgInfo::keyword("RING", "unsigned", "2048"),
         ArgInfo::keyword("GONE", "wait or stop", "wait"),
@@ -142,7 +142,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     if burst.is_some_and(|burst| burst <= 0) {
         args.error("BURST out of range");
     }
-    args.or("HEADROOM", 0u32);
+    args.value::<u32>("HEADROOM");
     let offer = Offer::new(&wanted.device);
     let interface = Interface::of(args.setup, &wanted.device);
     if let Err(error) = interface.expect(args.id(), &wanted) {
@@ -154,9 +154,9 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let steering = Steering::new(None, spreading).unwrap_or(Steering::Hash);
     let from_xdp = FromXdp {
         burst: burst.map(|n| (n as usize).min(BATCH_CAPACITY)),
-        promiscuous: args.or("PROMISC", false),
-        completes: args.or("CHECKSUM", true),
-        active: args.or("ACTIVE", true),
+        promiscuous: args.value("PROMISC"),
+        completes: args.value("CHECKSUM"),
+        active: args.value("ACTIVE"),
         offer: Arc::clone(&offer),
         name: wanted.device.clone(),
         wanted,
@@ -168,7 +168,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         speaks: args.setup.worker == 0 || !is_everywhere,
         membership: None,
         index: 0,
-        is_shared: args.or("SHARED", false),
+        is_shared: args.value("SHARED"),
         claim: None,
         state: Presence::Up,
         awaited: None,

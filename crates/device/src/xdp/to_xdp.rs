@@ -84,7 +84,7 @@ pub static CLASS: Class = Class {
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let wanted = read_wanted(args);
-    let burst = args.or("BURST", 32i64);
+    let burst = args.value::<i64>("BURST");
     if burst <= 0 {
         args.error("bad BURST");
     }

@@ -110,13 +110,13 @@ pub static CLASS: Class = Class {
         "MASK 1",
     ],
     build: |args| {
-        let bytes = args.or("BYTES", false);
+        let bytes = args.value::<bool>("BYTES");
         let counter = AggregateCounter {
             bytes,
-            ip_bytes: args.or("IP_BYTES", false),
-            multipacket: args.or("MULTIPACKET", true),
-            extra_length: args.or("EXTRA_LENGTH", true),
-            mask: args.or("MASK", u32::MAX),
+            ip_bytes: args.value("IP_BYTES"),
+            multipacket: args.value("MULTIPACKET"),
+            extra_length: args.value("EXTRA_LENGTH"),
+            mask: args.value("MASK"),
             texts: [limit(args, "AGGREGATE"), limit(args, "COUNT")],
             banner: args.get("BANNER").map_or(String::new(), |text: String| with_end(&text)),
             inputs: args.inputs(),
@@ -125,7 +125,7 @@ pub static CLASS: Class = Class {
             frozen: false,
             on_aggregates: None,
             on_count: None,
-            counts: for_capacity(args, 1 << 20, Counts::new)?,
+            counts: for_capacity(args, Counts::new)?,
             total: 0,
             overflows: 0,
         };

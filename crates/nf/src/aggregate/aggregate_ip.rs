@@ -67,8 +67,8 @@ pub static CLASS: Class = Class {
     ],
     build: |args| {
         let Raw(text) = args.required("FIELD");
-        let incremental = args.or("INCREMENTAL", false);
-        let unshift = args.or("UNSHIFT_IP_ADDR", false);
+        let incremental = args.value::<bool>("INCREMENTAL");
+        let unshift = args.value::<bool>("UNSHIFT_IP_ADDR");
         args.finish()?;
         let text = unquote(&text);
         let field = match IpField::parse(&text) {

@@ -100,22 +100,22 @@ pub static CLASS: Class = Class {
         "SYMETRIC false, TRACEINFO $OUTPUT",
     ],
     build: |args| {
-        let mut seconds = |name, default| args.or(name, Timestamp::from_secs(default)).parts().0;
+        let mut seconds = |name| args.value::<Timestamp>(name).parts().0;
         let limits = Limits {
-            tcp: seconds("TCP_TIMEOUT", 86_400),
-            done: seconds("TCP_DONE_TIMEOUT", 30),
-            udp: seconds("UDP_TIMEOUT", 60),
-            fragment: seconds("FRAGMENT_TIMEOUT", 30),
+            tcp: seconds("TCP_TIMEOUT"),
+            done: seconds("TCP_DONE_TIMEOUT"),
+            udp: seconds("UDP_TIMEOUT"),
+            fragment: seconds("FRAGMENT_TIMEOUT"),
         };
-        let reap = seconds("REAP", 1_200);
+        let reap = seconds("REAP");
         let given = args.get("FRAGMENTS");
-        let capacity = args.or("CAPACITY", 1u32 << 20) as usize;
-        let fragment_capacity = args.or("FRAGMENT_CAPACITY", 4096u32) as usize;
+        let capacity = args.value::<u32>("CAPACITY") as usize;
+        let fragment_capacity = args.value::<u32>("FRAGMENT_CAPACITY") as usize;
         let table = FlowTable::new(capacity).map_err(|error| args.error(format!("CAPACITY: {error}")));
         let notifier = Arc::<Notifier>::default();
         let path = args.get("TRACEINFO");
         let source = args.get("SOURCE").map(|ElementRef(element)| element);
-        let (icmp, symmetric) = (args.or("ICMP", false), args.or("SYMETRIC", true));
+        let (icmp, symmetric) = (args.value::<bool>("ICMP"), args.value::<bool>("SYMETRIC"));
         if !args.pushes() && given == Some(true) {
             args.error("'FRAGMENTS true' is incompatible with pull; run this element in a push context");
         }

@@ -54,9 +54,9 @@ pub static CLASS: Class = Class {
     handlers: &[HandlerInfo::write("clear")],
     samples: &["", " -> 1/2"],
     build: |args| {
-        let (notifier, stop) = (notifier::read(args), args.or("STOP_AFTER_CLEAR", false));
+        let (notifier, stop) = (notifier::read(args), args.value::<bool>("STOP_AFTER_CLEAR"));
         let make = |capacity| Ok((reserved_map(capacity)?, capacity));
-        let (packets, capacity) = for_capacity(args, 1 << 16, make)?;
+        let (packets, capacity) = for_capacity(args, make)?;
         Ok(Box::new(AggregateLast { notifier, stop, ended: None, packets, capacity, going: Vec::new() }))
     },
     ..Class::DEFAULT

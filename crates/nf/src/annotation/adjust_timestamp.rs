@@ -40,11 +40,8 @@ pub static CLASS: Class = Class {
     handlers: &[HandlerInfo::both("time")],
     samples: &["1.5", "-2, ALL true", "3, FIRST true"],
     build: |args| {
-        let element = AdjustTimestamp {
-            time: args.or("TIME", Timestamp::ZERO),
-            first: args.or("FIRST", false),
-            all: args.or("ALL", false),
-        };
+        let element =
+            AdjustTimestamp { time: args.value("TIME"), first: args.value("FIRST"), all: args.value("ALL") };
         args.finish()?;
         Ok(Box::new(element))
     },

@@ -23,7 +23,6 @@ use element::args::AnnotationOffset;
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Counts, Depends, Filter};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
-use packet::Annotations;
 
 use crate::editing::{annotation, each_or_aside, or_aside, value};
 
@@ -38,7 +37,7 @@ pub static CLASS: Class = Class {
     samples: &["2", "2, 20 -> 1/2"],
     build: |args| {
         let colour = args.required("COLOR");
-        let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<1>(Annotations::PAINT));
+        let AnnotationOffset::<1>(place) = args.value("ANNO");
         args.finish()?;
         Ok(Box::new(CheckPaint { colour, place }))
     },

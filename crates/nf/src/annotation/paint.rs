@@ -23,7 +23,6 @@ use element::args::{AnnotationOffset, Arg};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Action, Case, Field, Filter, Target, Value};
 use element::{Batch, Class, Cx, Effects, Element, manual};
-use packet::Annotations;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -35,7 +34,7 @@ pub static CLASS: Class = Class {
     reconfigures: true,
     build: |args| {
         let colour = args.required("COLOR");
-        let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<1>(Annotations::PAINT));
+        let AnnotationOffset::<1>(place) = args.value("ANNO");
         args.finish()?;
         Ok(Box::new(Paint { colour, place, wanted: true }))
     },

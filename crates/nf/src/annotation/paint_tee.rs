@@ -26,7 +26,6 @@ use element::args::AnnotationOffset;
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Depends, Emit, Filter};
 use element::{Batch, Class, Cx, Effects, Element, Packet, manual};
-use packet::Annotations;
 
 use crate::basic::tee::emit_copies_of;
 use crate::editing::{annotation, value};
@@ -42,7 +41,7 @@ pub static CLASS: Class = Class {
     samples: &["2", "1, 20"],
     build: |args| {
         let colour = args.required("COLOR");
-        let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<1>(Annotations::PAINT));
+        let AnnotationOffset::<1>(place) = args.value("ANNO");
         args.finish()?;
         Ok(Box::new(PaintTee { colour, place }))
     },

@@ -25,7 +25,6 @@ use element::args::AnnotationOffset;
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::Depends;
 use element::{Batch, Class, Cx, Effects, Element, manual};
-use packet::Annotations;
 
 use crate::editing::{annotation, constant, otherwise, value};
 
@@ -39,7 +38,7 @@ pub static CLASS: Class = Class {
     reconfigures: true,
     build: |args| {
         let address: Option<Ipv4Addr> = args.get("IPADDR");
-        let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<4>(Annotations::DST_IP));
+        let AnnotationOffset::<4>(place) = args.value("ANNO");
         let Some(address) = address else { return crate::editing::missing(args, "IPADDR") };
         args.finish()?;
         Ok(Box::new(SetIpAddress { address, place, wanted: true }))

@@ -37,7 +37,7 @@ pub static CLASS: Class = Class {
     handlers: &[HandlerInfo::read("first"), HandlerInfo::write("reset")],
     samples: &["", "TYPE NOW", "TYPE FIRST"],
     build: |args| {
-        let kind = match args.or("TYPE", "RANGE".to_string()).as_str() {
+        let kind = match args.value::<String>("TYPE").as_str() {
             "RANGE" => Kind::Range,
             "NOW" => Kind::Now,
             "FIRST" => Kind::First,

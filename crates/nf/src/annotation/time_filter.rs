@@ -68,7 +68,7 @@ pub static CLASS: Class = Class {
         let [start_delay, end_delay] = [time("START_DELAY"), time("END_DELAY")];
         let [start_after, end_after] = [time("START_AFTER"), time("END_AFTER")];
         let interval = time("INTERVAL");
-        let stop = args.or("STOP", false);
+        let stop = args.value::<bool>("STOP");
         let call_text = args.get::<Raw>("END_CALL").map(|Raw(text)| text);
         let given = |all: &[Option<Timestamp>]| all.iter().flatten().count();
         if given(&[start, start_after, start_delay]) > 1 {

@@ -40,7 +40,7 @@ pub static CLASS: Class = Class {
     ],
     samples: &["", "SIMPLE true"],
     build: |args| {
-        let simple = args.or("SIMPLE", false);
+        let simple = args.value::<bool>("SIMPLE");
         args.finish()?;
         Ok(Box::new(TimeRange { simple, first: Timestamp::ZERO, last: Timestamp::ZERO }))
     },

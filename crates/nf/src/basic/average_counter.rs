@@ -68,10 +68,10 @@ pub static CLASS: Class = Class {
     samples: &["", "1", "THRESHOLD 10"],
     build: |args| {
         let counter = AverageCounter {
-            ignore: args.or("IGNORE", Timestamp::ZERO),
-            link_fcs: args.or("LINK_FCS", true),
-            max: args.or("MAX", Timestamp::ZERO),
-            threshold: args.or("THRESHOLD", 0),
+            ignore: args.value("IGNORE"),
+            link_fcs: args.value("LINK_FCS"),
+            max: args.value("MAX"),
+            threshold: args.value("THRESHOLD"),
             counts: Counts::default(),
         };
         args.finish()?;

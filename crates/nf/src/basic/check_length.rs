@@ -37,7 +37,7 @@ pub static CLASS: Class = Class {
     handlers: &[HandlerInfo::both("length")],
     samples: &["60", "60, EXTRA_LENGTH true -> 1/2"],
     build: |args| {
-        let element = CheckLength { longest: args.required("LENGTH"), extra: args.or("EXTRA_LENGTH", false) };
+        let element = CheckLength { longest: args.required("LENGTH"), extra: args.value("EXTRA_LENGTH") };
         args.finish()?;
         Ok(Box::new(element))
     },

@@ -66,9 +66,9 @@ pub static CLASS: Class = Class {
     samples: &["", "COUNT_CALL 5 stop"],
     build: |args| {
         let texts = [args.get::<Raw>("COUNT_CALL"), args.get::<Raw>("BYTE_COUNT_CALL")];
-        let no_rate = args.or("NO_RATE", false);
-        args.or("BATCH_PRECISE", false);
-        args.or("ATOMIC", 0u32);
+        let no_rate = args.value::<bool>("NO_RATE");
+        args.value::<bool>("BATCH_PRECISE");
+        args.value::<u32>("ATOMIC");
         let names = ["COUNT_CALL", "BYTE_COUNT_CALL"];
         for (name, text) in names.iter().zip(&texts) {
             let Some(Raw(text)) = text else { continue };

@@ -36,11 +36,13 @@ pub static CLASS: Class = Class {
     ports: "1/0",
     manual: manual!("discard.rs"),
     notes: Notes { task: Task::WherePulling, ..Notes::NONE },
-    args: &[ArgInfo::keyword("ACTIVE", "bool", "true"), ArgInfo::keyword("BURST", "unsigned", "1")],
+    args: &[
+        ArgInfo::keyword("ACTIVE", "bool", "true"),
+        ArgInfo::keyword("BURST", "unsigned", "").burst_of_run("1"),
+    ],
     handlers: &[HandlerInfo::count("count"), HandlerInfo::write("reset_counts"), HandlerInfo::both("active")],
     build: |args| {
-        let default = args.setup.burst.unwrap_or(1);
-        let discard = Discard { active: args.or("ACTIVE", true), burst: args.or("BURST", default), count: 0 };
+        let discard = Discard { active: args.value("ACTIVE"), burst: args.value("BURST"), count: 0 };
         args.finish()?;
         Ok(Box::new(discard))
     },

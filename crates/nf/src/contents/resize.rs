@@ -40,7 +40,7 @@ pub static CLASS: Class = Class {
     samples: &["", "-14, 4", "14, -4", "-5000, -5000"],
     reconfigures: true,
     build: |args| {
-        let element = Resize { head: args.or("HEAD", 0i32), tail: args.or("TAIL", 0i32) };
+        let element = Resize { head: args.value::<i32>("HEAD"), tail: args.value::<i32>("TAIL") };
         args.finish()?;
         Ok(Box::new(element))
     },

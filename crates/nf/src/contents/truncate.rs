@@ -34,7 +34,7 @@ pub static CLASS: Class = Class {
     handlers: &[HandlerInfo::both("nbytes")],
     samples: &["40", "0, EXTRA_LENGTH false"],
     build: |args| {
-        let element = Truncate { length: args.required("LENGTH"), extra: args.or("EXTRA_LENGTH", true) };
+        let element = Truncate { length: args.required("LENGTH"), extra: args.value("EXTRA_LENGTH") };
         args.finish()?;
         Ok(Box::new(element))
     },

@@ -60,8 +60,8 @@ pub static CLASS: Class = Class {
     build: |args| {
         let (source, destination): (Option<Ipv4Addr>, Option<Ipv4Addr>) = (args.get("SRC"), args.get("DST"));
         let kind: String = args.required("TYPE");
-        let code = args.or("CODE", "0".to_string());
-        let identifier = args.or("IDENTIFIER", 0u16);
+        let code = args.value::<String>("CODE");
+        let identifier = args.value::<u16>("IDENTIFIER");
         let Some(source) = source else { return missing(args, "SRC") };
         let Some(destination) = destination else { return missing(args, "DST") };
         args.finish()?;

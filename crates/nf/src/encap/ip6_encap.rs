@@ -57,7 +57,7 @@ pub static CLASS: Class = Class {
         let ProtocolNumber(protocol) = args.required("PROTO");
         let source: Option<Ipv6Addr> = args.get("SRC");
         let Raw(destination) = args.required("DST");
-        let (hop_limit, class) = (args.or("HLIM", 250u8), args.or("CLASS", 0u8));
+        let (hop_limit, class) = (args.value::<u8>("HLIM"), args.value::<u8>("CLASS"));
         let Some(source) = source else { return missing(args, "SRC") };
         args.finish()?;
         let protocol = u8::try_from(protocol);

@@ -63,7 +63,7 @@ pub static CLASS: Class = Class {
         let source_port = args.required::<UdpPort>("SPORT").0;
         let Raw(destination) = args.required("DST");
         let destination_port = args.required::<UdpPort>("DPORT").0;
-        let checksum = args.or("CHECKSUM", true);
+        let checksum = args.value::<bool>("CHECKSUM");
         let Some(source) = source else { return missing(args, "SRC") };
         args.finish()?;
         let destination = Destination::parse(&destination, &args.place());

@@ -47,7 +47,7 @@ pub static CLASS: Class = Class {
     handlers: HANDLERS,
     samples: &["14", "14, DETAILS true, VERBOSE true -> 1/2"],
     build: |args| {
-        let offset = args.or("OFFSET", 0u32) as usize;
+        let offset = args.value::<u32>("OFFSET") as usize;
         if offset > packet::MAX_PACKET {
             args.too_large("OFFSET", packet::MAX_PACKET);
         }

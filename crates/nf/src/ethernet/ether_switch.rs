@@ -86,13 +86,13 @@ pub(super) const SWITCH: Class = Class {
 
 /// Makes a switch. A switch that listens has one more output than inputs, which gets a copy of every frame.
 pub(super) fn build(args: &mut Args<'_>, listens: bool) -> Result<Box<dyn Element>, Invalid> {
-    let timeout = args.or("TIMEOUT", Timestamp::from_secs(300));
+    let timeout = args.value::<Timestamp>("TIMEOUT");
     if timeout < Timestamp::ZERO {
         args.error_as("TIMEOUT: a time must not be negative", "TIMEOUT: parse error");
     } else if timeout > Timestamp::ZERO && whole_seconds(timeout) == Timestamp::ZERO {
         args.warn("TIMEOUT is rounded to 0 seconds, so that no address is learnt");
     }
-    let capacity = args.or("CAPACITY", 262_144u32) as usize;
+    let capacity = args.value::<u32>("CAPACITY") as usize;
     args.finish()?;
     let hosts = Hosts::new(capacity).map_err(|error| args.error(format!("CAPACITY: {error}")));
     args.finish()?;

@@ -47,9 +47,9 @@ pub static CLASS: Class = Class {
     build: |args| {
         let element = HostEtherFilter {
             own: args.required("ETHER"),
-            drop_own: args.or("DROP_OWN", false),
-            drop_other: args.or("DROP_OTHER", true),
-            offset: args.or("OFFSET", 0u32) as usize,
+            drop_own: args.value("DROP_OWN"),
+            drop_other: args.value("DROP_OTHER"),
+            offset: args.value::<u32>("OFFSET") as usize,
         };
         args.finish()?;
         Ok(Box::new(element))

@@ -73,11 +73,11 @@ pub static CLASS: Class = Class {
     build: |args| {
         let source: Option<Ipv4Addr> = args.get("SRC");
         let kind: String = args.required("TYPE");
-        let code = args.or("CODE", "0".to_string());
-        let Addresses(bad) = args.or("BADADDRS", Addresses::default());
-        let mtu = args.or("MTU", 576u32);
-        let next_mtu = args.or("PMTU", 0u16);
-        let sets_wish = args.or("SET_FIX_ANNO", true);
+        let code = args.value::<String>("CODE");
+        let Addresses(bad) = args.get("BADADDRS").unwrap_or_default();
+        let mtu = args.value::<u32>("MTU");
+        let next_mtu = args.value::<u16>("PMTU");
+        let sets_wish = args.value::<bool>("SET_FIX_ANNO");
         let Some(source) = source else { return missing(args, "SRC") };
         args.finish()?;
         let number = parse_kind(&kind, &args.place());

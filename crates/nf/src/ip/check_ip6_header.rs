@@ -53,13 +53,13 @@ pub static CLASS: Class = Class {
     handlers: HANDLERS,
     samples: &["OFFSET 14", "2020::2020 ::1, 14, PROCESS_EH true -> 1/2"],
     build: |args| {
-        let Addresses(mut bad_sources) = args.or("BADADDRS", Addresses::default());
+        let Addresses(mut bad_sources) = args.get("BADADDRS").unwrap_or_default();
         bad_sources.push(u128::MAX);
-        let offset = args.or("OFFSET", 0u32) as usize;
+        let offset = args.value::<u32>("OFFSET") as usize;
         if offset > packet::MAX_PACKET {
             args.too_large("OFFSET", packet::MAX_PACKET);
         }
-        let extensions = args.or("PROCESS_EH", false);
+        let extensions = args.value::<bool>("PROCESS_EH");
         Checker::boxed(args, &CLASS, CheckIp6Header { offset, bad_sources, extensions })
     },
     ..Class::DEFAULT

@@ -44,7 +44,7 @@ pub static CLASS: Class = Class {
     handlers: HANDLERS,
     samples: &["", "CHECKSUM false, DETAILS true, VERBOSE true -> 1/2"],
     build: |args| {
-        let checksum = args.or("CHECKSUM", true);
+        let checksum = args.value::<bool>("CHECKSUM");
         Checker::boxed(args, &CLASS, CheckUdpHeader { checksum })
     },
     ..Class::DEFAULT

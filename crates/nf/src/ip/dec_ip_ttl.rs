@@ -42,7 +42,7 @@ pub static CLASS: Class = Class {
     samples: &["", " -> 1/2", "MULTICAST false -> 1/2", "ACTIVE false"],
     build: |args| {
         let element =
-            DecIpTtl { active: args.or("ACTIVE", true), multicast: args.or("MULTICAST", true), expired: 0 };
+            DecIpTtl { active: args.value("ACTIVE"), multicast: args.value("MULTICAST"), expired: 0 };
         args.finish()?;
         Ok(Box::new(element))
     },

@@ -54,7 +54,7 @@ pub static CLASS: Class = Class {
     samples: &["1280", "64 -> 1/2", "50, HONOR_DF true", "56, HONOR_DF true -> 1/2"],
     build: |args| {
         let mtu: u32 = args.required("MTU");
-        let honors = args.or("HONOR_DF", false);
+        let honors = args.value::<bool>("HONOR_DF");
         args.finish()?;
         let [payload, fragment] = [(); 2].map(|()| Vec::with_capacity(u16::MAX.into()));
         Ok(Box::new(Ip6Fragmenter { mtu: mtu as usize, honors, drops: 0, fragments: 0, payload, fragment }))

@@ -57,9 +57,9 @@ pub static CLASS: Class = Class {
     samples: &["576", "100, false -> 1/2", "60 -> 1/2"],
     build: |args| {
         let mtu: u32 = args.required("MTU");
-        let honors = args.or("HONOR_DF", true);
-        let verbose = args.or("VERBOSE", false);
-        args.or("HEADROOM", 0u32);
+        let honors = args.value::<bool>("HONOR_DF");
+        let verbose = args.value::<bool>("VERBOSE");
+        args.get::<u32>("HEADROOM");
         args.finish()?;
         if mtu < 8 {
             args.error("MTU must be at least 8");

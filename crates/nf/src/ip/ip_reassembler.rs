@@ -101,12 +101,12 @@ pub static CLASS: Class = Class {
     handlers: &[HandlerInfo::read("dump"), HandlerInfo::read("memory")],
     samples: &["", "HIMEM 20000, MAX_MTU_ANNO 20, OVERLAP true, VLAN false -> 1/2"],
     build: |args| {
-        let memory = args.or("HIMEM", 8u32 << 20) as usize;
+        let memory = args.value::<u32>("HIMEM") as usize;
         let longest: Option<AnnotationOffset<2>> = args.get("MAX_MTU_ANNO");
-        let most_open = args.or("MAX_OPEN", 64u32);
-        let most_fragments = args.or("MAX_FRAGMENTS", 128u32);
-        let overlaps = args.or("OVERLAP", false);
-        let by_vlan = args.or("VLAN", true);
+        let most_open = args.value::<u32>("MAX_OPEN");
+        let most_fragments = args.value::<u32>("MAX_FRAGMENTS");
+        let overlaps = args.value::<bool>("OVERLAP");
+        let by_vlan = args.value::<bool>("VLAN");
         if memory < LEAST_BYTES {
             args.error(format!(
                 "HIMEM: at least {LEAST_BYTES} bytes are needed, for a packet of two fragments"

@@ -46,7 +46,7 @@ pub static CLASS: Class = Class {
     samples: &["10.0.0.1", "10.0.0.1, 10.0.1.1 10.0.2.1 -> 1/2"],
     build: |args| {
         let address: Option<Ipv4Addr> = args.get("MYADDR");
-        let Addresses(own) = args.or("OTHERADDRS", Addresses::default());
+        let Addresses(own) = args.get("OTHERADDRS").unwrap_or_default();
         let Some(address) = address else { return crate::editing::missing(args, "MYADDR") };
         args.finish()?;
         Ok(Box::new(IpgwOptions { gateway: Gateway::new(address, own), drops: 0 }))

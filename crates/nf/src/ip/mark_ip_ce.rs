@@ -36,7 +36,7 @@ pub static CLASS: Class = Class {
     handlers: &[HandlerInfo::count("drops")],
     samples: &["", "true"],
     build: |args| {
-        let force = args.or("FORCE", false);
+        let force = args.value::<bool>("FORCE");
         args.finish()?;
         Ok(Box::new(MarkIpCe { force, drops: 0 }))
     },

@@ -30,7 +30,7 @@ use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Case, Depends, Field, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
 
-use super::{DEFAULT_OFFSET, number_at, number_field};
+use super::{number_at, number_field};
 use crate::editing::refused;
 use crate::memory::{defaults, refusal};
 
@@ -53,9 +53,9 @@ pub static CLASS: Class = Class {
     ],
     samples: &["1000000 -> 1/2", "1000000, 50"],
     build: |args| {
-        let offset = args.or("OFFSET", DEFAULT_OFFSET);
-        let net_order = args.or("NET_ORDER", false);
-        let count = args.or("COUNT", 0u32);
+        let offset = args.value::<i32>("OFFSET");
+        let net_order = args.value::<bool>("NET_ORDER");
+        let count = args.value::<u32>("COUNT");
         if offset < 0 {
             args.error("Offset must be >= 0");
         }

@@ -27,7 +27,7 @@ use element::effects::{Action, Case, Depends, Field, Filter, Header, Target, Val
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
 use packet::SLOT_CAPACITY;
 
-use super::{DEFAULT_OFFSET, SIZE, number_field};
+use super::{SIZE, number_field};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -37,8 +37,8 @@ pub static CLASS: Class = Class {
     handlers: &[HandlerInfo::count("count")],
     samples: &["", "10, NET_ORDER true"],
     build: |args| {
-        let offset = args.or("OFFSET", DEFAULT_OFFSET);
-        let net_order = args.or("NET_ORDER", false);
+        let offset = args.value::<i32>("OFFSET");
+        let net_order = args.value::<bool>("NET_ORDER");
         if offset < 0 {
             args.error("Offset must be >= 0");
         } else if offset as usize + SIZE > SLOT_CAPACITY {

@@ -39,7 +39,7 @@ use element::effects::{Case, Depends, Field, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
 
 use super::record_timestamp::Times;
-use super::{DEFAULT_OFFSET, number_at, number_field};
+use super::{number_at, number_field};
 use crate::editing::refused;
 use crate::memory::{refusal, reserved};
 
@@ -81,11 +81,11 @@ pub static CLASS: Class = Class {
     samples: &[],
     build: |args| {
         let ElementRef(recorder) = args.required("RECORDER");
-        let offset = args.or("OFFSET", DEFAULT_OFFSET);
-        let room = args.or("N", 65_536u32).min(1 << 28) as usize;
-        let max_delay = args.or("MAXDELAY", 1000u32);
-        let net_order = args.or("NET_ORDER", false);
-        let verbose = args.or("VERBOSE", true);
+        let offset = args.value::<i32>("OFFSET");
+        let room = args.value::<u32>("N").min(1 << 28) as usize;
+        let max_delay = args.value::<u32>("MAXDELAY");
+        let net_order = args.value::<bool>("NET_ORDER");
+        let verbose = args.value::<bool>("VERBOSE");
         args.finish()?;
         let times = args.setup.service(recorder);
         if times.is_none() {

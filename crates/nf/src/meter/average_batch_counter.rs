@@ -42,7 +42,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::count("count_batches_total"),
     ],
     build: |args| {
-        let interval = Timestamp(i64::from(args.or("INTERVAL", 1000u32).max(1)) * 1_000_000);
+        let interval = Timestamp(i64::from(args.value::<u32>("INTERVAL").max(1)) * 1_000_000);
         args.finish()?;
         Ok(Box::new(AverageBatchCounter { interval, ..AverageBatchCounter::default() }))
     },

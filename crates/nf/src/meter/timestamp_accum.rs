@@ -44,7 +44,7 @@ pub static CLASS: Class = Class {
         HandlerInfo::write("reset_counts"),
     ],
     build: |args| {
-        args.or("STEADY", true);
+        args.value::<bool>("STEADY");
         args.finish()?;
         Ok(Box::new(TimestampAccum::default()))
     },

@@ -99,13 +99,13 @@ pub static CLASS: Class = Class {
     build: |args| {
         let ip: Option<Ipv6Addr> = args.get("IP");
         let mac = args.required("ETH");
-        let mut number = |name, default: u32| args.or(name, default) as usize;
-        let packets = number("CAPACITY", 2048);
-        let entries = number("ENTRY_CAPACITY", 65_536);
-        let per_address = number("ENTRY_PACKET_CAPACITY", 1);
-        let timeout = table::milliseconds(args.or("TIMEOUT", Timestamp::from_secs(120)));
-        let poll_timeout = table::milliseconds(args.or("POLL_TIMEOUT", Timestamp::from_secs(60)));
-        let unsolicited = args.or("UNSOLICITED", false);
+        let mut number = |name| args.value::<u32>(name) as usize;
+        let packets = number("CAPACITY");
+        let entries = number("ENTRY_CAPACITY");
+        let per_address = number("ENTRY_PACKET_CAPACITY");
+        let timeout = table::milliseconds(args.value("TIMEOUT"));
+        let poll_timeout = table::milliseconds(args.value("POLL_TIMEOUT"));
+        let unsolicited = args.value::<bool>("UNSOLICITED");
         let Some(ip) = ip else { return missing(args, "IP") };
         args.finish()?;
         // The bound for one address is checked by this element, which holds the packets.

@@ -50,11 +50,11 @@ pub static CLASS: Class = Class {
     samples: &["", "x, ETHER true, OUTFILE $OUTPUT"],
     build: |args| {
         let print = ArpPrint {
-            label: args.or("LABEL", String::new()),
-            timestamp: args.or("TIMESTAMP", true),
-            ether: args.or("ETHER", false),
+            label: args.get("LABEL").unwrap_or_default(),
+            timestamp: args.value("TIMESTAMP"),
+            ether: args.value("ETHER"),
         };
-        let active = args.or("ACTIVE", true);
+        let active = args.value::<bool>("ACTIVE");
         let printer = Printer::new(args.get("OUTFILE"));
         args.finish()?;
         Ok(Box::new(Printing::new(print, active, printer)))

@@ -46,11 +46,11 @@ pub static CLASS: Class = Class {
     samples: &["", "x, CONTENTS true"],
     build: |args| {
         let print = Ip6Print {
-            label: args.or("LABEL", String::new()),
-            contents: args.or("CONTENTS", false),
-            most: args.or("NBYTES", 1500u32) as usize,
+            label: args.get("LABEL").unwrap_or_default(),
+            contents: args.value("CONTENTS"),
+            most: args.value::<u32>("NBYTES") as usize,
         };
-        let active = args.or("ACTIVE", true);
+        let active = args.value::<bool>("ACTIVE");
         args.finish()?;
         Ok(Box::new(Printing::new(print, active, Printer::new(None))))
     },

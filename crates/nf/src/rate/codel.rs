@@ -58,8 +58,7 @@ pub static CLASS: Class = Class {
     ],
     samples: &["", "1us, 2us"],
     build: |args| {
-        let texts = ["TARGET", "INTERVAL"]
-            .map(|name| args.get::<Raw>(name).map(|Raw(text)| text).unwrap_or_default());
+        let texts = ["TARGET", "INTERVAL"].map(|name| args.value(name)).map(|Raw(text)| text);
         let names = args.get::<Raw>("QUEUES").map(|Raw(text)| text).unwrap_or_default();
         args.finish()?;
         let queues = Watched::read(args, &names);

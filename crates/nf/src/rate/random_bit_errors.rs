@@ -49,8 +49,8 @@ pub static CLASS: Class = Class {
     reconfigures: true,
     build: |args| {
         let p: f64 = args.required("P");
-        let kind: String = args.or("KIND", "flip".to_string());
-        let active = args.or("ACTIVE", true);
+        let kind: String = args.value::<String>("KIND");
+        let active = args.value::<bool>("ACTIVE");
         args.finish()?;
         let kind = Kind::parse(&kind);
         if let Err(reason) = &kind {

@@ -57,7 +57,7 @@ pub static CLASS: Class = Class {
     build: |args| {
         let (p, sample, drop): (Option<f64>, Option<f64>, Option<f64>) =
             (args.get("P"), args.get("SAMPLE"), args.get("DROP"));
-        let active = args.or("ACTIVE", true);
+        let active = args.value::<bool>("ACTIVE");
         if sample.is_some() && drop.is_some() {
             args.error("give at most one of SAMPLE and DROP");
         }

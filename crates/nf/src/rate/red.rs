@@ -77,8 +77,8 @@ pub static CLASS: Class = Class {
             p: fixed::quantize(args.required::<f64>("MAX_P").min(2.0), P_BITS) as u32,
         };
         let names = args.get::<Raw>("QUEUES").map(|Raw(text)| text).unwrap_or_default();
-        let stability = args.or("STABILITY", 4u32);
-        let gentle = args.or("GENTLE", true);
+        let stability = args.value::<u32>("STABILITY");
+        let gentle = args.value::<bool>("GENTLE");
         args.finish()?;
         if let Err(reason) = bounds.check() {
             args.error(reason);

@@ -33,7 +33,7 @@ pub static CLASS: Class = Class {
     handlers: &[HandlerInfo::both("interval")],
     samples: &[],
     build: |args| {
-        let interval = args.or("INTERVAL", Timestamp(500_000_000));
+        let interval = args.value::<Timestamp>("INTERVAL");
         args.finish()?;
         if interval <= Timestamp::ZERO {
             args.error("bad interval");

@@ -38,7 +38,7 @@ pub static CLASS: Class = Class {
     samples: &[" -> 2/1", "1 -> 2/1", "-1 -> 1/1"],
     reconfigures: true,
     build: |args| {
-        let chosen = args.or("INPUT", 0i32);
+        let chosen = args.value::<i32>("INPUT");
         args.finish()?;
         Ok(Box::new(PullSwitch::new(chosen, args.inputs(), true)))
     },

@@ -35,7 +35,7 @@ pub static CLASS: Class = Class {
     handlers: &[HandlerInfo::both("switch")],
     samples: &[" -> 1/1"],
     build: |args| {
-        let chosen = args.or("INPUT", 0i32);
+        let chosen = args.value::<i32>("INPUT");
         args.finish()?;
         Ok(Box::new(PullSwitch::new(chosen, args.inputs(), false)))
     },

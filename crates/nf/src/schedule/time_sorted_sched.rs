@@ -41,8 +41,8 @@ pub static CLASS: Class = Class {
     notes: Notes { signals_packets: true, ..Notes::NONE },
     samples: &[" -> 1/1", "BUFFER 4, STOP true -> 3/1"],
     build: |args| {
-        let stop = args.or("STOP", false);
-        let buffer = args.or("BUFFER", 1i32);
+        let stop = args.value::<bool>("STOP");
+        let buffer = args.value::<i32>("BUFFER");
         if buffer <= 0 {
             args.error("BUFFER must be at least 1");
         }

@@ -155,18 +155,18 @@ impl FastFlows {
             flows = args.required::<u32>("FLOWS");
             size = args.required("FLOWSIZE");
         }
-        let checksum = if kind == Kind::Tcp { true } else { args.or("CHECKSUM", true) };
+        let checksum = if kind == Kind::Tcp { true } else { args.value("CHECKSUM") };
         if single {
-            size = args.or("INTERVAL", 0);
+            size = args.value("INTERVAL");
         }
-        let active = args.or("ACTIVE", true);
+        let active = args.value::<bool>("ACTIVE");
         let (mut burst, mut sequential) = (1, false);
         if kind == Kind::Udp {
-            burst = args.or("FLOWBURST", 1u32).max(1);
-            sequential = args.or("SEQUENTIAL", false);
-            args.or("DUPLICATE", false);
+            burst = args.value::<u32>("FLOWBURST").max(1);
+            sequential = args.value("SEQUENTIAL");
+            args.value::<bool>("DUPLICATE");
         }
-        let stop = args.or("STOP", false);
+        let stop = args.value::<bool>("STOP");
         if (length as usize) < LEAST {
             args.warn("packet length < 60, defaulting to 60");
             length = LEAST as u32;

@@ -39,7 +39,7 @@ use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Sig
 use packet::BATCH_CAPACITY;
 use std::any::Any;
 
-use super::{AtEnd, Data, count_on, limit_of, show_limit};
+use super::{AtEnd, DEFAULT_DATA, Data, count_on, limit_of, show_limit};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -47,14 +47,14 @@ pub static CLASS: Class = Class {
     ports: "0/1",
     manual: manual!("infinite_source.rs"),
     args: &[
-        ArgInfo::positional("DATA", "bytes", ""),
+        ArgInfo::positional("DATA", "bytes", DEFAULT_DATA),
         ArgInfo::positional("LIMIT", "int", "-1"),
-        ArgInfo::positional("BURST", "int", "1"),
+        ArgInfo::positional("BURST", "int", "").burst_of_run("1"),
         ArgInfo::positional("ACTIVE", "bool", "true"),
         ArgInfo::keyword("TIMESTAMP", "bool", "true"),
         ArgInfo::keyword("HEADROOM", "unsigned", "256"),
         ArgInfo::keyword("LENGTH", "int", "-1"),
-        ArgInfo::keyword("DATASIZE", "int", "-1"),
+        ArgInfo::keyword("DATASIZE", "int", "").computed("LENGTH"),
         ArgInfo::keyword("STOP", "bool", "false"),
         ArgInfo::keyword("END_CALL", "HANDLER [VALUE]", ""),
     ],
@@ -74,7 +74,7 @@ pub static CLASS: Class = Class {
     reconfigures: true,
     build: |args| {
         let data = Data::read(args);
-        args.or("HEADROOM", 0u32);
+        args.value::<u32>("HEADROOM");
         build(args, data, false)
     },
     ..Class::DEFAULT
@@ -91,9 +91,8 @@ pub(super) fn build_random(args: &mut Args<'_>) -> Result<Box<dyn Element>, Inva
 }
 
 fn build(args: &mut Args<'_>, data: Data, random: bool) -> Result<Box<dyn Element>, Invalid> {
-    let default = args.setup.burst.unwrap_or(1) as i64;
-    let limit = limit_of(args.or("LIMIT", -1));
-    let burst = args.or("BURST", default);
+    let limit = limit_of(args.value("LIMIT"));
+    let burst = args.value::<i64>("BURST");
     if burst < 1 {
         args.error("burst size must be >= 1");
     } else if burst > MOST_BURST {
@@ -104,8 +103,8 @@ fn build(args: &mut Args<'_>, data: Data, random: bool) -> Result<Box<dyn Elemen
         random,
         limit,
         burst: burst as usize,
-        active: args.or("ACTIVE", true),
-        timestamp: args.or("TIMESTAMP", true),
+        active: args.value("ACTIVE"),
+        timestamp: args.value("TIMESTAMP"),
         end: AtEnd::read(args, true),
         count: 0,
     };

@@ -39,7 +39,7 @@ pub static CLASS: Class = Class {
     args: &[
         ArgInfo::required("LENGTH", "int"),
         ArgInfo::positional("LIMIT", "int", "-1"),
-        ArgInfo::positional("BURST", "int", "1"),
+        ArgInfo::positional("BURST", "int", "").burst_of_run("1"),
         ArgInfo::positional("ACTIVE", "bool", "true"),
         ArgInfo::keyword("TIMESTAMP", "bool", "true"),
         ArgInfo::keyword("STOP", "bool", "false"),

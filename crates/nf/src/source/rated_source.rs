@@ -40,7 +40,7 @@ use std::any::Any;
 
 use crate::rate::bucket::Bucket;
 
-use super::{AtEnd, Data, count_on, limit_of, show_limit};
+use super::{AtEnd, DEFAULT_DATA, Data, count_on, limit_of, show_limit};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -48,13 +48,13 @@ pub static CLASS: Class = Class {
     ports: "0/1",
     manual: manual!("rated_source.rs"),
     args: &[
-        ArgInfo::positional("DATA", "bytes", ""),
+        ArgInfo::positional("DATA", "bytes", DEFAULT_DATA),
         ArgInfo::positional("RATE", "unsigned", "10"),
         ArgInfo::positional("LIMIT", "int", "-1"),
         ArgInfo::positional("ACTIVE", "bool", "true"),
         ArgInfo::keyword("HEADROOM", "unsigned", "256"),
         ArgInfo::keyword("LENGTH", "int", "-1"),
-        ArgInfo::keyword("DATASIZE", "int", "-1"),
+        ArgInfo::keyword("DATASIZE", "int", "").computed("LENGTH"),
         ArgInfo::keyword("BANDWIDTH", "bandwidth", "0"),
         ArgInfo::keyword("STOP", "bool", "false"),
         ArgInfo::keyword("END_CALL", "HANDLER [VALUE]", ""),
@@ -74,16 +74,16 @@ pub static CLASS: Class = Class {
     reconfigures: true,
     build: |args| {
         let data = Data::read(args);
-        let mut rate = u64::from(args.or("RATE", 10u32));
-        let limit = limit_of(args.or("LIMIT", -1));
-        let Bandwidth(bandwidth) = args.or("BANDWIDTH", Bandwidth(0));
+        let mut rate = u64::from(args.value::<u32>("RATE"));
+        let limit = limit_of(args.value("LIMIT"));
+        let Bandwidth(bandwidth) = args.value("BANDWIDTH");
         if bandwidth > 0 {
             rate = bandwidth / data.bytes.len().max(1) as u64;
         }
-        args.or("HEADROOM", 0u32);
+        args.value::<u32>("HEADROOM");
         let source = RatedSource {
             bucket: bucket(rate),
-            active: args.or("ACTIVE", true),
+            active: args.value("ACTIVE"),
             end: AtEnd::read(args, true),
             data,
             limit,

@@ -58,7 +58,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("STOP", "int", "-1"),
         ArgInfo::keyword("STOP_TIME", "seconds", "0"),
         ArgInfo::keyword("LIMIT", "int", "-1"),
-        ArgInfo::keyword("BURST", "unsigned", "64"),
+        ArgInfo::keyword("BURST", "unsigned", "").burst_of_run("64"),
         ArgInfo::keyword("ACTIVE", "bool", "true"),
         ArgInfo::keyword("TIMING", "unsigned", "0"),
         ArgInfo::keyword("USE_SIGNAL", "bool", "true"),
@@ -76,19 +76,17 @@ pub static CLASS: Class = Class {
     ],
     samples: &["STOP 3", "STOP 2, BURST 5 -> 2/2"],
     build: |args| {
-        // With Click's default of 1, downstream elements would process packets one by one.
-        let default = args.setup.burst.unwrap_or(64);
         for name in ["USE_SIGNAL", "QUICK_CLONE", "FREEONTERMINATE"] {
-            args.or(name, false);
+            args.value::<bool>(name);
         }
         let replay = ReplayUnqueue {
-            rounds: args.or("STOP", -1i64),
-            stop_time: args.or("STOP_TIME", Timestamp::ZERO),
-            most: limit_of(args.or("LIMIT", -1)),
-            burst: args.or("BURST", default).clamp(1, BATCH_CAPACITY),
-            active: args.or("ACTIVE", true),
-            timing: args.or("TIMING", 0u32),
-            verbose: args.or("VERBOSE", false),
+            rounds: args.value::<i64>("STOP"),
+            stop_time: args.value("STOP_TIME"),
+            most: limit_of(args.value("LIMIT")),
+            burst: args.value::<usize>("BURST").clamp(1, BATCH_CAPACITY),
+            active: args.value("ACTIVE"),
+            timing: args.value::<u32>("TIMING"),
+            verbose: args.value("VERBOSE"),
             incoming: (0..args.inputs()).map(|_| Vec::new()).collect(),
             store: None,
             outputs: Vec::new(),

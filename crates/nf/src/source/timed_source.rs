@@ -40,7 +40,7 @@ pub static CLASS: Class = Class {
     manual: manual!("timed_source.rs"),
     args: &[
         ArgInfo::positional("INTERVAL", "seconds", "0.5"),
-        ArgInfo::positional("DATA", "bytes", ""),
+        ArgInfo::positional("DATA", "bytes", DEFAULT_DATA),
         ArgInfo::keyword("LIMIT", "int", "-1"),
         ArgInfo::keyword("ACTIVE", "bool", "true"),
         ArgInfo::keyword("STOP", "bool", "false"),
@@ -56,17 +56,17 @@ pub static CLASS: Class = Class {
     ],
     samples: &["1ms, LIMIT 5"],
     build: |args| {
-        let interval = args.or("INTERVAL", Timestamp(500_000_000));
+        let interval = args.value::<Timestamp>("INTERVAL");
         if interval <= Timestamp::ZERO {
             args.error("bad interval");
         }
-        let Bytes(given) = args.or("DATA", Bytes(DEFAULT_DATA.to_vec()));
-        args.or("HEADROOM", 0u32);
+        let Bytes(given) = args.value("DATA");
+        args.value::<u32>("HEADROOM");
         let source = TimedSource {
             interval,
             data: Data::new(given, None),
-            limit: limit_of(args.or("LIMIT", -1)),
-            active: args.or("ACTIVE", true),
+            limit: limit_of(args.value("LIMIT")),
+            active: args.value("ACTIVE"),
             end: AtEnd::read(args, false),
             next: None,
             count: 0,

@@ -102,9 +102,9 @@ pub static CLASS: Class = Class {
     ],
     samples: &["", "CAPACITY 3, TIMEOUT 1ms, BIDIRECTIONAL true", "FILE $OUTPUT, FORMAT json, TIMEOUT 2us"],
     build: |args| {
-        let capacity: usize = args.or("CAPACITY", 1 << 20);
-        let timeout: Timestamp = args.or("TIMEOUT", Timestamp::from_secs(300));
-        let replies = args.or("BIDIRECTIONAL", false);
+        let capacity: usize = args.value("CAPACITY");
+        let timeout: Timestamp = args.value("TIMEOUT");
+        let replies = args.value::<bool>("BIDIRECTIONAL");
         let path: Option<String> = args.get("FILE");
         let layout = layout(args, path.as_deref());
         if timeout.0 < 0 {

@@ -86,8 +86,8 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let kind: String = args.required("TYPE");
     let ratio: f64 = args.required("RATIO");
     let threshold: i32 = args.required("THRESH");
-    let memory: usize = args.or("MEMORY", 65_536);
-    let marks = args.or("ANNO", true);
+    let memory: usize = args.value("MEMORY");
+    let marks = args.value::<bool>("ANNO");
     args.finish()?;
     let packets = match kind.to_ascii_uppercase().as_str() {
         "PACKETS" => true,

@@ -44,7 +44,7 @@ pub static CLASS: Class = Class {
             spills: false,
             ..fifo::DEFAULT
         };
-        fifo::build(args, policy, 128)
+        fifo::build(args, policy)
     },
     ..Class::DEFAULT
 };

@@ -125,12 +125,12 @@ struct State {
 }
 
 /// Parses the arguments and makes a queue.
-pub(super) fn build(args: &mut Args<'_>, policy: Policy, capacity: u32) -> Result<Box<dyn Element>, Invalid> {
-    let capacity = args.or("CAPACITY", capacity) as usize;
+pub(super) fn build(args: &mut Args<'_>, policy: Policy) -> Result<Box<dyn Element>, Invalid> {
+    let capacity = args.value::<u32>("CAPACITY") as usize;
     // Arguments of FastClick. A push cannot wait for room here, because the same worker pulls.
     if policy.spills {
-        args.or("BLOCKING", false);
-        args.or("NOUSELESS", false);
+        args.value::<bool>("BLOCKING");
+        args.value::<bool>("NOUSELESS");
     }
     args.finish()?;
     // Elements that watch this queue keep watching the same object if a new queue with another capacity

@@ -44,11 +44,7 @@ pub static CLASS: Class = Class {
     samples: &["", "3 -> 1/2", "0"],
     reconfigures: true,
     build: |args| {
-        fifo::build(
-            args,
-            Policy { signals_full: false, when_full: WhenFull::DropsOldest, ..fifo::DEFAULT },
-            1000,
-        )
+        fifo::build(args, Policy { signals_full: false, when_full: WhenFull::DropsOldest, ..fifo::DEFAULT })
     },
     ..Class::DEFAULT
 };

@@ -44,6 +44,6 @@ pub static CLASS: Class = Class {
     notes: Notes { signals_packets: true, ..Notes::NONE },
     samples: &["100 -> 2/2", "0"],
     reconfigures: true,
-    build: |args| fifo::build(args, Policy { signals_full: false, ..fifo::DEFAULT }, 1000),
+    build: |args| fifo::build(args, Policy { signals_full: false, ..fifo::DEFAULT }),
     ..Class::DEFAULT
 };

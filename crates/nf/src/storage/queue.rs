@@ -45,6 +45,6 @@ pub static CLASS: Class = Class {
     notes: Notes { signals_packets: true, signals_room: true, ..Notes::NONE },
     samples: &["", "3 -> 1/2", "0"],
     reconfigures: true,
-    build: |args| fifo::build(args, fifo::DEFAULT, 1000),
+    build: |args| fifo::build(args, fifo::DEFAULT),
     ..Class::DEFAULT
 };

@@ -44,6 +44,6 @@ pub static CLASS: Class = Class {
     notes: Notes { signals_packets: true, signals_room: true, ..Notes::NONE },
     samples: &["", "3 -> 1/2", "0"],
     reconfigures: true,
-    build: |args| fifo::build(args, Policy { signals_empty: SignalsEmpty::AtOnce, ..fifo::DEFAULT }, 1000),
+    build: |args| fifo::build(args, Policy { signals_empty: SignalsEmpty::AtOnce, ..fifo::DEFAULT }),
     ..Class::DEFAULT
 };

@@ -42,11 +42,7 @@ pub static CLASS: Class = Class {
     samples: &["", "3 -> 1/2", "0"],
     reconfigures: true,
     build: |args| {
-        fifo::build(
-            args,
-            Policy { signals_empty: SignalsEmpty::Never, signals_full: false, ..fifo::DEFAULT },
-            1000,
-        )
+        fifo::build(args, Policy { signals_empty: SignalsEmpty::Never, signals_full: false, ..fifo::DEFAULT })
     },
     ..Class::DEFAULT
 };

@@ -36,7 +36,7 @@ pub static CLASS: Class = Class {
     manual: manual!("unqueue.rs"),
     notes: Notes::TASK,
     args: &[
-        ArgInfo::positional("BURST", "int", "1"),
+        ArgInfo::positional("BURST", "int", "").burst_of_run("1"),
         ArgInfo::keyword("ACTIVE", "bool", "true"),
         ArgInfo::keyword("LIMIT", "int", "-1"),
         ArgInfo::keyword("SIGNAL", "bool", "true"),
@@ -50,12 +50,11 @@ pub static CLASS: Class = Class {
         HandlerInfo::write("reset_counts"),
     ],
     build: |args| {
-        let default = args.setup.burst.unwrap_or(1) as i64;
         let unqueue = Unqueue {
-            burst: args.or("BURST", default),
-            active: args.or("ACTIVE", true),
-            limit: args.or("LIMIT", -1i64),
-            sleeps: args.or("SIGNAL", true),
+            burst: args.value::<i64>("BURST"),
+            active: args.value("ACTIVE"),
+            limit: args.value::<i64>("LIMIT"),
+            sleeps: args.value("SIGNAL"),
             count: 0,
         };
         args.finish()?;

@@ -44,9 +44,9 @@ pub static CLASS: Class = Class {
     handlers: &[HandlerInfo::count("packets")],
     samples: &["", "0, QUIET true", "7"],
     build: |args| {
-        let burst = args.or("BURST", 1i32);
+        let burst = args.value::<i32>("BURST");
         let names = args.get::<Raw>("QUEUES").map(|Raw(text)| text).unwrap_or_default();
-        let quiet = args.or("QUIET", false);
+        let quiet = args.value::<bool>("QUIET");
         let queues = Watched::read(args, &names);
         args.finish()?;
         if !quiet {

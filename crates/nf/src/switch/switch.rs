@@ -34,7 +34,7 @@ pub static CLASS: Class = Class {
     samples: &[" -> 1/1", "1 -> 1/3", "-1 -> 1/2"],
     reconfigures: true,
     build: |args| {
-        let chosen = args.or("OUTPUT", 0i32);
+        let chosen = args.value::<i32>("OUTPUT");
         if chosen >= args.outputs() as i32 {
             args.error(format!("output must be < {}", args.outputs()));
         }

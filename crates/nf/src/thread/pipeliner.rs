@@ -57,13 +57,13 @@ pub static CLASS: Class = Class {
     handlers: &[HandlerInfo::count("dropped"), HandlerInfo::count("count"), HandlerInfo::both("active")],
     samples: &["", "DIRECT_TRAVERSAL false", "8, 2, DIRECT_TRAVERSAL false -> 2/1"],
     build: |args| {
-        let capacity = args.or("CAPACITY", 1024i32);
-        let burst = args.or("BURST", 32i32);
+        let capacity = args.value::<i32>("CAPACITY");
+        let burst = args.value::<i32>("BURST");
         for name in ["BLOCKING", "ALWAYS_UP", "NOUSELESS", "VERBOSE"] {
-            args.or(name, false);
+            args.value::<bool>(name);
         }
-        let active = args.or("ACTIVE", true);
-        let direct = args.or("DIRECT_TRAVERSAL", true);
+        let active = args.value::<bool>("ACTIVE");
+        let direct = args.value::<bool>("DIRECT_TRAVERSAL");
         let capacity = if capacity <= 0 { 1024 } else { capacity as usize };
         if capacity < 4 {
             args.error("Pipeliner ring size must be at least 4");

@@ -30,7 +30,7 @@ use element::args::{Place, Raw, read_value};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Action, Case, Depends, Filter, Target, Value};
 use element::{Base, Batch, Class, Complaint, Cx, DropReason, Effects, Element, Packet, manual};
-use wire::{ether_type, ethernet, vlan};
+use wire::{ethernet, vlan};
 
 use super::{TCI, TagChoice};
 use crate::editing::{Fate, bytes, constant, each, header_at, otherwise};
@@ -56,13 +56,13 @@ pub static CLASS: Class = Class {
     ],
     samples: &["", "7, 3", "ANNO, NATIVE_VLAN 514, ETHERTYPE 0x88a8"],
     build: |args| {
-        let written = args.get("ETHERTYPE").map(|Raw(text)| text);
-        let ether_type = written.as_deref().map(|text| parse_type(text, &args.place()));
-        if let Some(Err(reason)) = &ether_type {
-            args.error(reason.clone());
-        }
+        let Raw(written) = args.value("ETHERTYPE");
+        let ether_type = parse_type(&written, &args.place()).unwrap_or_else(|reason| {
+            args.error(reason);
+            0
+        });
+        let written = Some(written).filter(|_| args.was_given("ETHERTYPE"));
         let tag = TagChoice::read(args, &CLASS)?;
-        let ether_type = ether_type.and_then(Result::ok).unwrap_or(ether_type::VLAN);
         Ok(Box::new(VlanEncap { tag, ether_type, written }))
     },
     ..Class::DEFAULT
