@@ -71,10 +71,10 @@ fn page(class: &Class) -> String {
                 writeln!(text, "    {} ({}{kind})\n{}", arg.name, arg.ty, indent(&indent(about)).trim_end());
         }
     }
-    if !class.handlers.is_empty() {
+    if class.each_handler().next().is_some() {
         text.push_str("\nHandlers\n");
         let items = page.items("Handlers");
-        for handler in class.handlers {
+        for handler in class.each_handler() {
             let about = items.iter().find(|(name, _)| name == handler.name).map_or("", |(_, about)| about);
             let access = match handler.access {
                 Access { read: true, write: true, .. } => "read, write",

@@ -51,9 +51,9 @@ use std::io::{self, BufRead, Read};
 
 use capture::summary::{Dump, Parsed, Parser, Record};
 use element::args::{Bytes, Raw, parse_bool};
-use element::class::{ArgInfo, HandlerInfo, Notes, Task};
+use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Action, Case, DST_IP, EXTRA_LENGTH, Field, Filter, PAINT, Target, Value};
-use element::{Base, Batch, Class, Cx, Effects, Element, Packet, Signal, Timestamp, manual};
+use element::{Base, Batch, Class, Cx, Effects, Element, Handler, Packet, Signal, Timestamp, manual};
 use packet::{Annotations, BATCH_CAPACITY};
 use wire::LinkType;
 
@@ -86,15 +86,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("BURST", "unsigned", "").computed("the burst of the run"),
         ArgInfo::keyword("MIGRATE", "bool", "false"),
     ],
-    handlers: &[
-        HandlerInfo::both("active"),
-        HandlerInfo::read("sampling_prob"),
-        HandlerInfo::read("encap"),
-        HandlerInfo::read("filename"),
-        HandlerInfo::read("filesize"),
-        HandlerInfo::read("filepos"),
-        HandlerInfo::write("stop"),
-    ],
+    table: &HANDLERS,
     notes: Notes { signals_packets: true, follows_captures: true, task: Task::WherePushing, ..Notes::NONE },
     samples: &[
         "DATA \"1.0.0.1 T 5\\n2.0.0.2 U 1\\n\", FIELDS ip_src ip_proto count",
@@ -501,31 +493,32 @@ impl Element for FromIpSummaryDump {
         self.dump = None;
         self.fault.take().map_or(Ok(()), Err)
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "active" => self.active.to_string(),
-            "sampling_prob" => self.sample.clamp(0.0, 1.0).to_string(),
-            "encap" => "IP".into(),
-            "filepos" => self.position.to_string(),
-            "filesize" => std::fs::metadata(&self.filename).map_or("-".into(), |m| m.len().to_string()),
-            _ if self.filename == "-" => "<stdin>".into(),
-            _ => self.filename.clone(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        if name == "stop" {
-            self.active = false;
-            cx.stop();
-            return Ok(());
-        }
-        self.active = parse_bool(value).ok_or("type mismatch")?;
-        if self.active {
-            self.start(cx);
-        } else {
-            cx.set_signal(Signal::Packets, false);
-        }
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<FromIpSummaryDump>] = &[
+    Handler::data(
+        "active",
+        |e| e.active.to_string(),
+        |e, cx, value| {
+            e.active = parse_bool(value).ok_or("type mismatch")?;
+            if e.active {
+                e.start(cx);
+            } else {
+                cx.set_signal(Signal::Packets, false);
+            }
+            Ok(())
+        },
+    ),
+    Handler::get("sampling_prob", |e| e.sample.clamp(0.0, 1.0).to_string()),
+    Handler::get("encap", |_| "IP".into()),
+    Handler::get("filename", |e| if e.filename == "-" { "<stdin>".into() } else { e.filename.clone() }),
+    Handler::get("filesize", |e| {
+        std::fs::metadata(&e.filename).map_or("-".into(), |metadata| metadata.len().to_string())
+    }),
+    Handler::get("filepos", |e| e.position.to_string()),
+    Handler::set("stop", |e, cx, _| {
+        e.active = false;
+        cx.stop();
+        Ok(())
+    }),
+];

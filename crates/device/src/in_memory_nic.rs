@@ -43,9 +43,9 @@ use std::ops::Range;
 
 use capture::Reader;
 use element::args::parse_integer;
-use element::class::{ArgInfo, HandlerInfo, Notes, Task};
+use element::class::{ArgInfo, Notes, Task};
 use element::effects::Hold;
-use element::{Base, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual, steering};
+use element::{Base, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual, steering};
 use packet::{BATCH_CAPACITY, Store};
 use wire::{FromBytes, Layers, LinkType, ip_protocol, tcp};
 
@@ -65,12 +65,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("QUEUES", "unsigned", "1"),
         ArgInfo::keyword("BURST", "unsigned", "").computed("the burst of the run"),
     ],
-    handlers: &[
-        HandlerInfo::count("count"),
-        HandlerInfo::count("missed"),
-        HandlerInfo::count("packets"),
-        HandlerInfo::both("rate"),
-    ],
+    table: &HANDLERS,
     samples: &[
         "$CAPTURE",
         "$CAPTURE, LOOPS 3, STEERING turn, BURST 7",
@@ -303,18 +298,18 @@ impl Element for InMemoryNic {
     fn missed(&self) -> u64 {
         self.missed
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "count" => self.count.to_string(),
-            "missed" => self.missed.to_string(),
-            "packets" => self.held().to_string(),
-            _ => self.rate.to_string(),
-        })
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
-        self.rate = parse_integer(value).ok().and_then(|n| u64::try_from(n).ok()).ok_or("bad RATE")?;
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<InMemoryNic>] = &[
+    Handler::count("count", |e| e.count),
+    Handler::count("missed", |e| e.missed),
+    Handler::count("packets", |e| e.held() as u64),
+    Handler::data(
+        "rate",
+        |e| e.rate.to_string(),
+        |e, _, value| {
+            e.rate = parse_integer(value).ok().and_then(|n| u64::try_from(n).ok()).ok_or("bad RATE")?;
+            Ok(())
+        },
+    ),
+];

@@ -54,10 +54,10 @@ use std::io::{self, Write};
 
 use capture::{Writer, WriterOptions};
 use element::args::Raw;
-use element::class::{ArgInfo, HandlerInfo, Notes, Task};
+use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Case, Counts, EXTRA_LENGTH, Field, Filter, Target};
 use element::{
-    Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Packet, Severity, WriteTimer, manual,
+    Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, Packet, Severity, WriteTimer, manual,
 };
 use packet::Annotations;
 use wire::LinkType;
@@ -84,12 +84,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("FORCE_TS", "bool", "false"),
         ArgInfo::keyword("PER_NODE", "bool", "false"),
     ],
-    handlers: &[
-        HandlerInfo::count("count"),
-        HandlerInfo::read("filename"),
-        HandlerInfo::write("reset_counts"),
-        HandlerInfo::write("flush"),
-    ],
+    table: &HANDLERS,
     samples: &["$OUTPUT", "$OUTPUT, SNAPLEN 0, NANO false -> 1/1", "$OUTPUT, 60, ENCAP IP"],
     build: |args| {
         let filename: String = args.required("FILENAME");
@@ -363,25 +358,24 @@ impl Element for ToDump {
             (None, Ok(())) => Ok(()),
         }
     }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "count" => {
-                // A user who reads the count finds as many packets in the file, even if the program is
-                // killed afterwards.
-                self.write_out(cx);
-                self.written.saturating_sub(self.reset_at).to_string()
-            }
-            _ if self.filename == "-" => "<stdout>".into(),
-            _ => self.filename.clone(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, _value: &str) -> Result<(), String> {
-        self.write_out(cx);
-        if name == "reset_counts" {
-            self.reset_at = self.written;
-        }
-        self.fault.clone().filter(|_| name == "flush").map_or(Ok(()), Err)
-    }
 }
+
+const HANDLERS: &[Handler<ToDump>] = &[
+    Handler::<ToDump>::read("count", |e, cx, _| {
+        // A user who reads the count finds as many packets in the file, even if the program is killed
+        // afterwards.
+        e.write_out(cx);
+        Ok(e.written.saturating_sub(e.reset_at).to_string())
+    })
+    .summed(),
+    Handler::get("filename", |e| if e.filename == "-" { "<stdout>".into() } else { e.filename.clone() }),
+    Handler::set("reset_counts", |e, cx, _| {
+        e.write_out(cx);
+        e.reset_at = e.written;
+        Ok(())
+    }),
+    Handler::set("flush", |e, cx, _| {
+        e.write_out(cx);
+        e.fault.clone().map_or(Ok(()), Err)
+    }),
+];

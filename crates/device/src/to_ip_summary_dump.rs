@@ -47,9 +47,11 @@ use std::io::{self, BufWriter, Write};
 
 use capture::summary::{self, Beside, Field as Summary, View};
 use element::args::Raw;
-use element::class::{ArgInfo, HandlerInfo, Notes, Task};
+use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Case, Counts, EXTRA_LENGTH, Field, Filter, PAINT, Target};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Severity, WriteTimer, manual};
+use element::{
+    Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Severity, WriteTimer, manual,
+};
 use packet::Annotations;
 
 use crate::from_ip_summary_dump::FIRST;
@@ -76,7 +78,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("CAREFUL_TRUNC", "bool", "true"),
         ArgInfo::keyword("EXTRA_LENGTH", "bool", "true"),
     ],
-    handlers: &[HandlerInfo::write("flush")],
+    table: &HANDLERS,
     samples: &[
         "$OUTPUT",
         "$OUTPUT, FIELDS ip_len payload tcp_opt \"icmp type\", BAD_PACKETS true -> 1/1",
@@ -348,8 +350,6 @@ impl Element for ToIpSummaryDump {
         self.file = None;
         self.fault.take().map_or(flushed, Err)
     }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
-        self.flush()
-    }
 }
+
+const HANDLERS: &[Handler<ToIpSummaryDump>] = &[Handler::set("flush", |e, _, _| e.flush())];

@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::Element;
 use crate::args::{Args, Invalid};
+use crate::handlers::Table;
 
 /// An element class. The file of each element has a class as a constant.
 pub struct Class {
@@ -20,8 +21,10 @@ pub struct Class {
     pub flow: &'static str,
     /// Every argument, in the order in which positional arguments are read.
     pub args: &'static [ArgInfo],
-    /// Every handler, except for the handlers that all elements have.
+    /// The handlers that elements answer by [`Element::read`] and [`Element::write`].
     pub handlers: &'static [HandlerInfo],
+    /// Further handlers, with the functions that answer them (see [`crate::handlers`]).
+    pub table: &'static dyn Table,
     /// The properties that the engine needs to know.
     pub notes: Notes,
     /// The phase in which elements of this class are configured.
@@ -49,6 +52,7 @@ impl Class {
         flow: "x",
         args: &[],
         handlers: &[],
+        table: &(),
         notes: Notes::NONE,
         phase: Phase::Ordinary,
         reconfigures: false,

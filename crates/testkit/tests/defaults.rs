@@ -37,8 +37,7 @@ fn look(sample: &Sample, run: Run) -> Result<Look, String> {
     let mut worker = worker(&sample.text(0, 1, false), run)?;
     let id = worker.plan().graph.find("e").ok_or("no element")?;
     let effects = format!("{:?}", worker.effects()[id]);
-    let handlers =
-        sample.class.handlers.iter().filter(|handler| handler.access.read && !handler.access.param);
+    let handlers = sample.class.each_handler().filter(|handler| handler.access.read && !handler.access.param);
     let values = handlers.map(|handler| {
         let value = worker.read(Some(id), handler.name, "");
         (handler.name, value.unwrap_or_else(|error| error))

@@ -41,9 +41,9 @@
 use std::any::Any;
 
 use element::args::{Arg, Place};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Access, Case, Depends, Filter, State, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 use flow::{FiveTupleKey, FlowTable, InsertError, KeyHasher};
 use wire::tcp::flags;
 
@@ -63,13 +63,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("FLOWS", "unsigned", "65536"),
         ArgInfo::keyword("SEED", "unsigned", ""),
     ],
-    handlers: &[
-        HandlerInfo::count("packets"),
-        HandlerInfo::count("blocks"),
-        HandlerInfo::count("flows"),
-        HandlerInfo::count("overflows"),
-        HandlerInfo::write("reset_counts"),
-    ],
+    table: &HANDLERS,
     samples: &[
         " -> 1/3",
         "TSO -> 1/2",
@@ -326,24 +320,6 @@ impl Element for PathSelector {
         None
     }
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        let flows = if self.mode == Mode::Tso { self.table.stats().entries } else { 0 };
-        Ok(match name {
-            "packets" => {
-                self.packets.iter().enumerate().map(|(n, packets)| format!("{n} {packets}\n")).collect()
-            }
-            "blocks" => self.begun.to_string(),
-            "flows" => flows.to_string(),
-            _ => self.overflows.to_string(),
-        })
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
-        self.packets.fill(0);
-        (self.begun, self.overflows) = (0, 0);
-        Ok(())
-    }
-
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         Some(Box::new((std::mem::take(&mut self.packets), self.begun, self.overflows)))
     }
@@ -358,3 +334,21 @@ impl Element for PathSelector {
         Ok(())
     }
 }
+
+const HANDLERS: &[Handler<PathSelector>] = &[
+    Handler::<PathSelector>::get("packets", |e| {
+        e.packets.iter().enumerate().map(|(n, packets)| format!("{n} {packets}\n")).collect()
+    })
+    .summed(),
+    Handler::count("blocks", |e| e.begun),
+    Handler::<PathSelector>::read("flows", |e, _, _| {
+        let flows = if e.mode == Mode::Tso { e.table.stats().entries } else { 0 };
+        Ok(flows.to_string())
+    })
+    .summed(),
+    Handler::count("overflows", |e| e.overflows),
+    Handler::act("reset_counts", |e| {
+        e.packets.fill(0);
+        (e.begun, e.overflows) = (0, 0);
+    }),
+];

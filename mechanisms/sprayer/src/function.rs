@@ -31,7 +31,7 @@ use flow::Plain;
 use wire::FiveTuple;
 
 pub use flows::Flows;
-pub use running::{FLOWS, class};
+pub use running::{Running, class};
 
 /// A network function, with one instance for each worker's copy of the element.
 pub trait Function: Sized + Send + 'static {
@@ -58,12 +58,6 @@ pub trait Function: Sized + Send + 'static {
     /// Called when a flow of this worker with this state has ended, because it was idle, or closed for long
     /// enough. Not called for flows that the function itself removes.
     fn flow_ended(&mut self, _state: &Self::State) {}
-
-    /// Returns the value of a read handler of the class, for this worker alone; the class says whether the
-    /// values of several workers are added up.
-    fn read(&self, _name: &str) -> Option<String> {
-        None
-    }
 }
 
 /// The requirements of a function.

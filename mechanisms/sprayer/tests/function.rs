@@ -3,14 +3,14 @@
 use element::{Args, Class, DropReason, Timestamp};
 use testkit::elements::{Input, Seen, collect, offer};
 use testkit::{Outcome, Run};
-use tidegate_sprayer::function::{FLOWS, FlowPacket, Flows, Function, Needs, Verdict, class};
+use tidegate_sprayer::function::{FlowPacket, Flows, Function, Needs, Verdict, class};
 use tidegate_sprayer::{Policy, Settings};
 use wire::build::Builder;
 use wire::tcp::flags::{ACK, FIN, RST, SYN};
 
 static CLASSES: &[&Class] = &[
-    &Class { name: "Numbers", handlers: &[FLOWS], ..class::<Numbers>() },
-    &Class { name: "Stateless", handlers: &[], ..class::<Stateless>() },
+    &Class { name: "Numbers", ..class::<Numbers>() },
+    &Class { name: "Stateless", table: &(), ..class::<Stateless>() },
 ];
 
 /// A function that numbers the connections of this worker, and leaves the number with their packets; reads

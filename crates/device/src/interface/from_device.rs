@@ -73,9 +73,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use element::args::parse_bool;
-use element::class::{ArgInfo, HandlerInfo, Notes, Task};
-use element::{Args, Class, Cx, DropReason, Effects, Element, Interest, Invalid, Timestamp, manual};
+use element::class::{ArgInfo, Notes, Task};
+use element::{Args, Class, Cx, DropReason, Effects, Element, Handler, Interest, Invalid, Timestamp, manual};
 use libc::c_int;
 use packet::{BATCH_CAPACITY, PacketKind};
 use wire::LinkType;
@@ -120,13 +119,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("SHARED", "bool", "false"),
         ArgInfo::keyword("OFFLOAD", "bool", "true"),
     ],
-    handlers: &[
-        HandlerInfo::count("count"),
-        HandlerInfo::write("reset_counts"),
-        HandlerInfo::count("kernel_drops"),
-        HandlerInfo::read("encap"),
-        HandlerInfo::both("active"),
-    ],
+    table: &HANDLERS,
     // Needs an interface: its behaviour is tested between network namespaces.
     samples: &[],
     build,
@@ -672,24 +665,15 @@ impl Element for FromDevice {
     fn missed(&self) -> u64 {
         self.earlier_drops
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "count" => self.incoming.count.to_string(),
-            "kernel_drops" => self.drops().to_string(),
-            "encap" => encapsulation::name(self.incoming.link),
-            _ => self.active.to_string(),
-        })
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "active" => self.active = parse_bool(value).ok_or("type mismatch")?,
-            _ => self.incoming.count = 0,
-        }
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<FromDevice>] = &[
+    Handler::count("count", |e| e.incoming.count),
+    Handler::act("reset_counts", |e| e.incoming.count = 0),
+    Handler::<FromDevice>::read("kernel_drops", |e, _, _| Ok(e.drops().to_string())).summed(),
+    Handler::get("encap", |e| encapsulation::name(e.incoming.link)),
+    Handler::flag("active", |e| &mut e.active, "type mismatch"),
+];
 
 #[cfg(test)]
 mod tests {

@@ -40,7 +40,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use element::args::{Ipv4Prefix, Ipv6Prefix};
-use element::class::{ArgInfo, HandlerInfo, Notes, Phase, Task};
+use element::class::{ArgInfo, Notes, Phase, Task};
 use element::{Args, Class, Element, Invalid, manual};
 
 use super::Gone;
@@ -67,7 +67,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("DST6", "IPv6 prefix", ""),
         ArgInfo::keyword("GONE", "wait or stop", "wait"),
     ],
-    handlers: &[HandlerInfo::read("dev_name"), HandlerInfo::read("signal")],
+    table: &super::kernel_tun::OF_FROM_HOST,
     // Creates an interface: its behaviour is tested between network namespaces.
     samples: &[],
     build,

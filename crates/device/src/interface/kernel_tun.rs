@@ -45,9 +45,11 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use element::args::Ipv4Prefix;
-use element::class::{ArgInfo, HandlerInfo, Notes, Task};
+use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Case, Field, Filter, Header, Target};
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Interest, Invalid, Timestamp, manual};
+use element::{
+    Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Interest, Invalid, Timestamp, manual,
+};
 use libc::c_int;
 use packet::BATCH_CAPACITY;
 use wire::LinkType;
@@ -87,11 +89,7 @@ pub(super) const DESCRIPTION: Class = Class {
     processing: "a/h",
     flow: "x/y",
     notes: Notes { task: Task::Always, has_queues: true, is_live: true, ..Notes::NONE },
-    handlers: &[
-        HandlerInfo::read("dev_name"),
-        HandlerInfo::count("selected_calls"),
-        HandlerInfo::count("packets"),
-    ],
+    table: &HANDLERS,
     // Creates an interface: its behaviour is tested between network namespaces.
     samples: &[],
     build,
@@ -368,16 +366,20 @@ impl Element for KernelTun {
         self.share();
         self.gone.end(&self.wanted.name, self.is_gone)
     }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "signal" => cx.may_push(0).to_string(),
-            "dev_name" => self.tun.as_ref().map_or(&self.wanted.name, |tun| &tun.name).clone(),
-            "packets" => self.receiver.incoming.count.to_string(),
-            _ => self.receiver.turns.to_string(),
-        })
-    }
 }
+
+const HANDLERS: &[Handler<KernelTun>] = &[
+    DEV_NAME,
+    Handler::count("selected_calls", |e| e.receiver.turns),
+    Handler::count("packets", |e| e.receiver.incoming.count),
+];
+
+const DEV_NAME: Handler<KernelTun> =
+    Handler::get("dev_name", |e| e.tun.as_ref().map_or(&e.wanted.name, |tun| &tun.name).clone());
+
+/// The handlers of FromHost.
+pub(super) const OF_FROM_HOST: &[Handler<KernelTun>] =
+    &[DEV_NAME, Handler::read("signal", |_, cx, _| Ok(cx.may_push(0).to_string()))];
 
 #[cfg(test)]
 mod tests {

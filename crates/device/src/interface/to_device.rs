@@ -46,10 +46,9 @@
 use std::any::Any;
 use std::collections::VecDeque;
 
-use element::args::parse_bool;
-use element::class::{ArgInfo, HandlerInfo, Notes, Task};
+use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Case, Field, Filter, Hold, Target};
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, manual};
+use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, manual};
 use packet::BATCH_CAPACITY;
 use wire::LinkType;
 
@@ -76,14 +75,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("SET_ERROR_ANNO", "bool", "false"),
         ArgInfo::keyword("IGNORE_QUEUE_OVERFLOWS", "bool", "false"),
     ],
-    handlers: &[
-        HandlerInfo::both("debug"),
-        HandlerInfo::count("pulls"),
-        HandlerInfo::read("signal"),
-        HandlerInfo::count("q"),
-        HandlerInfo::count("count"),
-        HandlerInfo::count("drops"),
-    ],
+    table: &HANDLERS,
     // Needs an interface: its behaviour is tested between network namespaces.
     samples: &[],
     build,
@@ -411,23 +403,16 @@ impl Element for ToDevice {
         }
         Ok(())
     }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "debug" => self.debug.to_string(),
-            "pulls" => self.pulls.to_string(),
-            "signal" => (self.pulls_input && cx.may_pull(0)).to_string(),
-            "q" => (!self.waiting.is_empty()).to_string(),
-            "count" => self.count.to_string(),
-            _ => self.drops.to_string(),
-        })
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
-        self.debug = parse_bool(value).ok_or("type mismatch")?;
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<ToDevice>] = &[
+    Handler::flag("debug", |e| &mut e.debug, "type mismatch"),
+    Handler::count("pulls", |e| e.pulls),
+    Handler::read("signal", |e, cx, _| Ok((e.pulls_input && cx.may_pull(0)).to_string())),
+    Handler::<ToDevice>::get("q", |e| (!e.waiting.is_empty()).to_string()).summed(),
+    Handler::count("count", |e| e.count),
+    Handler::count("drops", |e| e.drops),
+];
 
 #[cfg(test)]
 mod tests {

@@ -55,13 +55,13 @@ use std::sync::Arc;
 use crate::editing::refused;
 use classify::IntervalSet;
 use element::args::ElementRef;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{
     Access, Action, Case, Depends, Field, Filter, Hold, Order, PAINT, State, Target, Value, wire_field,
 };
 use element::{
-    Base, Batch, Call, Class, Cx, DropReason, Effects, Element, ElementId, Packet, Severity, Timestamp,
-    manual,
+    Base, Batch, Call, Class, Cx, DropReason, Effects, Element, ElementId, Handler, Packet, Severity,
+    Timestamp, manual,
 };
 use flow::{FiveTupleKey, FlowId, FlowTable, KeyHasher};
 use packet::{Annotations, BATCH_CAPACITY};
@@ -93,7 +93,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("CAPACITY", "unsigned", "1048576"),
         ArgInfo::keyword("FRAGMENT_CAPACITY", "unsigned", "4096"),
     ],
-    handlers: &[HandlerInfo::write("clear")],
+    table: &HANDLERS,
     samples: &[
         "",
         "ICMP true, FRAGMENTS false, UDP_TIMEOUT 3, REAP 10 -> 1/2",
@@ -640,9 +640,9 @@ impl Element for AggregateIpFlows {
     fn held(&self) -> usize {
         self.waiting.len()
     }
-
-    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
-        self.reap_at_time(cx, i64::MAX);
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<AggregateIpFlows>] = &[Handler::set("clear", |e, cx, _| {
+    e.reap_at_time(cx, i64::MAX);
+    Ok(())
+})];

@@ -31,7 +31,7 @@
 use std::fmt::Write;
 
 use element::args::Raw;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::Field;
 use element::{Class, Packet, manual};
 
@@ -53,7 +53,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("CPU", "bool", "false"),
         ArgInfo::keyword("ACTIVE", "bool", "true"),
     ],
-    handlers: &[HandlerInfo::both("active")],
+    table: &Printing::<Print>::HANDLERS,
     samples: &["", "x, -1, CONTENTS ASCII, TIMESTAMP true, PRINTANNO true", "ACTIVE false"],
     reconfigures: true,
     build: |args| {

@@ -41,7 +41,7 @@ pub static CLASS: Class = Class {
         ArgInfo::required("DST", "address"),
         ArgInfo::keyword("IDENTIFIER", "0-0xffff", "0"),
     ],
-    handlers: HANDLERS,
+    table: &HANDLERS,
     samples: &["10.0.0.1, 10.0.0.2"],
     build: |args| {
         let (source, destination): (Option<Ipv4Addr>, Option<Ipv4Addr>) = (args.get("SRC"), args.get("DST"));

@@ -34,8 +34,8 @@
 use std::net::Ipv4Addr;
 
 use element::args::{Raw, parse_bool};
-use element::class::{ArgInfo, HandlerInfo};
-use element::{Args, Batch, Class, Cx, Effects, Element, manual};
+use element::class::ArgInfo;
+use element::{Args, Batch, Class, Cx, Effects, Element, Handler, manual};
 use wire::ipv4;
 
 use super::{Destination, Outer, ProtocolNumber};
@@ -56,7 +56,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("CE", "bool", "false"),
         ArgInfo::keyword("DF", "bool", "false"),
     ],
-    handlers: &[HandlerInfo::both("src"), HandlerInfo::both("dst")],
+    table: &HANDLERS,
     samples: &["ipip, 18.26.4.24, 140.247.60.147", "17, 1.2.3.4, DST_ANNO, DSCP 46, ECT 2, DF true, TTL 9"],
     reconfigures: true,
     build: |args| {
@@ -141,16 +141,23 @@ impl Element for IpEncap {
         });
         self.id = id;
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.outer.read(name))
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
-        match name {
-            "src" => self.outer.source = value(cx, text, "expected IP address")?,
-            _ => self.outer.destination = Destination::parse(text, &cx.place()).ok_or(BAD_DESTINATION)?,
-        }
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<IpEncap>] = &[
+    Handler::data(
+        "src",
+        |e| e.outer.source.to_string(),
+        |e, cx, text| {
+            e.outer.source = value(cx, text, "expected IP address")?;
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "dst",
+        |e| e.outer.destination.show(),
+        |e, cx, text| {
+            e.outer.destination = Destination::parse(text, &cx.place()).ok_or(BAD_DESTINATION)?;
+            Ok(())
+        },
+    ),
+];

@@ -42,7 +42,7 @@ use element::{Args, Base, Class, Cx, DropReason, Effects, Element, Invalid, Pack
 use packet::Annotations;
 use wire::{FromBytes, checksum, ipv4};
 
-use crate::checking::{Checker, HANDLERS, HeaderCheck, Reasons, Speaker};
+use crate::checking::{Checker, HeaderCheck, Reasons, Speaker};
 use crate::editing::{bytes, checked, header_at, header_behind, ipv4_header_length, ipv4_total, within};
 
 /// The class.
@@ -62,7 +62,7 @@ pub(super) const DESCRIPTION: Class = Class {
         ArgInfo::keyword("VERBOSE", "bool", "false"),
         ArgInfo::keyword("DETAILS", "bool", "false"),
     ],
-    handlers: HANDLERS,
+    table: &Checker::<Checks>::HANDLERS,
     samples: &[
         "14",
         "14, CHECKSUM false -> 1/2",

@@ -22,9 +22,9 @@
 //! ## See also
 //! CheckNumberPacket, RecordTimestamp, TimestampDiff
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Action, Case, Depends, Field, Filter, Header, Target, Value, wire_field};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use packet::SLOT_CAPACITY;
 
 use super::{SIZE, number_field};
@@ -34,7 +34,7 @@ pub static CLASS: Class = Class {
     name: "NumberPacket",
     manual: manual!("number_packet.rs"),
     args: &[ArgInfo::positional("OFFSET", "int", "40"), ArgInfo::keyword("NET_ORDER", "bool", "false")],
-    handlers: &[HandlerInfo::count("count")],
+    table: &HANDLERS,
     samples: &["", "10, NET_ORDER true"],
     build: |args| {
         let offset = args.value::<i32>("OFFSET");
@@ -106,8 +106,6 @@ impl Element for NumberPacket {
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         batch.sift(|packet| self.number(packet), |packet, reason| cx.drop(packet, reason));
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.count.to_string())
-    }
 }
+
+const HANDLERS: &[Handler<NumberPacket>] = &[Handler::count("count", |e| e.count)];

@@ -56,12 +56,12 @@ use std::collections::VecDeque;
 use std::net::Ipv6Addr;
 
 use classify::IntervalSet;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{
     Access, Action, Case, DST_IP6, Depends, Emit, Field, Filter, Header, Hold, Number, Order, State, Target,
     Value, wire_field,
 };
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 use packet::Annotations;
 use wire::icmpv6::kind;
 use wire::neighbor::{Message, flag, multicast_mac, option, solicited_node};
@@ -90,7 +90,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("POLL_TIMEOUT", "seconds", "60"),
         ArgInfo::keyword("UNSOLICITED", "bool", "false"),
     ],
-    handlers: &[HandlerInfo::read("table"), HandlerInfo::read("stats")],
+    table: &HANDLERS,
     samples: &[
         "2001:db8::1, 2:0:0:0:0:1",
         "2001:db8::1, 2:0:0:0:0:1, ENTRY_PACKET_CAPACITY 0, CAPACITY 4, ENTRY_CAPACITY 3 -> 2/2",
@@ -508,23 +508,6 @@ impl Element for Ip6NdSolicitor {
         self.known.waiting.len()
     }
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        let now = table::now(cx);
-        let Known { table, .. } = &self.known;
-        let line = |entry: &table::Entry<u128>| {
-            let address = entry.address;
-            let known = u8::from(table.known(address, now).is_some());
-            format!("{} {known} {:#}\n", Ipv6Addr::from_bits(address), entry.mac)
-        };
-        Ok(match name {
-            "table" => table.iter().map(line).collect(),
-            _ => {
-                let (drops, sent) = (self.drops + table.drops(), self.solicitations);
-                format!("{drops} packets killed\n{sent} ND Solicitation Message sent\n")
-            }
-        })
-    }
-
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         let limits = self.known.table.limits();
         let empty = Known { table: Table::new(limits), waiting: Waiting::default(), asked: VecDeque::new() };
@@ -553,3 +536,23 @@ impl Element for Ip6NdSolicitor {
         Ok(())
     }
 }
+
+const HANDLERS: &[Handler<Ip6NdSolicitor>] = &[
+    Handler::read("table", |e, cx, _| {
+        let now = table::now(cx);
+        let Known { table, .. } = &e.known;
+        let line = |entry: &table::Entry<u128>| {
+            let address = entry.address;
+            let known = u8::from(table.known(address, now).is_some());
+            format!("{} {known} {:#}\n", Ipv6Addr::from_bits(address), entry.mac)
+        };
+        Ok(table.iter().map(line).collect())
+    }),
+    Handler::read("stats", |e, _, _| {
+        let Known { table, .. } = &e.known;
+        Ok({
+            let (drops, sent) = (e.drops + table.drops(), e.solicitations);
+            format!("{drops} packets killed\n{sent} ND Solicitation Message sent\n")
+        })
+    }),
+];

@@ -29,7 +29,7 @@
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::Field;
 use element::{Base, Class, Packet, manual};
 
@@ -46,7 +46,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("ACTIVE", "bool", "true"),
         ArgInfo::keyword("OUTFILE", "file", ""),
     ],
-    handlers: &[HandlerInfo::both("active")],
+    table: &Printing::<ArpPrint>::HANDLERS,
     samples: &["", "x, ETHER true, OUTFILE $OUTPUT"],
     build: |args| {
         let print = ArpPrint {

@@ -25,7 +25,7 @@
 
 use std::fmt::Write;
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::Field;
 use element::{Base, Class, Packet, manual};
 use wire::{FromBytes, ipv6};
@@ -42,7 +42,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("NBYTES", "unsigned", "1500"),
         ArgInfo::keyword("ACTIVE", "bool", "true"),
     ],
-    handlers: &[HandlerInfo::both("active")],
+    table: &Printing::<Ip6Print>::HANDLERS,
     samples: &["", "x, CONTENTS true"],
     build: |args| {
         let print = Ip6Print {

@@ -39,7 +39,7 @@
 use std::fmt::Write;
 
 use element::args::Raw;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Field, PAINT};
 use element::{Base, Class, Packet, manual};
 use packet::Annotations;
@@ -72,7 +72,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("OUTFILE", "file", ""),
         ArgInfo::keyword("CHANNEL", "word", ""),
     ],
-    handlers: &[HandlerInfo::both("active")],
+    table: &Printing::<IpPrint>::HANDLERS,
     samples: &[
         "",
         "x, CONTENTS HEX, ID true, TOS true, TTL true, LENGTH true, AGGREGATE true, PAINT true, VLAN true, ETHER true",

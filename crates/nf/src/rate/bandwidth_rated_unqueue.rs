@@ -46,7 +46,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("EXTRA_LENGTH", "bool", "false"),
         ArgInfo::keyword("LINK_RATE", "bool", "false"),
     ],
-    handlers: HANDLERS,
+    table: &HANDLERS,
     samples: &["1Gbps", "1MBps, BURST_BYTES 100, LINK_RATE true, EXTRA_LENGTH true"],
     reconfigures: true,
     build: |args| {

@@ -49,13 +49,14 @@ impl Data {
         Data::new(given, length)
     }
 
-    /// Returns the value of the handler `data`, `length` or `datasize`.
-    fn show(&self, name: &str) -> Option<String> {
-        match name {
-            "data" => Some(String::from_utf8_lossy(&self.given).into_owned()),
-            "length" | "datasize" => Some(self.length.map_or("-1".into(), |n| n.to_string())),
-            _ => None,
-        }
+    /// Returns the data as configured.
+    fn show(&self) -> String {
+        String::from_utf8_lossy(&self.given).into_owned()
+    }
+
+    /// Returns the length as configured; -1 for the length of the data.
+    fn show_length(&self) -> String {
+        self.length.map_or("-1".into(), |n| n.to_string())
     }
 
     /// Sets the data to the value written to `data`, in which no character is special.
@@ -101,7 +102,7 @@ impl AtEnd {
     /// source's own handler, if `class` has it.
     fn initialize(&mut self, cx: &Cx<'_>, class: &Class) -> Result<(), String> {
         if let Some(text) = &self.text {
-            let own = |name: &str| class.handlers.iter().any(|h| h.name == name).then_some(cx.id());
+            let own = |name: &str| class.each_handler().any(|h| h.name == name).then_some(cx.id());
             self.call = Some(Arc::new(Call::parse(text, cx, own)?));
         }
         Ok(())

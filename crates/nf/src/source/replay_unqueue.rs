@@ -37,9 +37,9 @@
 //! InfiniteSource, Unqueue
 
 use element::args::{Arg, parse_bool};
-use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::class::{ArgInfo, Notes};
 use element::effects::{Case, Field, Filter, Hold, Order, Target};
-use element::{Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+use element::{Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 use packet::{BATCH_CAPACITY, Store};
 
 use super::limit_of;
@@ -66,14 +66,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("FREEONTERMINATE", "bool", "true"),
         ArgInfo::keyword("VERBOSE", "bool", "false"),
     ],
-    handlers: &[
-        HandlerInfo::both("active"),
-        HandlerInfo::read("loaded"),
-        HandlerInfo::count("count"),
-        HandlerInfo::both("stop"),
-        HandlerInfo::both("timing"),
-        HandlerInfo::write("reset"),
-    ],
+    table: &HANDLERS,
     samples: &["STOP 3", "STOP 2, BURST 5 -> 2/2"],
     build: |args| {
         for name in ["USE_SIGNAL", "QUICK_CLONE", "FREEONTERMINATE"] {
@@ -323,33 +316,53 @@ impl Element for ReplayUnqueue {
         let incoming: usize = self.incoming.iter().map(Vec::len).sum();
         incoming + self.store.as_ref().map_or(0, |store| store.len())
     }
+}
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "active" => self.active.to_string(),
-            "loaded" => self.store.is_some().to_string(),
-            "count" => self.count.to_string(),
-            "stop" => self.rounds.to_string(),
-            _ => self.timing.to_string(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "active" => self.active = parse_bool(value).ok_or("type mismatch")?,
-            "stop" => self.rounds = i64::parse(value, &cx.place())?,
-            "timing" => self.timing = u32::parse(value, &cx.place())?,
-            _ => {
-                if let Some(mut store) = self.store.take() {
-                    cx.release(&mut store, DropReason::Reset);
-                }
-                (self.next, self.outputs) = (0, Vec::new());
-                (self.started, self.round_started) = (None, Timestamp::ZERO);
-            }
+const HANDLERS: &[Handler<ReplayUnqueue>] = &[
+    Handler::data(
+        "active",
+        |e| e.active.to_string(),
+        |e, cx, value| {
+            e.active = parse_bool(value).ok_or("type mismatch")?;
+            e.start(cx);
+            Ok(())
+        },
+    ),
+    Handler::get("loaded", |e| e.store.is_some().to_string()),
+    Handler::count("count", |e| e.count),
+    Handler::data(
+        "stop",
+        |e| e.rounds.to_string(),
+        |e, cx, value| {
+            e.rounds = i64::parse(value, &cx.place())?;
+            e.start(cx);
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "timing",
+        |e| e.timing.to_string(),
+        |e, cx, value| {
+            e.timing = u32::parse(value, &cx.place())?;
+            e.start(cx);
+            Ok(())
+        },
+    ),
+    Handler::set("reset", |e, cx, _| {
+        if let Some(mut store) = e.store.take() {
+            cx.release(&mut store, DropReason::Reset);
         }
+        (e.next, e.outputs) = (0, Vec::new());
+        (e.started, e.round_started) = (None, Timestamp::ZERO);
+        e.start(cx);
+        Ok(())
+    }),
+];
+
+impl ReplayUnqueue {
+    fn start(&self, cx: &mut Cx<'_>) {
         if self.active {
             cx.schedule();
         }
-        Ok(())
     }
 }

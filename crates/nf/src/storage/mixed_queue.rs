@@ -40,7 +40,7 @@ pub static CLASS: Class = Class {
     processing: "h/lh",
     manual: manual!("mixed_queue.rs"),
     args: fifo::ARGS,
-    handlers: fifo::HANDLERS,
+    table: &fifo::HANDLERS,
     notes: Notes { signals_packets: true, ..Notes::NONE },
     samples: &["100 -> 2/2", "0"],
     reconfigures: true,

@@ -41,7 +41,7 @@ pub static CLASS: Class = Class {
     processing: "h/lh",
     manual: manual!("queue.rs"),
     args: fifo::ARGS,
-    handlers: fifo::HANDLERS,
+    table: &fifo::HANDLERS,
     notes: Notes { signals_packets: true, signals_room: true, ..Notes::NONE },
     samples: &["", "3 -> 1/2", "0"],
     reconfigures: true,

@@ -38,7 +38,7 @@ pub static CLASS: Class = Class {
     processing: "h/lh",
     manual: manual!("simple_queue.rs"),
     args: fifo::ARGS,
-    handlers: fifo::HANDLERS,
+    table: &fifo::HANDLERS,
     samples: &["", "3 -> 1/2", "0"],
     reconfigures: true,
     build: |args| {
