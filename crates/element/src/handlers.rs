@@ -4,7 +4,7 @@
 //! element, so that no name can be declared without an answer:
 //!
 //! ```
-//! use element::handlers::Handler;
+//! use tidegate_element::Handler;
 //! # struct Counter { count: u64, active: bool }
 //! const HANDLERS: &[Handler<Counter>] = &[
 //!     Handler::count("count", |e| e.count),
