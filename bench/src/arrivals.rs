@@ -26,7 +26,7 @@ static ARRIVALS: Class = Class {
     notes: Notes { task: Task::Always, ..Notes::NONE },
     handlers: &[HandlerInfo::count("count"), HandlerInfo::count("missed"), HandlerInfo::both("rate")],
     build: |args| {
-        let burst = args.or("BURST", 32usize).clamp(1, packet::BATCH_CAPACITY);
+        let burst = args.value::<usize>("BURST").clamp(1, packet::BATCH_CAPACITY);
         args.finish()?;
         Ok(Box::new(Arrivals { burst, ..Arrivals::default() }))
     },

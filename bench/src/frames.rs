@@ -51,12 +51,12 @@ pub(crate) static FRAMES: Class = Class {
             left: args.required("PACKETS"),
             flows: args.required("FLOWS"),
             frame: args.required("FRAME"),
-            start: match args.or("START", 0) {
+            start: match args.value("START") {
                 0 => Start::Frame,
                 1 => Start::Tcp,
                 _ => Start::Ip6,
             },
-            slf: args.or("SLF", 1),
+            slf: args.value("SLF"),
         };
         args.finish()?;
         Ok(Box::new(frames))

@@ -93,7 +93,7 @@ fn grows([start, first, _, last]: [u64; 4]) -> bool {
 
 /// Returns the default of the argument `bound` of a class; 0 if it is not a number.
 pub fn default_of(class: &Class, bound: &str) -> u64 {
-    class.arg(bound).and_then(|arg| arg.default.parse().ok()).unwrap_or(0)
+    class.arg(bound).and_then(|arg| arg.default.text()?.parse().ok()).unwrap_or(0)
 }
 
 /// Returns the value of the argument that bounds the table of a case to `entries` entries.

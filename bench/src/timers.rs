@@ -107,7 +107,7 @@ static DEPARTURE: Class = Class {
     args: &[ArgInfo::positional("GAPS", "bool", "false")],
     handlers: &[HandlerInfo::read("held")],
     build: |args| {
-        let is_gaps = args.or("GAPS", false);
+        let is_gaps = args.value::<bool>("GAPS");
         args.finish()?;
         Ok(Box::new(Departure { is_gaps, last: None, held: Default::default() }))
     },

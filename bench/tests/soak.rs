@@ -14,7 +14,7 @@ static LEAK: Class = Class {
     args: &[ArgInfo::keyword("CAPACITY", "unsigned", "100")],
     handlers: &[HandlerInfo::read("count")],
     build: |args| {
-        args.or("CAPACITY", 100u32);
+        args.value::<u32>("CAPACITY");
         args.finish()?;
         Ok(Box::new(Leak(HashMap::new())))
     },
@@ -107,7 +107,7 @@ fn documents_say_what_is_there_by_default() {
     let document = include_str!("../../docs/memory.md");
     for case in CASES {
         let class = classes().find(|class| class.name == case.class).unwrap();
-        let default = class.arg(case.bound).unwrap().default;
+        let default = class.arg(case.bound).unwrap().default.text().unwrap();
         let row = format!("| {} | {} | {default} |", case.class, case.bound);
         assert!(document.contains(&row), "docs/memory.md has no row\n{row}");
         let arguments = Page::parse(class.manual).items("Arguments");

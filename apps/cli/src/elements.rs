@@ -4,10 +4,11 @@ use std::fmt::Write;
 
 use element::class::ArgKind;
 use element::manual::Page;
-use element::{Access, Class};
+use element::{Access, Class, DefaultValue};
 
 use crate::load::registry;
 use crate::print;
+use crate::run::BURST;
 use crate::status::Status;
 
 /// The arguments of `elements`.
@@ -61,17 +62,16 @@ fn page(class: &Class) -> String {
             let about = items.iter().find(|(name, _)| name == arg.name).map_or("", |(_, about)| about);
             let kind = match arg.kind {
                 ArgKind::Required => ", required".to_string(),
-                _ if arg.default.is_empty() => String::new(),
-                _ => format!(", default {}", arg.default),
+                _ => default_in_words(arg.default),
             };
             let _ =
                 writeln!(text, "    {} ({}{kind})\n{}", arg.name, arg.ty, indent(&indent(about)).trim_end());
         }
     }
-    if !class.handlers.is_empty() {
+    if class.each_handler().next().is_some() {
         text.push_str("\nHandlers\n");
         let items = page.items("Handlers");
-        for handler in class.handlers {
+        for handler in class.each_handler() {
             let about = items.iter().find(|(name, _)| name == handler.name).map_or("", |(_, about)| about);
             let access = match handler.access {
                 Access { read: true, write: true, .. } => "read, write",
@@ -90,6 +90,17 @@ fn page(class: &Class) -> String {
         }
     }
     text
+}
+
+/// Returns the end of an argument's heading, which says what happens without the argument.
+fn default_in_words(default: DefaultValue) -> String {
+    match default {
+        DefaultValue::None => String::new(),
+        DefaultValue::Text(text) | DefaultValue::Computed(text) => format!(", default {text}"),
+        DefaultValue::Burst(clicks) => format!(
+            ", default {BURST} under `tidegate run`, or its `--burst`; {clicks} under `tidegate click`"
+        ),
+    }
 }
 
 fn indent(text: &str) -> String {

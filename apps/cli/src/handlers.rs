@@ -63,7 +63,7 @@ fn hint(workers: &Workers, want: &str) -> String {
     let near = match graph.find(element) {
         Some(id) => {
             let class = workers.plan().classes[id];
-            let names = class.handlers.iter().filter(|handler| handler.access.read);
+            let names = class.each_handler().filter(|handler| handler.access.read);
             nearest(handler, names.map(|handler| handler.name)).map(|near| format!("{element}.{near}"))
         }
         None => {

@@ -305,7 +305,7 @@ fn stamp(is_live: bool) -> Stamp {
 fn captures(workers: &mut Workers) -> Vec<PathBuf> {
     let plan = workers.plan();
     let reads = |class: &Class| {
-        class.ports.starts_with('0') && class.handlers.iter().any(|handler| handler.name == "filename")
+        class.ports.starts_with('0') && class.each_handler().any(|handler| handler.name == "filename")
     };
     let ids: Vec<ElementId> = (0..plan.classes.len()).filter(|&id| reads(plan.classes[id])).collect();
     ids.into_iter().filter_map(|id| workers.read(Some(id), "filename", "").ok()).map(PathBuf::from).collect()

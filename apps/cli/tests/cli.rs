@@ -200,6 +200,31 @@ fn flatten_dot_and_elements() {
     }
 }
 
+/// The manual shows the burst that elements use without BURST.
+#[test]
+fn manuals_have_the_burst_of_the_run() {
+    let bursts = [
+        ("Unqueue", 1),
+        ("InfiniteSource", 1),
+        ("Discard", 1),
+        ("ToDump", 1),
+        ("ToDevice", 1),
+        ("KernelTun", 1),
+        ("ReplayUnqueue", 64),
+    ];
+    for (name, clicks) in bursts {
+        let page = out(&tidegate(&["elements", name]));
+        let default =
+            format!("default 32 under `tidegate run`, or its `--burst`; {clicks} under `tidegate click`)");
+        assert!(page.contains(&default), "{default} is not in:\n{page}");
+    }
+    let text = "InfiniteSource(LIMIT 1, STOP true) -> Queue -> u :: Unqueue -> Discard";
+    let burst = |words: &[&str]| out(&tidegate(&[words, &["-e", text]].concat()));
+    assert_eq!(burst(&["run", "-h", "u.burst"]), "32\n");
+    assert_eq!(burst(&["run", "--burst", "7", "-h", "u.burst"]), "7\n");
+    assert_eq!(burst(&["click", "-h", "u.burst"]), "1\n");
+}
+
 #[test]
 fn clicks_own_options() {
     let click = |args: &[&str]| tidegate(&[&["click"], args].concat());

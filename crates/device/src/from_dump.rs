@@ -55,10 +55,11 @@ use std::sync::Arc;
 
 use capture::Reader;
 use element::args::{Raw, parse_bool, parse_seconds};
-use element::class::{ArgInfo, HandlerInfo, Notes, Task};
+use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Action, Case, EXTRA_LENGTH, Filter, Target, Value};
 use element::{
-    Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Packet, Severity, Signal, Timestamp, manual,
+    Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, Packet, Severity, Signal, Timestamp,
+    manual,
 };
 use packet::{Annotations, BATCH_CAPACITY};
 use wire::LinkType;
@@ -87,24 +88,13 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("END_AFTER", "seconds", ""),
         ArgInfo::keyword("INTERVAL", "seconds", ""),
         ArgInfo::keyword("END_CALL", "HANDLER [VALUE]", ""),
-        ArgInfo::keyword("BURST", "unsigned", ""),
+        ArgInfo::keyword("BURST", "unsigned", "").computed("the burst of the run"),
         ArgInfo::keyword("FILEPOS", "offset", "0"),
         ArgInfo::keyword("MMAP", "bool", "true"),
         ArgInfo::keyword("PRELOAD", "int", "0"),
         ArgInfo::keyword("FORCE_LEN", "int", "-1"),
     ],
-    handlers: &[
-        HandlerInfo::count("count"),
-        HandlerInfo::both("active"),
-        HandlerInfo::write("stop"),
-        HandlerInfo::read("encap"),
-        HandlerInfo::read("filename"),
-        HandlerInfo::read("filesize"),
-        HandlerInfo::read("sampling_prob"),
-        HandlerInfo::write("extend_interval"),
-        HandlerInfo::write("reset_counts"),
-        HandlerInfo::write("reset_timing"),
-    ],
+    table: &HANDLERS,
     notes: Notes { signals_packets: true, follows_captures: true, task: Task::WherePushing, ..Notes::NONE },
     samples: &["$CAPTURE", "$CAPTURE, FORCE_IP true, STOP true -> 0/2", "$CAPTURE, SAMPLE 0.5"],
     build: |args| {
@@ -118,7 +108,7 @@ pub static CLASS: Class = Class {
         if ends.iter().flatten().count() > 1 {
             args.error("END, END_AFTER, and INTERVAL are mutually exclusive");
         }
-        let stop = args.or("STOP", false);
+        let stop = args.value::<bool>("STOP");
         let end_call = args.get::<Raw>("END_CALL").map(|Raw(text)| text);
         if stop && end_call.is_some() {
             args.error("END_CALL and STOP are mutually exclusive");
@@ -126,11 +116,11 @@ pub static CLASS: Class = Class {
         let sample = probability(args);
         let from_dump = FromDump {
             filename,
-            pace: Pace::new(args.or("TIMING", false)),
+            pace: Pace::new(args.value("TIMING")),
             stop,
-            active: args.or("ACTIVE", true),
+            active: args.value("ACTIVE"),
             sample,
-            force_ip: args.or("FORCE_IP", false),
+            force_ip: args.value("FORCE_IP"),
             window: Window { start, start_after, ends, fixed: None },
             end_text: end_call,
             end_call: None,
@@ -146,9 +136,9 @@ pub static CLASS: Class = Class {
             count: 0,
         };
         for name in ["FILEPOS", "PRELOAD", "FORCE_LEN"] {
-            args.or(name, 0i64);
+            args.value::<i64>(name);
         }
-        args.or("MMAP", true);
+        args.value::<bool>("MMAP");
         args.finish()?;
         Ok(Box::new(from_dump))
     },
@@ -387,7 +377,7 @@ impl Element for FromDump {
         self.link = reader.link();
         self.reader = Some(reader);
         if let Some(text) = &self.end_text {
-            let own = |name: &str| CLASS.handlers.iter().any(|h| h.name == name).then_some(cx.id());
+            let own = |name: &str| CLASS.each_handler().any(|h| h.name == name).then_some(cx.id());
             self.end_call = Some(Arc::new(Call::parse(text, cx, own)?));
         }
         if cx.follows_captures() && self.active {
@@ -452,40 +442,39 @@ impl Element for FromDump {
     fn held(&self) -> usize {
         usize::from(self.next.is_some())
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "count" => self.count.to_string(),
-            "active" => self.active.to_string(),
-            "encap" => encapsulation::name(self.link),
-            "filename" if self.filename == "-" => "<stdin>".into(),
-            "filename" => self.filename.clone(),
-            "filesize" => std::fs::metadata(&self.filename).map_or("-".into(), |m| m.len().to_string()),
-            _ => self.sample.clamp(0.0, 1.0).to_string(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "active" => {
-                self.active = parse_bool(value).ok_or("type mismatch")?;
-                self.start(cx);
-            }
-            "stop" => {
-                self.active = false;
-                cx.stop();
-            }
-            "extend_interval" => {
-                let by = parse_seconds(value).ok_or("'extend_interval' takes a time interval")?;
-                if let Some((_, Some(to))) = &mut self.window.fixed {
-                    *to = *to + by;
-                }
-                (self.active, self.ended) = (true, false);
-                self.start(cx);
-            }
-            "reset_timing" => self.pace.restart(),
-            _ => self.count = 0,
-        }
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<FromDump>] = &[
+    Handler::count("count", |e| e.count),
+    Handler::data(
+        "active",
+        |e| e.active.to_string(),
+        |e, cx, value| {
+            e.active = parse_bool(value).ok_or("type mismatch")?;
+            e.start(cx);
+            Ok(())
+        },
+    ),
+    Handler::set("stop", |e, cx, _| {
+        e.active = false;
+        cx.stop();
+        Ok(())
+    }),
+    Handler::get("encap", |e| encapsulation::name(e.link)),
+    Handler::get("filename", |e| if e.filename == "-" { "<stdin>".into() } else { e.filename.clone() }),
+    Handler::get("filesize", |e| {
+        std::fs::metadata(&e.filename).map_or("-".into(), |metadata| metadata.len().to_string())
+    }),
+    Handler::get("sampling_prob", |e| e.sample.clamp(0.0, 1.0).to_string()),
+    Handler::set("extend_interval", |e, cx, value| {
+        let by = parse_seconds(value).ok_or("'extend_interval' takes a time interval")?;
+        if let Some((_, Some(to))) = &mut e.window.fixed {
+            *to = *to + by;
+        }
+        (e.active, e.ended) = (true, false);
+        e.start(cx);
+        Ok(())
+    }),
+    Handler::act("reset_counts", |e| e.count = 0),
+    Handler::act("reset_timing", |e| e.pace.restart()),
+];

@@ -51,9 +51,9 @@ use std::io::{self, BufRead, Read};
 
 use capture::summary::{Dump, Parsed, Parser, Record};
 use element::args::{Bytes, Raw, parse_bool};
-use element::class::{ArgInfo, HandlerInfo, Notes, Task};
+use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Action, Case, DST_IP, EXTRA_LENGTH, Field, Filter, PAINT, Target, Value};
-use element::{Base, Batch, Class, Cx, Effects, Element, Packet, Signal, Timestamp, manual};
+use element::{Base, Batch, Class, Cx, Effects, Element, Handler, Packet, Signal, Timestamp, manual};
 use packet::{Annotations, BATCH_CAPACITY};
 use wire::LinkType;
 
@@ -83,18 +83,10 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("FLOWID", "flow", ""),
         ArgInfo::keyword("DEFAULT_FLOWID", "flow", ""),
         ArgInfo::keyword("ALLOW_NONEXISTENT", "bool", "false"),
-        ArgInfo::keyword("BURST", "unsigned", ""),
+        ArgInfo::keyword("BURST", "unsigned", "").computed("the burst of the run"),
         ArgInfo::keyword("MIGRATE", "bool", "false"),
     ],
-    handlers: &[
-        HandlerInfo::both("active"),
-        HandlerInfo::read("sampling_prob"),
-        HandlerInfo::read("encap"),
-        HandlerInfo::read("filename"),
-        HandlerInfo::read("filesize"),
-        HandlerInfo::read("filepos"),
-        HandlerInfo::write("stop"),
-    ],
+    table: &HANDLERS,
     notes: Notes { signals_packets: true, follows_captures: true, task: Task::WherePushing, ..Notes::NONE },
     samples: &[
         "DATA \"1.0.0.1 T 5\\n2.0.0.2 U 1\\n\", FIELDS ip_src ip_proto count",
@@ -105,7 +97,7 @@ pub static CLASS: Class = Class {
         let filename = args.get::<String>("FILENAME");
         let data = args.get::<Bytes>("DATA").map(|Bytes(data)| data);
         let sample = probability(args);
-        let mut parser = Parser::new(args.or("PROTO", 6u8), args.or("CHECKSUM", false));
+        let mut parser = Parser::new(args.value::<u8>("PROTO"), args.value("CHECKSUM"));
         let mut issues = Vec::new();
         for name in ["DEFAULT_CONTENTS", "DEFAULT_FIELDS", "CONTENTS", "FIELDS"] {
             if let Some(Raw(fields)) = args.get(name) {
@@ -126,12 +118,12 @@ pub static CLASS: Class = Class {
         let element = FromIpSummaryDump {
             filename: filename.unwrap_or_else(|| "<data>".into()),
             data,
-            stop: args.or("STOP", false),
-            active: args.or("ACTIVE", true),
-            pace: Pace::new(args.or("TIMING", false)),
-            multipacket: args.or("MULTIPACKET", false),
+            stop: args.value("STOP"),
+            active: args.value("ACTIVE"),
+            pace: Pace::new(args.value("TIMING")),
+            multipacket: args.value("MULTIPACKET"),
             sample,
-            allow_nonexistent: args.or("ALLOW_NONEXISTENT", false),
+            allow_nonexistent: args.value("ALLOW_NONEXISTENT"),
             burst: args.get::<usize>("BURST").map(|n| n.clamp(1, BATCH_CAPACITY)),
             parser,
             dump: None,
@@ -145,8 +137,8 @@ pub static CLASS: Class = Class {
             ended: false,
             fault: None,
         };
-        args.or("ZERO", true);
-        args.or("MIGRATE", false);
+        args.value::<bool>("ZERO");
+        args.value::<bool>("MIGRATE");
         args.finish()?;
         Ok(Box::new(element))
     },
@@ -501,31 +493,32 @@ impl Element for FromIpSummaryDump {
         self.dump = None;
         self.fault.take().map_or(Ok(()), Err)
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "active" => self.active.to_string(),
-            "sampling_prob" => self.sample.clamp(0.0, 1.0).to_string(),
-            "encap" => "IP".into(),
-            "filepos" => self.position.to_string(),
-            "filesize" => std::fs::metadata(&self.filename).map_or("-".into(), |m| m.len().to_string()),
-            _ if self.filename == "-" => "<stdin>".into(),
-            _ => self.filename.clone(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        if name == "stop" {
-            self.active = false;
-            cx.stop();
-            return Ok(());
-        }
-        self.active = parse_bool(value).ok_or("type mismatch")?;
-        if self.active {
-            self.start(cx);
-        } else {
-            cx.set_signal(Signal::Packets, false);
-        }
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<FromIpSummaryDump>] = &[
+    Handler::data(
+        "active",
+        |e| e.active.to_string(),
+        |e, cx, value| {
+            e.active = parse_bool(value).ok_or("type mismatch")?;
+            if e.active {
+                e.start(cx);
+            } else {
+                cx.set_signal(Signal::Packets, false);
+            }
+            Ok(())
+        },
+    ),
+    Handler::get("sampling_prob", |e| e.sample.clamp(0.0, 1.0).to_string()),
+    Handler::get("encap", |_| "IP".into()),
+    Handler::get("filename", |e| if e.filename == "-" { "<stdin>".into() } else { e.filename.clone() }),
+    Handler::get("filesize", |e| {
+        std::fs::metadata(&e.filename).map_or("-".into(), |metadata| metadata.len().to_string())
+    }),
+    Handler::get("filepos", |e| e.position.to_string()),
+    Handler::set("stop", |e, cx, _| {
+        e.active = false;
+        cx.stop();
+        Ok(())
+    }),
+];

@@ -43,9 +43,9 @@ use std::ops::Range;
 
 use capture::Reader;
 use element::args::parse_integer;
-use element::class::{ArgInfo, HandlerInfo, Notes, Task};
+use element::class::{ArgInfo, Notes, Task};
 use element::effects::Hold;
-use element::{Base, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual, steering};
+use element::{Base, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual, steering};
 use packet::{BATCH_CAPACITY, Store};
 use wire::{FromBytes, Layers, LinkType, ip_protocol, tcp};
 
@@ -63,14 +63,9 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("RATE", "unsigned", "0"),
         ArgInfo::keyword("RING", "unsigned", "1024"),
         ArgInfo::keyword("QUEUES", "unsigned", "1"),
-        ArgInfo::keyword("BURST", "unsigned", ""),
+        ArgInfo::keyword("BURST", "unsigned", "").computed("the burst of the run"),
     ],
-    handlers: &[
-        HandlerInfo::count("count"),
-        HandlerInfo::count("missed"),
-        HandlerInfo::count("packets"),
-        HandlerInfo::both("rate"),
-    ],
+    table: &HANDLERS,
     samples: &[
         "$CAPTURE",
         "$CAPTURE, LOOPS 3, STEERING turn, BURST 7",
@@ -80,8 +75,8 @@ pub static CLASS: Class = Class {
     build: |args| {
         let nic = InMemoryNic {
             filename: args.required("FILENAME"),
-            loops: args.or("LOOPS", 1i64),
-            steering: match args.or("STEERING", "rss".to_string()).as_str() {
+            loops: args.value::<i64>("LOOPS"),
+            steering: match args.value::<String>("STEERING").as_str() {
                 "rss" => Steering::Rss,
                 "spray" => Steering::Spray,
                 "turn" => Steering::Turn,
@@ -91,10 +86,10 @@ pub static CLASS: Class = Class {
                     Steering::Rss
                 }
             },
-            rate: args.or("RATE", 0u64),
-            ring: args.or("RING", 1024u64),
+            rate: args.value::<u64>("RATE"),
+            ring: args.value::<u64>("RING"),
             burst: args.get::<usize>("BURST").map(|n| n.clamp(1, BATCH_CAPACITY)),
-            queues: args.or("QUEUES", 1usize).clamp(1, MOST_QUEUES),
+            queues: args.value::<usize>("QUEUES").clamp(1, MOST_QUEUES),
             store: None,
             ends: Vec::new(),
             left: Vec::new(),
@@ -303,18 +298,18 @@ impl Element for InMemoryNic {
     fn missed(&self) -> u64 {
         self.missed
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "count" => self.count.to_string(),
-            "missed" => self.missed.to_string(),
-            "packets" => self.held().to_string(),
-            _ => self.rate.to_string(),
-        })
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
-        self.rate = parse_integer(value).ok().and_then(|n| u64::try_from(n).ok()).ok_or("bad RATE")?;
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<InMemoryNic>] = &[
+    Handler::count("count", |e| e.count),
+    Handler::count("missed", |e| e.missed),
+    Handler::count("packets", |e| e.held() as u64),
+    Handler::data(
+        "rate",
+        |e| e.rate.to_string(),
+        |e, _, value| {
+            e.rate = parse_integer(value).ok().and_then(|n| u64::try_from(n).ok()).ok_or("bad RATE")?;
+            Ok(())
+        },
+    ),
+];

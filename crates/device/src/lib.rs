@@ -46,7 +46,7 @@ pub static CLASSES: &[&Class] = &[
 
 /// Reads the probability with which packets are taken.
 fn probability(args: &mut element::Args<'_>) -> f64 {
-    let sample = args.or("SAMPLE", 1.0);
+    let sample = args.value::<f64>("SAMPLE");
     if sample > 1.0 {
         args.warn("SAMPLE probability reduced to 1");
     } else if sample <= 0.0 {

@@ -9,7 +9,7 @@ const WORDS: [&str; 2] = ["own", "secret"];
 
 /// True if the argument says that the interface is to keep its own key.
 pub(crate) fn is_kept(args: &mut Args<'_>) -> bool {
-    match args.or("RSS_KEY", String::from(WORDS[1])).as_str() {
+    match args.value::<String>("RSS_KEY").as_str() {
         "secret" => false,
         "own" => true,
         other => {

@@ -54,10 +54,10 @@ use std::io::{self, Write};
 
 use capture::{Writer, WriterOptions};
 use element::args::Raw;
-use element::class::{ArgInfo, HandlerInfo, Notes, Task};
+use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Case, Counts, EXTRA_LENGTH, Field, Filter, Target};
 use element::{
-    Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Packet, Severity, WriteTimer, manual,
+    Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, Packet, Severity, WriteTimer, manual,
 };
 use packet::Annotations;
 use wire::LinkType;
@@ -80,20 +80,15 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("EXTRA_LENGTH", "bool", "true"),
         ArgInfo::keyword("NANO", "bool", "true"),
         ArgInfo::keyword("UNBUFFERED", "bool", "false"),
-        ArgInfo::keyword("BURST", "unsigned", "1"),
+        ArgInfo::keyword("BURST", "unsigned", "").burst_of_run("1"),
         ArgInfo::keyword("FORCE_TS", "bool", "false"),
         ArgInfo::keyword("PER_NODE", "bool", "false"),
     ],
-    handlers: &[
-        HandlerInfo::count("count"),
-        HandlerInfo::read("filename"),
-        HandlerInfo::write("reset_counts"),
-        HandlerInfo::write("flush"),
-    ],
+    table: &HANDLERS,
     samples: &["$OUTPUT", "$OUTPUT, SNAPLEN 0, NANO false -> 1/1", "$OUTPUT, 60, ENCAP IP"],
     build: |args| {
         let filename: String = args.required("FILENAME");
-        let snap_length = args.or("SNAPLEN", 2000u32);
+        let snap_length = args.value::<u32>("SNAPLEN");
         let encap = args.get::<String>("ENCAP");
         let link = encap.as_deref().map(encapsulation::parse);
         if link == Some(None) {
@@ -103,18 +98,17 @@ pub static CLASS: Class = Class {
         if encap.is_some() && from.is_some() {
             args.error("specify at most one of 'ENCAP' and 'USE_ENCAP_FROM'");
         }
-        let burst = args.setup.burst.unwrap_or(1);
         let to_dump = ToDump {
             filename,
             snap_length,
             link: link.flatten(),
             number: 0,
             link_from: from.unwrap_or_default().split_whitespace().map(String::from).collect(),
-            extra_length: args.or("EXTRA_LENGTH", true),
-            nanoseconds: args.or("NANO", true),
-            unbuffered: args.or("UNBUFFERED", false),
-            burst: args.or("BURST", burst).clamp(1, packet::BATCH_CAPACITY),
-            force_time: args.or("FORCE_TS", false),
+            extra_length: args.value("EXTRA_LENGTH"),
+            nanoseconds: args.value("NANO"),
+            unbuffered: args.value("UNBUFFERED"),
+            burst: args.value::<usize>("BURST").clamp(1, packet::BATCH_CAPACITY),
+            force_time: args.value("FORCE_TS"),
             passes_on: args.outputs() > 0,
             is_given: false,
             file: None,
@@ -126,7 +120,7 @@ pub static CLASS: Class = Class {
             written: 0,
             reset_at: 0,
         };
-        args.or("PER_NODE", false);
+        args.value::<bool>("PER_NODE");
         args.finish()?;
         Ok(Box::new(to_dump))
     },
@@ -364,25 +358,24 @@ impl Element for ToDump {
             (None, Ok(())) => Ok(()),
         }
     }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "count" => {
-                // A user who reads the count finds as many packets in the file, even if the program is
-                // killed afterwards.
-                self.write_out(cx);
-                self.written.saturating_sub(self.reset_at).to_string()
-            }
-            _ if self.filename == "-" => "<stdout>".into(),
-            _ => self.filename.clone(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, _value: &str) -> Result<(), String> {
-        self.write_out(cx);
-        if name == "reset_counts" {
-            self.reset_at = self.written;
-        }
-        self.fault.clone().filter(|_| name == "flush").map_or(Ok(()), Err)
-    }
 }
+
+const HANDLERS: &[Handler<ToDump>] = &[
+    Handler::<ToDump>::read("count", |e, cx, _| {
+        // A user who reads the count finds as many packets in the file, even if the program is killed
+        // afterwards.
+        e.write_out(cx);
+        Ok(e.written.saturating_sub(e.reset_at).to_string())
+    })
+    .summed(),
+    Handler::get("filename", |e| if e.filename == "-" { "<stdout>".into() } else { e.filename.clone() }),
+    Handler::set("reset_counts", |e, cx, _| {
+        e.write_out(cx);
+        e.reset_at = e.written;
+        Ok(())
+    }),
+    Handler::set("flush", |e, cx, _| {
+        e.write_out(cx);
+        e.fault.clone().map_or(Ok(()), Err)
+    }),
+];

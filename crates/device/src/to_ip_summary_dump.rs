@@ -47,9 +47,11 @@ use std::io::{self, BufWriter, Write};
 
 use capture::summary::{self, Beside, Field as Summary, View};
 use element::args::Raw;
-use element::class::{ArgInfo, HandlerInfo, Notes, Task};
+use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Case, Counts, EXTRA_LENGTH, Field, Filter, PAINT, Target};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Severity, WriteTimer, manual};
+use element::{
+    Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Severity, WriteTimer, manual,
+};
 use packet::Annotations;
 
 use crate::from_ip_summary_dump::FIRST;
@@ -65,8 +67,8 @@ pub static CLASS: Class = Class {
     args: &[
         ArgInfo::required("FILENAME", "file"),
         ArgInfo::keyword("FIELDS", "field names", "timestamp ip_src"),
-        ArgInfo::keyword("CONTENTS", "field names", ""),
-        ArgInfo::keyword("DATA", "field names", ""),
+        ArgInfo::keyword("CONTENTS", "field names", "").computed("FIELDS"),
+        ArgInfo::keyword("DATA", "field names", "").computed("FIELDS"),
         ArgInfo::keyword("HEADER", "bool", "true"),
         ArgInfo::keyword("VERBOSE", "bool", "false"),
         ArgInfo::keyword("BANNER", "string", ""),
@@ -76,7 +78,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("CAREFUL_TRUNC", "bool", "true"),
         ArgInfo::keyword("EXTRA_LENGTH", "bool", "true"),
     ],
-    handlers: &[HandlerInfo::write("flush")],
+    table: &HANDLERS,
     samples: &[
         "$OUTPUT",
         "$OUTPUT, FIELDS ip_len payload tcp_opt \"icmp type\", BAD_PACKETS true -> 1/1",
@@ -84,13 +86,13 @@ pub static CLASS: Class = Class {
     ],
     build: |args| {
         let filename: String = args.required("FILENAME");
-        let mut text = "timestamp ip_src".to_string();
-        for name in ["FIELDS", "CONTENTS", "DATA"] {
+        let Raw(mut text) = args.value("FIELDS");
+        for name in ["CONTENTS", "DATA"] {
             if let Some(Raw(fields)) = args.get(name) {
                 text = fields;
             }
         }
-        let binary = args.or("BINARY", false);
+        let binary = args.value::<bool>("BINARY");
         let mut fields = Vec::new();
         for field in summary::fields(&text) {
             match field {
@@ -104,18 +106,18 @@ pub static CLASS: Class = Class {
         if summary::fields(&text).is_empty() {
             args.error("no contents specified");
         }
-        let multipacket = args.or("MULTIPACKET", false) && !fields.contains(&Summary::Count);
+        let multipacket = args.value::<bool>("MULTIPACKET") && !fields.contains(&Summary::Count);
         let element = ToIpSummaryDump {
             filename,
-            header: args.or("HEADER", true),
-            verbose: args.or("VERBOSE", false),
-            banner: args.or("BANNER", String::new()),
+            header: args.value("HEADER"),
+            verbose: args.value("VERBOSE"),
+            banner: args.get("BANNER").unwrap_or_default(),
             fields,
             binary,
             multipacket,
-            bad_packets: args.or("BAD_PACKETS", false),
-            careful: args.or("CAREFUL_TRUNC", true),
-            extra_length: args.or("EXTRA_LENGTH", true),
+            bad_packets: args.value("BAD_PACKETS"),
+            careful: args.value("CAREFUL_TRUNC"),
+            extra_length: args.value("EXTRA_LENGTH"),
             passes_on: args.outputs() > 0,
             file: None,
             text: String::new(),
@@ -348,8 +350,6 @@ impl Element for ToIpSummaryDump {
         self.file = None;
         self.fault.take().map_or(flushed, Err)
     }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
-        self.flush()
-    }
 }
+
+const HANDLERS: &[Handler<ToIpSummaryDump>] = &[Handler::set("flush", |e, _, _| e.flush())];

@@ -27,7 +27,7 @@ pub use port::{Port, TcpPort, UdpPort};
 pub use real::Real;
 
 use crate::ElementId;
-use crate::class::{ArgKind, Class};
+use crate::class::{ArgKind, Class, DefaultValue};
 use crate::services;
 use crate::setup::{Setup, scope_of};
 
@@ -214,8 +214,52 @@ impl<'a> Args<'a> {
         Complaint { argument, ..complaint }
     }
 
-    /// Returns the value of the argument `name`, if it was given and is right.
+    /// Returns the value of the argument `name`, if it was given and is right. The class declares no default
+    /// for it, or a default that the element computes ([`value`](Self::value) reads other arguments).
     pub fn get<T: Arg>(&mut self, name: &'static str) -> Option<T> {
+        if self.default_text(name).is_some() {
+            self.error(format!("{name}: {} does not use the default that it declares{BUG}", self.class.name));
+        }
+        self.given(name)
+    }
+
+    /// Returns the value of the argument `name`; if it is not given, the default that the class declares.
+    /// The value that is returned after an error is never used, because [`finish`](Self::finish) fails.
+    pub fn value<T: Arg + Default>(&mut self, name: &'static str) -> T {
+        // The default is parsed in any case, so that a wrong default does not hide behind a given value.
+        let default = self.default_of(name);
+        self.given(name).or(default).unwrap_or_default()
+    }
+
+    /// True if an argument that was read has been given.
+    pub fn was_given(&self, name: &str) -> bool {
+        self.read.iter().any(|&(read, _)| read == name)
+    }
+
+    /// Returns the default that the class declares for the argument `name`.
+    pub fn default_of<T: Arg>(&mut self, name: &'static str) -> Option<T> {
+        let Some(text) = self.default_text(name) else {
+            self.error(format!("{name}: {} declares no default{BUG}", self.class.name));
+            return None;
+        };
+        let value = T::parse(&text, &self.place());
+        let wrong = |reason| format!("{name}: wrong default of {}: {reason}{BUG}", self.class.name);
+        value.map_err(wrong).map_err(|text| self.error(text)).ok()
+    }
+
+    /// Returns the text of the default of the argument `name`, if the class declares one.
+    fn default_text(&self, name: &str) -> Option<String> {
+        match self.class.arg(name)?.default {
+            DefaultValue::Text(text) => Some(text.to_string()),
+            DefaultValue::Burst(clicks) => {
+                Some(self.setup.burst.map_or_else(|| clicks.to_string(), |burst| burst.to_string()))
+            }
+            DefaultValue::None | DefaultValue::Computed(_) => None,
+        }
+    }
+
+    /// Returns the value of the argument `name`, if it was given and is right.
+    fn given<T: Arg>(&mut self, name: &'static str) -> Option<T> {
         let text = self.take(name)?;
         let place = Place { setup: self.setup, id: self.id };
         let value = T::parse(&text, &place);
@@ -251,11 +295,6 @@ impl<'a> Args<'a> {
     /// unlikely to contain a dollar sign.
     fn names_outside(&self, name: &str) -> bool {
         self.class.arg(name).is_some_and(|info| info.ty.contains("file") || info.ty.contains("interface"))
-    }
-
-    /// Returns the value of the argument `name`, or `default`.
-    pub fn or<T: Arg>(&mut self, name: &'static str, default: T) -> T {
-        self.get(name).unwrap_or(default)
     }
 
     /// Returns the value of the argument `name`, which is mandatory. The value that is returned after an
@@ -402,6 +441,9 @@ impl<'a> Args<'a> {
         Place { setup: self.setup, id: self.id }
     }
 }
+
+/// The end of messages about a class that contradicts itself. Tests configure all classes and find it.
+const BUG: &str = "; this is a bug in the class, please report it";
 
 fn without_value(parameter: &str) -> String {
     format!("the parameter ${parameter} has no value")

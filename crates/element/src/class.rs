@@ -5,6 +5,7 @@ use std::fmt;
 
 use crate::Element;
 use crate::args::{Args, Invalid};
+use crate::handlers::Table;
 
 /// An element class. The file of each element has a class as a constant.
 pub struct Class {
@@ -20,8 +21,10 @@ pub struct Class {
     pub flow: &'static str,
     /// Every argument, in the order in which positional arguments are read.
     pub args: &'static [ArgInfo],
-    /// Every handler, except for the handlers that all elements have.
+    /// The handlers that elements answer by [`Element::read`] and [`Element::write`].
     pub handlers: &'static [HandlerInfo],
+    /// Further handlers, with the functions that answer them (see [`crate::handlers`]).
+    pub table: &'static dyn Table,
     /// The properties that the engine needs to know.
     pub notes: Notes,
     /// The phase in which elements of this class are configured.
@@ -49,6 +52,7 @@ impl Class {
         flow: "x",
         args: &[],
         handlers: &[],
+        table: &(),
         notes: Notes::NONE,
         phase: Phase::Ordinary,
         reconfigures: false,
@@ -161,6 +165,27 @@ pub enum ArgKind {
     Rest,
 }
 
+/// The value of an argument that is not given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DefaultValue {
+    /// There is no value.
+    None,
+    /// This text, which is parsed like a text that the user writes.
+    Text(&'static str),
+    /// The burst of the run ([`Setup::burst`](crate::Setup::burst)). If the run sets no burst, as under
+    /// `tidegate click`, this text, which is Click's default.
+    Burst(&'static str),
+    /// A value that the element computes, in words for the manual.
+    Computed(&'static str),
+}
+
+impl DefaultValue {
+    /// Returns the default as a user would write it, if it is the same in all runs and configurations.
+    pub const fn text(self) -> Option<&'static str> {
+        if let DefaultValue::Text(text) = self { Some(text) } else { None }
+    }
+}
+
 /// An argument of a class. The manual has its meaning under the same name.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgInfo {
@@ -170,29 +195,48 @@ pub struct ArgInfo {
     pub kind: ArgKind,
     /// The type, for the manual.
     pub ty: &'static str,
-    /// The default as a user would write it; empty if there is none.
-    pub default: &'static str,
+    /// The value if it is not given.
+    pub default: DefaultValue,
 }
 
 impl ArgInfo {
     /// An argument that is mandatory, by position or by name.
     pub const fn required(name: &'static str, ty: &'static str) -> ArgInfo {
-        ArgInfo { name, kind: ArgKind::Required, ty, default: "" }
+        ArgInfo::new(name, ArgKind::Required, ty, "")
     }
 
-    /// An argument that may be given by position or by name.
+    /// An argument that may be given by position or by name. The default is what a user would write; it is
+    /// empty if there is none.
     pub const fn positional(name: &'static str, ty: &'static str, default: &'static str) -> ArgInfo {
-        ArgInfo { name, kind: ArgKind::Positional, ty, default }
+        ArgInfo::new(name, ArgKind::Positional, ty, default)
     }
 
-    /// An argument that may be given by name.
+    /// An argument that may be given by name, with a default as in [`positional`](Self::positional).
     pub const fn keyword(name: &'static str, ty: &'static str, default: &'static str) -> ArgInfo {
-        ArgInfo { name, kind: ArgKind::Keyword, ty, default }
+        ArgInfo::new(name, ArgKind::Keyword, ty, default)
     }
 
     /// All remaining positional arguments.
     pub const fn rest(name: &'static str, ty: &'static str) -> ArgInfo {
-        ArgInfo { name, kind: ArgKind::Rest, ty, default: "" }
+        ArgInfo::new(name, ArgKind::Rest, ty, "")
+    }
+
+    const fn new(name: &'static str, kind: ArgKind, ty: &'static str, default: &'static str) -> ArgInfo {
+        let default = if default.is_empty() { DefaultValue::None } else { DefaultValue::Text(default) };
+        ArgInfo { name, kind, ty, default }
+    }
+
+    /// Returns the argument with the burst of the run as its default, and Click's default for runs that set
+    /// no burst.
+    #[must_use]
+    pub const fn burst_of_run(self, clicks: &'static str) -> ArgInfo {
+        ArgInfo { default: DefaultValue::Burst(clicks), ..self }
+    }
+
+    /// Returns the argument with a default that the element computes, in words for the manual.
+    #[must_use]
+    pub const fn computed(self, words: &'static str) -> ArgInfo {
+        ArgInfo { default: DefaultValue::Computed(words), ..self }
     }
 }
 

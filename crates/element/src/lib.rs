@@ -11,6 +11,7 @@
 //! - [`context`]: the requests that an element can make to the engine while it handles packets ([`Cx`])
 //! - [`ports`]: Click's port count and processing codes
 //! - [`five_tuple`](mod@five_tuple): the flow that a packet belongs to
+//! - [`handlers`]: tables of handlers
 //! - [`lease`]: flows that an element leases to another element
 //! - [`histogram`]: histograms that elements show
 //! - [`names`]: names that configurations give to addresses and ports
@@ -27,6 +28,7 @@ mod facts;
 mod files;
 pub mod five_tuple;
 pub mod frame;
+pub mod handlers;
 pub mod histogram;
 mod interfaces;
 pub mod lease;
@@ -45,13 +47,14 @@ mod write_timer;
 use std::any::Any;
 
 pub use args::{Args, Complaint, Invalid};
-pub use class::{Access, ArgInfo, Class, HandlerInfo, Notes, Phase, Registry};
+pub use class::{Access, ArgInfo, Class, DefaultValue, HandlerInfo, Notes, Phase, Registry};
 pub use context::{
     Call, Core, Counters, Cx, Host, Interest, Lengths, PlannedCall, Precision, Signal, Stream,
 };
 pub use effects::Effects;
 pub use facts::Facts;
 pub use files::{Files, Folder};
+pub use handlers::Handler;
 pub use lang::Severity;
 pub use packet::{Base, Batch, DropReason, Packet, Timestamp};
 pub use rights::{Origin, Rights};
@@ -69,7 +72,7 @@ pub type ElementId = usize;
 /// dropped with a reason before the call returns; otherwise the engine reports the element. An element
 /// never calls another element: it hands batches to [`Cx::emit`], and the engine runs the element that is
 /// connected. After warm-up no call may allocate memory per batch.
-pub trait Element: Send {
+pub trait Element: Send + Any {
     /// Returns what the element does to packets, for its configuration and its number of ports.
     fn effects(&self) -> Effects;
 
@@ -152,7 +155,7 @@ pub trait Element: Send {
         0
     }
 
-    /// Answers the read handler `name`.
+    /// Answers the read handler `name`, if it is in no table ([`Class::table`]).
     ///
     /// # Errors
     /// A text for the user.
@@ -160,7 +163,7 @@ pub trait Element: Send {
         Err(format!("'{name}' is not a read handler"))
     }
 
-    /// Executes the write handler `name`.
+    /// Executes the write handler `name`, if it is in no table ([`Class::table`]).
     ///
     /// # Errors
     /// A text for the user; nothing was changed.

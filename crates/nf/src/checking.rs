@@ -1,8 +1,8 @@
 //! Common parts of elements that check headers: the order of checks, messages, counts, and output 1.
 
-use element::class::{Access, HandlerInfo};
+use element::class::Access;
 use element::effects::{Counts, Target};
-use element::{Args, Batch, Cx, DropReason, Effects, Element, Packet, Severity, Tally};
+use element::{Args, Batch, Cx, DropReason, Effects, Element, Handler, Packet, Severity, Tally};
 
 /// The possible faults of a header, in the order of the checks: a text and a drop reason each.
 pub(crate) type Reasons = &'static [(&'static str, DropReason)];
@@ -36,9 +36,6 @@ pub(crate) enum Speaker {
     None,
 }
 
-/// The handlers of every element of this kind. `drop_details` is added by the argument DETAILS.
-pub(crate) const HANDLERS: &[HandlerInfo] = &[HandlerInfo::count("count"), HandlerInfo::count("drops")];
-
 /// An element that checks headers.
 pub(crate) struct Checker<C> {
     pub(crate) check: C,
@@ -61,7 +58,7 @@ impl<C: HeaderCheck> Checker<C> {
         class: &'static element::Class,
         check: C,
     ) -> Result<Box<dyn Element>, element::Invalid> {
-        let mut flag = |name| class.arg(name).is_some() && args.or(name, false);
+        let mut flag = |name| class.arg(name).is_some() && args.value(name);
         let (verbose, details) = (flag("VERBOSE"), flag("DETAILS"));
         args.finish()?;
         let outcome = Outcome { verbose, details, good: 0, bad: vec![0; C::REASONS.len()] };
@@ -111,16 +108,27 @@ impl<C: HeaderCheck> Element for Checker<C> {
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        let Outcome { good, bad, .. } = &self.outcome;
-        Ok(match name {
-            "count" => good.to_string(),
-            "drops" => bad.iter().sum::<u64>().to_string(),
-            _ => C::REASONS.iter().zip(bad).map(|((text, _), n)| format!("{n}\t{text}\n")).collect(),
-        })
+        if name != DETAILS {
+            return Err(format!("'{name}' is not a read handler"));
+        }
+        let rows = C::REASONS.iter().zip(&self.outcome.bad);
+        Ok(rows.map(|((text, _), n)| format!("{n}\t{text}\n")).collect())
     }
 
     fn own_handlers(&self) -> Vec<(String, Access)> {
-        let details = self.outcome.details.then(|| ("drop_details".to_string(), Access::READ));
+        let details = self.outcome.details.then(|| (DETAILS.to_string(), Access::READ));
         details.into_iter().collect()
     }
+}
+
+/// The handler that exists with the argument DETAILS.
+const DETAILS: &str = "drop_details";
+
+impl<C: HeaderCheck> Checker<C> {
+    /// The handlers of most classes.
+    pub(crate) const HANDLERS: &'static [Handler<Self>] =
+        &[Handler::count("count", |e| e.outcome.good), Self::DROPS];
+    /// The handlers of a class that only counts drops.
+    pub(crate) const ONLY_DROPS: &'static [Handler<Self>] = &[Self::DROPS];
+    const DROPS: Handler<Self> = Handler::count("drops", |e| e.outcome.bad.iter().sum::<u64>());
 }

@@ -20,7 +20,7 @@ impl Trigger {
     pub(crate) fn parse(text: &str, unsigned: &str, cx: &Cx<'_>, class: &Class) -> Result<Trigger, String> {
         let (count, call) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), "stop"));
         let at = parse_integer(count).ok().and_then(|n| u64::try_from(n).ok()).ok_or(unsigned)?;
-        let own = |name: &str| class.handlers.iter().any(|h| h.name == name).then_some(cx.id());
+        let own = |name: &str| class.each_handler().any(|h| h.name == name).then_some(cx.id());
         Ok(Trigger { at, call: Arc::new(Call::parse(call, cx, own)?), armed: true })
     }
 

@@ -155,7 +155,7 @@ impl Element for TestFirst {
 
 fn build_source(args: &mut element::Args<'_>) -> Result<Box<dyn Element>, element::Invalid> {
     let (exchange, number): (u64, usize) = (args.required("EXCHANGE"), args.required("NUMBER"));
-    let rounds = args.or("ROUNDS", 1usize);
+    let rounds = args.value::<usize>("ROUNDS");
     args.finish()?;
     publish_occupancy(args);
     let inputs = exchanges().get(&exchange).and_then(|e| e.inputs.get(number).cloned()).unwrap_or_default();
@@ -250,7 +250,7 @@ fn build_sink(args: &mut element::Args<'_>) -> Result<Box<dyn Element>, element:
     let sink = TestSink {
         exchange: args.required("EXCHANGE"),
         number: args.required("NUMBER"),
-        records: args.or("RECORD", true),
+        records: args.value("RECORD"),
         fruitless: 0,
     };
     args.finish()?;

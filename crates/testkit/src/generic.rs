@@ -85,8 +85,11 @@ pub fn run(check: &Check, classes: &[&'static Class], own: &'static [&'static Cl
     }
 }
 
-/// Writes the corpus as a capture file, for elements that read captures.
-fn prepare(folder: &Path) -> std::io::Result<()> {
+/// Writes the corpus as a capture file, for samples that read captures.
+///
+/// # Errors
+/// If the file cannot be written.
+pub fn prepare(folder: &Path) -> std::io::Result<()> {
     let file = std::fs::File::create(folder.join("capture.pcap"))?;
     let mut writer = capture::Writer::new(file, capture::WriterOptions::default());
     for input in corpus::inputs(3) {

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use element::manual::Page;
-use testkit::{classes, registry};
+use tempfile::TempDir;
+use testkit::{Run, classes, generic, registry, samples, worker};
 
 #[test]
 fn every_page_is_complete() {
@@ -20,7 +21,7 @@ fn every_page_is_complete() {
         assert!(page.section("Usage").is_some_and(|u| u.contains(name)), "{name}: usage");
         let pairs = [
             ("Arguments", class.args.iter().map(|a| a.name).collect::<BTreeSet<_>>()),
-            ("Handlers", class.handlers.iter().map(|h| h.name).collect()),
+            ("Handlers", class.each_handler().map(|h| h.name).collect()),
         ];
         for (section, declared) in pairs {
             let items = page.items(section);
@@ -72,4 +73,31 @@ fn names_and_codes_are_sound() {
             assert!(code.is_some(), "{}: processing {}", class.name, class.processing);
         }
     }
+}
+
+/// Each class answers the handlers that it lists: none of them belongs to elements of another type, or is
+/// unknown to the element.
+#[test]
+fn every_handler_has_an_answer() {
+    let folder = TempDir::new().unwrap();
+    generic::prepare(folder.path()).unwrap();
+    let mut faults = Vec::new();
+    for class in classes() {
+        for sample in samples::all(&[class], folder.path()) {
+            let mut worker = worker(&sample.text(0, 1, false), Run::default()).unwrap();
+            let id = worker.plan().graph.find("e");
+            for handler in class.each_handler() {
+                let read = handler.access.read.then(|| worker.read(id, handler.name, "").map(drop));
+                // No handler takes this text for a command that ends the test.
+                let write = handler.access.write.then(|| worker.write(id, handler.name, "?"));
+                for error in [read, write].into_iter().flatten().filter_map(Result::err) {
+                    let unknown = ["is not a read handler", "is not a write handler", "another type"];
+                    if unknown.iter().any(|words| error.contains(words)) {
+                        faults.push(format!("{sample}: {}: {error}", handler.name));
+                    }
+                }
+            }
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
 }

@@ -25,9 +25,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use element::class::{ArgInfo, HandlerInfo};
-use element::{Args, Class, DropReason, manual};
-use sprayer::function::{FLOWS, FlowPacket, Flows, Function, Needs, Verdict, class};
+use element::class::ArgInfo;
+use element::{Args, Class, DropReason, Handler, manual};
+use sprayer::function::{FlowPacket, Flows, Function, Needs, Running, Verdict, class};
 use wire::tcp::flags::{ACK, SYN};
 
 /// The class.
@@ -37,7 +37,7 @@ pub static CLASS: Class = Class {
     flow: "#/#",
     manual: manual!("firewall.rs"),
     args: &[ArgInfo::required("LIMIT", "unsigned")],
-    handlers: &[HandlerInfo::read("open"), HandlerInfo::count("refused"), FLOWS],
+    table: &HANDLERS,
     samples: &["10"],
     ..class::<Firewall>()
 };
@@ -88,8 +88,10 @@ impl Function for Firewall {
     fn flow_ended(&mut self, connections: &u64) {
         self.open.fetch_sub(*connections, Relaxed);
     }
-
-    fn read(&self, name: &str) -> Option<String> {
-        Some(if name == "open" { self.open.load(Relaxed).to_string() } else { self.refused.to_string() })
-    }
 }
+
+const HANDLERS: &[Handler<Running<Firewall>>] = &[
+    Handler::read("open", |e, cx, _| Ok(e.function(cx).open.load(Relaxed).to_string())),
+    Handler::<Running<Firewall>>::read("refused", |e, cx, _| Ok(e.function(cx).refused.to_string())).summed(),
+    Running::FLOWS,
+];

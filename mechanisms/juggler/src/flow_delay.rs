@@ -38,9 +38,11 @@
 
 use std::any::Any;
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Case, Depends, Filter, Hold, Order, Target};
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual};
+use element::{
+    Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp, manual,
+};
 use flow::{FiveTupleKey, KeyHasher};
 
 use crate::tcp_header::{READS, locate};
@@ -57,12 +59,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("CAPACITY", "unsigned", "1048576"),
         ArgInfo::keyword("SEED", "unsigned", ""),
     ],
-    handlers: &[
-        HandlerInfo::read("delay"),
-        HandlerInfo::count("held"),
-        HandlerInfo::count("drops"),
-        HandlerInfo::write("reset_counts"),
-    ],
+    table: &HANDLERS,
     samples: &["10ms, 2ms", "0", "5us, 5us, CAPACITY 3, SEED 7"],
     reconfigures: true,
     build,
@@ -71,8 +68,8 @@ pub static CLASS: Class = Class {
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let delay: Timestamp = args.required("DELAY");
-    let spread = args.or("SPREAD", Timestamp::ZERO);
-    let (capacity, seed): (u32, Option<u64>) = (args.or("CAPACITY", 1 << 20), args.get("SEED"));
+    let spread = args.value::<Timestamp>("SPREAD");
+    let (capacity, seed): (u32, Option<u64>) = (args.value("CAPACITY"), args.get("SEED"));
     args.finish()?;
     if !(Timestamp::ZERO..=LONGEST).contains(&delay) {
         args.error("DELAY: must be between 0 and 1048576s");
@@ -181,19 +178,6 @@ impl Element for FlowDelay {
         self.under_way.len()
     }
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "delay" => self.delay.as_interval().to_string(),
-            "held" => self.held().to_string(),
-            _ => self.drops.to_string(),
-        })
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
-        self.drops = 0;
-        Ok(())
-    }
-
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         Some(Box::new(Inherited { under_way: self.under_way.hand_on(), drops: self.drops }))
     }
@@ -207,3 +191,12 @@ impl Element for FlowDelay {
         Ok(())
     }
 }
+
+const HANDLERS: &[Handler<FlowDelay>] = &[
+    Handler::get("delay", |e| e.delay.as_interval().to_string()),
+    Handler::count("held", |e| e.held() as u64),
+    Handler::count("drops", |e| e.drops),
+    Handler::act("reset_counts", |e| {
+        e.drops = 0;
+    }),
+];

@@ -97,11 +97,11 @@
 
 use std::any::Any;
 
-use element::args::{Arg, Bandwidth, Micros};
-use element::class::{ArgInfo, HandlerInfo};
+use element::args::{Arg, Micros};
+use element::class::ArgInfo;
 use element::effects::{Access, Action, Case, Depends, Field, Filter, Hold, Order, State, Target, Value};
 use element::{
-    Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual,
+    Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp, manual,
 };
 use flow::{FlowId, KeyHasher};
 use packet::{BATCH_CAPACITY, VirtioNet, prefetch_line};
@@ -116,7 +116,7 @@ use crate::flows::{Counts, Flows, List, Reason};
 use crate::key::{self, FlowKey, WRITTEN};
 use crate::outgoing::add;
 use crate::queue::{Piece, Run};
-use crate::settings::{AutoMicros, Pattern, Settings};
+use crate::settings::{AutoMicros, Settings};
 use crate::statistics::Statistics;
 
 /// The class.
@@ -136,39 +136,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("CONSTANT_ID", "bool", "false"),
         ArgInfo::keyword("QUEUE", "unsigned", "2097152"),
     ],
-    handlers: &[
-        HandlerInfo::read("flows"),
-        HandlerInfo::read("line_rate"),
-        HandlerInfo::both("inseq_timeout"),
-        HandlerInfo::both("ofo_timeout"),
-        HandlerInfo::read("merge"),
-        HandlerInfo::read("udp"),
-        HandlerInfo::read("no_merge"),
-        HandlerInfo::read("checksum"),
-        HandlerInfo::read("constant_id"),
-        HandlerInfo::read("queue"),
-        HandlerInfo::count("segments_in"),
-        HandlerInfo::count("segments_out"),
-        HandlerInfo::read("merged"),
-        HandlerInfo::count("sizes"),
-        HandlerInfo::count("passed"),
-        HandlerInfo::count("damaged"),
-        HandlerInfo::count("flushes"),
-        HandlerInfo::count("timeouts"),
-        HandlerInfo::count("evictions"),
-        HandlerInfo::count("datagrams"),
-        HandlerInfo::count("inactive"),
-        HandlerInfo::count("active"),
-        HandlerInfo::count("gap"),
-        HandlerInfo::count("loss_recovery"),
-        HandlerInfo::count("lengths"),
-        HandlerInfo::count("reordered_in"),
-        HandlerInfo::count("reordered_out"),
-        HandlerInfo::count("hold_times"),
-        HandlerInfo::count("held"),
-        HandlerInfo::write("flush"),
-        HandlerInfo::write("reset"),
-    ],
+    table: &HANDLERS,
     samples: &[
         "",
         "FLOWS 2, OFO_TIMEOUT 5us, INSEQ_TIMEOUT 10us",
@@ -182,16 +150,16 @@ pub static CLASS: Class = Class {
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let settings = Settings {
-        flows: args.or("FLOWS", 64u32) as usize,
-        line_rate: args.or("LINE_RATE", Bandwidth(1_250_000_000)),
-        in_sequence: args.or("INSEQ_TIMEOUT", AutoMicros(None)).0,
-        out_of_order: args.or("OFO_TIMEOUT", Micros::from_micros(50)).0,
-        merges: args.or("MERGE", true),
-        udp: args.or("UDP", false),
-        no_merge: args.or("NO_MERGE", Pattern::none()),
-        checks: args.or("CHECKSUM", true),
-        constant_id: args.or("CONSTANT_ID", false),
-        queue: args.or("QUEUE", 2 << 20),
+        flows: args.value::<u32>("FLOWS") as usize,
+        line_rate: args.value("LINE_RATE"),
+        in_sequence: args.value::<AutoMicros>("INSEQ_TIMEOUT").0,
+        out_of_order: args.value::<Micros>("OFO_TIMEOUT").0,
+        merges: args.value("MERGE"),
+        udp: args.value("UDP"),
+        no_merge: args.value("NO_MERGE"),
+        checks: args.value("CHECKSUM"),
+        constant_id: args.value("CONSTANT_ID"),
+        queue: args.value("QUEUE"),
     };
     args.finish()?;
     match Flows::new(settings.limits(false)) {
@@ -704,75 +672,6 @@ impl Element for Juggler {
         self.flows.held()
     }
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        let (settings, statistics, counts) = (&self.settings, &self.statistics, &self.flows.counts);
-        let flushed = |reason: Reason| statistics.flushes[reason as usize];
-        let [came, left] = statistics.segments;
-        Ok(match name {
-            "flows" => settings.flows.to_string(),
-            "line_rate" => format!("{}Bps", settings.line_rate.0),
-            "inseq_timeout" => settings.in_sequence().as_interval(),
-            "ofo_timeout" => settings.out_of_order.as_interval(),
-            "merge" => settings.merges.to_string(),
-            "udp" => settings.udp.to_string(),
-            "no_merge" => settings.no_merge.text().into(),
-            "checksum" => settings.checks.to_string(),
-            "constant_id" => settings.constant_id.to_string(),
-            "queue" => settings.queue.to_string(),
-            "segments_in" => came.to_string(),
-            "segments_out" => left.to_string(),
-            "merged" => format!("{:.3}", statistics.released as f64 / left.max(1) as f64),
-            "sizes" => statistics.show_sizes(),
-            "passed" => statistics.passed.to_string(),
-            "damaged" => statistics.damaged.to_string(),
-            "flushes" => Reason::ALL
-                .iter()
-                .map(|&reason| format!("{} {}\n", reason.as_str(), flushed(reason)))
-                .collect(),
-            "timeouts" => {
-                (flushed(Reason::InSequenceTimeout) + flushed(Reason::OutOfOrderTimeout)).to_string()
-            }
-            "evictions" => List::ALL
-                .iter()
-                .map(|&list| format!("{} {}\n", list.as_str(), counts.evictions[list as usize]))
-                .collect(),
-            "datagrams" => self.length(List::Datagrams).to_string(),
-            "inactive" => self.length(List::Inactive).to_string(),
-            "active" => self.length(List::Active).to_string(),
-            "gap" => self.length(List::Gap).to_string(),
-            "loss_recovery" => self.length(List::LossRecovery).to_string(),
-            "lengths" => {
-                let lines = |list: List| {
-                    let shown = statistics.lengths[list as usize].show_with("");
-                    shown.lines().map(|line| format!("{} {line}\n", list.as_str())).collect::<String>()
-                };
-                List::ALL.map(lines).concat()
-            }
-            "reordered_in" => counts.reordered[0].to_string(),
-            "reordered_out" => counts.reordered[1].to_string(),
-            "hold_times" => statistics.holds.show(),
-            "held" => self.flows.held().to_string(),
-            _ => return Err(format!("'{name}' is not a read handler")),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "inseq_timeout" => self.settings.in_sequence = AutoMicros::parse(value, &cx.place())?.0,
-            "ofo_timeout" => self.settings.out_of_order = Micros::parse(value, &cx.place())?.0,
-            "flush" => self.flush(cx),
-            _ => {
-                self.statistics = Statistics::default();
-                self.flows.counts = Counts::default();
-            }
-        }
-        if name.ends_with("timeout") {
-            self.flows.set_limits(self.settings.limits(self.merges));
-            self.arm(cx);
-        }
-        Ok(())
-    }
-
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         self.flows.clear(Reason::Drain);
         let mut packets = Vec::new();
@@ -796,5 +695,94 @@ impl Element for Juggler {
             cx.emit_one(0, packet, DropReason::NoOutput);
         }
         Ok(())
+    }
+}
+
+const HANDLERS: &[Handler<Juggler>] = &[
+    Handler::get("flows", |e| e.settings.flows.to_string()),
+    Handler::get("line_rate", |e| format!("{}Bps", e.settings.line_rate.0)),
+    Handler::data(
+        "inseq_timeout",
+        |e| e.settings.in_sequence().as_interval(),
+        |e, cx, value| {
+            e.settings.in_sequence = AutoMicros::parse(value, &cx.place())?.0;
+            e.renew_limits(cx);
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "ofo_timeout",
+        |e| e.settings.out_of_order.as_interval(),
+        |e, cx, value| {
+            e.settings.out_of_order = Micros::parse(value, &cx.place())?.0;
+            e.renew_limits(cx);
+            Ok(())
+        },
+    ),
+    Handler::get("merge", |e| e.settings.merges.to_string()),
+    Handler::get("udp", |e| e.settings.udp.to_string()),
+    Handler::get("no_merge", |e| e.settings.no_merge.text().into()),
+    Handler::get("checksum", |e| e.settings.checks.to_string()),
+    Handler::get("constant_id", |e| e.settings.constant_id.to_string()),
+    Handler::get("queue", |e| e.settings.queue.to_string()),
+    Handler::count("segments_in", |e| e.statistics.segments[0]),
+    Handler::count("segments_out", |e| e.statistics.segments[1]),
+    Handler::get("merged", |e| {
+        let left = e.statistics.segments[1].max(1);
+        format!("{:.3}", e.statistics.released as f64 / left as f64)
+    }),
+    Handler::<Juggler>::get("sizes", |e| e.statistics.show_sizes()).summed(),
+    Handler::count("passed", |e| e.statistics.passed),
+    Handler::count("damaged", |e| e.statistics.damaged),
+    Handler::<Juggler>::get("flushes", |e| {
+        let line = |&reason: &Reason| format!("{} {}\n", reason.as_str(), e.flushed(reason));
+        Reason::ALL.iter().map(line).collect()
+    })
+    .summed(),
+    Handler::count("timeouts", |e| {
+        e.flushed(Reason::InSequenceTimeout) + e.flushed(Reason::OutOfOrderTimeout)
+    }),
+    Handler::<Juggler>::get("evictions", |e| {
+        let evictions = &e.flows.counts.evictions;
+        let line = |&list: &List| format!("{} {}\n", list.as_str(), evictions[list as usize]);
+        List::ALL.iter().map(line).collect()
+    })
+    .summed(),
+    Handler::count("datagrams", |e| e.length(List::Datagrams)),
+    Handler::count("inactive", |e| e.length(List::Inactive)),
+    Handler::count("active", |e| e.length(List::Active)),
+    Handler::count("gap", |e| e.length(List::Gap)),
+    Handler::count("loss_recovery", |e| e.length(List::LossRecovery)),
+    Handler::<Juggler>::get("lengths", |e| {
+        let lines = |list: List| {
+            let shown = e.statistics.lengths[list as usize].show_with("");
+            shown.lines().map(|line| format!("{} {line}\n", list.as_str())).collect::<String>()
+        };
+        List::ALL.map(lines).concat()
+    })
+    .summed(),
+    Handler::count("reordered_in", |e| e.flows.counts.reordered[0]),
+    Handler::count("reordered_out", |e| e.flows.counts.reordered[1]),
+    Handler::<Juggler>::get("hold_times", |e| e.statistics.holds.show()).summed(),
+    Handler::count("held", |e| e.flows.held() as u64),
+    Handler::set("flush", |e, cx, _| {
+        e.flush(cx);
+        Ok(())
+    }),
+    Handler::act("reset", |e| {
+        e.statistics = Statistics::default();
+        e.flows.counts = Counts::default();
+    }),
+];
+
+impl Juggler {
+    fn flushed(&self, reason: Reason) -> u64 {
+        self.statistics.flushes[reason as usize]
+    }
+
+    /// Applies changed time-outs to the flows that wait already.
+    fn renew_limits(&mut self, cx: &mut Cx<'_>) {
+        self.flows.set_limits(self.settings.limits(self.merges));
+        self.arm(cx);
     }
 }

@@ -41,9 +41,9 @@
 use std::any::Any;
 
 use element::args::{Arg, Place};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Access, Case, Depends, Filter, State, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 use flow::{FiveTupleKey, FlowTable, InsertError, KeyHasher};
 use wire::tcp::flags;
 
@@ -63,13 +63,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("FLOWS", "unsigned", "65536"),
         ArgInfo::keyword("SEED", "unsigned", ""),
     ],
-    handlers: &[
-        HandlerInfo::count("packets"),
-        HandlerInfo::count("blocks"),
-        HandlerInfo::count("flows"),
-        HandlerInfo::count("overflows"),
-        HandlerInfo::write("reset_counts"),
-    ],
+    table: &HANDLERS,
     samples: &[
         " -> 1/3",
         "TSO -> 1/2",
@@ -80,9 +74,9 @@ pub static CLASS: Class = Class {
     ],
     reconfigures: true,
     build: |args| {
-        let (mode, choice) = (args.or("MODE", Mode::Flow), args.or("CHOICE", Choice::Random));
-        let (block, gap): (u32, _) = (args.or("BLOCK", 65_536), args.or("GAP", Timestamp(500_000)));
-        let (flows, seed): (u32, Option<u64>) = (args.or("FLOWS", 65_536), args.get("SEED"));
+        let (mode, choice) = (args.value("MODE"), args.value("CHOICE"));
+        let (block, gap): (u32, _) = (args.value("BLOCK"), args.value("GAP"));
+        let (flows, seed): (u32, Option<u64>) = (args.value("FLOWS"), args.get("SEED"));
         args.finish()?;
         // Only the mode TSO tracks flows, so other modes reserve no memory for them.
         let capacity = if mode == Mode::Tso { flows as usize } else { 1 };
@@ -114,8 +108,9 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Mode {
+    #[default]
     Flow,
     Tso,
     Packet,
@@ -136,8 +131,9 @@ impl Arg for Mode {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Choice {
+    #[default]
     Random,
     RoundRobin,
 }
@@ -326,24 +322,6 @@ impl Element for PathSelector {
         None
     }
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        let flows = if self.mode == Mode::Tso { self.table.stats().entries } else { 0 };
-        Ok(match name {
-            "packets" => {
-                self.packets.iter().enumerate().map(|(n, packets)| format!("{n} {packets}\n")).collect()
-            }
-            "blocks" => self.begun.to_string(),
-            "flows" => flows.to_string(),
-            _ => self.overflows.to_string(),
-        })
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
-        self.packets.fill(0);
-        (self.begun, self.overflows) = (0, 0);
-        Ok(())
-    }
-
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         Some(Box::new((std::mem::take(&mut self.packets), self.begun, self.overflows)))
     }
@@ -358,3 +336,21 @@ impl Element for PathSelector {
         Ok(())
     }
 }
+
+const HANDLERS: &[Handler<PathSelector>] = &[
+    Handler::<PathSelector>::get("packets", |e| {
+        e.packets.iter().enumerate().map(|(n, packets)| format!("{n} {packets}\n")).collect()
+    })
+    .summed(),
+    Handler::count("blocks", |e| e.begun),
+    Handler::<PathSelector>::read("flows", |e, _, _| {
+        let flows = if e.mode == Mode::Tso { e.table.stats().entries } else { 0 };
+        Ok(flows.to_string())
+    })
+    .summed(),
+    Handler::count("overflows", |e| e.overflows),
+    Handler::act("reset_counts", |e| {
+        e.packets.fill(0);
+        (e.begun, e.overflows) = (0, 0);
+    }),
+];

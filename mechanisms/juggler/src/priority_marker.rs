@@ -47,11 +47,10 @@ use std::any::Any;
 
 use classify::IntervalSet;
 use element::args::{AnnotationOffset, Arg, Bandwidth, Real};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Access, Action, Case, Depends, Field, Filter, State, Target, Value};
-use element::{Batch, Class, Cx, Effects, Element, Packet, Timestamp, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, Packet, Timestamp, manual};
 use flow::{FiveTupleKey, FlowTable, InsertError, Inserted, KeyHasher};
-use packet::Annotations;
 use wire::tcp::flags;
 
 use crate::tcp_header::{READS, locate};
@@ -71,24 +70,16 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("FLOWS", "unsigned", "1024"),
         ArgInfo::keyword("ANNO", "annotation", "PAINT"),
     ],
-    handlers: &[
-        HandlerInfo::read("p"),
-        HandlerInfo::read("rate"),
-        HandlerInfo::count("acknowledged"),
-        HandlerInfo::both("target"),
-        HandlerInfo::count("urgent"),
-        HandlerInfo::count("others"),
-        HandlerInfo::write("reset"),
-    ],
+    table: &HANDLERS,
     samples: &["1Gbps, 10Gbps", "1Gbps, 1Gbps, ALPHA 1, INTERVAL 0, FLOWS 2, ANNO 20"],
     reconfigures: true,
     build: |args| {
         let Bandwidth(target) = args.required("TARGET");
         let Bandwidth(line) = args.required("LINE_RATE");
-        let alpha: f64 = args.or("ALPHA", 0.1);
-        let interval = args.or("INTERVAL", Timestamp(1_000_000));
-        let capacity: u32 = args.or("FLOWS", 1024);
-        let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<1>(Annotations::PAINT));
+        let alpha: f64 = args.value("ALPHA");
+        let interval = args.value::<Timestamp>("INTERVAL");
+        let capacity: u32 = args.value("FLOWS");
+        let AnnotationOffset::<1>(place) = args.value("ANNO");
         args.finish()?;
         if line == 0 {
             args.error("LINE_RATE: must be positive");
@@ -265,28 +256,6 @@ impl Element for PriorityMarker {
         Some(batch)
     }
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "p" => Real(self.control.p).to_string(),
-            "rate" => format!("{:.0}", self.meter.rate),
-            "acknowledged" => self.acknowledged.to_string(),
-            "target" => self.control.target.to_string(),
-            "urgent" => self.urgent.to_string(),
-            _ => self.others.to_string(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "target" => self.control.target = Bandwidth::parse(value, &cx.place())?.0,
-            _ => {
-                self.control.p = 0.0;
-                (self.acknowledged, self.urgent, self.others) = (0, 0, 0);
-            }
-        }
-        Ok(())
-    }
-
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         Some(Box::new((self.control.p, self.meter, [self.acknowledged, self.urgent, self.others])))
     }
@@ -302,6 +271,26 @@ impl Element for PriorityMarker {
         Ok(())
     }
 }
+
+const HANDLERS: &[Handler<PriorityMarker>] = &[
+    Handler::get("p", |e| Real(e.control.p).to_string()),
+    Handler::get("rate", |e| format!("{:.0}", e.meter.rate)),
+    Handler::count("acknowledged", |e| e.acknowledged),
+    Handler::data(
+        "target",
+        |e| e.control.target.to_string(),
+        |e, cx, value| {
+            e.control.target = Bandwidth::parse(value, &cx.place())?.0;
+            Ok(())
+        },
+    ),
+    Handler::count("urgent", |e| e.urgent),
+    Handler::count("others", |e| e.others),
+    Handler::act("reset", |e| {
+        e.control.p = 0.0;
+        (e.acknowledged, e.urgent, e.others) = (0, 0, 0);
+    }),
+];
 
 #[cfg(test)]
 mod tests {

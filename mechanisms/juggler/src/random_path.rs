@@ -38,9 +38,11 @@
 use std::any::Any;
 
 use element::args::{Raw, parse_integer, read_seconds, unquote};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Case, Depends, Filter, Hold, Order, Target};
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual};
+use element::{
+    Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp, manual,
+};
 
 use crate::under_way::{DelayQueue, LONGEST};
 
@@ -54,13 +56,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("WEIGHTS", "unsigned ...", ""),
         ArgInfo::keyword("CAPACITY", "unsigned", "65536"),
     ],
-    handlers: &[
-        HandlerInfo::both("delays"),
-        HandlerInfo::count("packets"),
-        HandlerInfo::count("held"),
-        HandlerInfo::count("drops"),
-        HandlerInfo::write("reset_counts"),
-    ],
+    table: &HANDLERS,
     samples: &["0, 20us", "3us, 0, 9us, WEIGHTS 1 0 2", "5us, 1ms, CAPACITY 3", "0"],
     reconfigures: true,
     build,
@@ -69,7 +65,7 @@ pub static CLASS: Class = Class {
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let weights = args.get::<Raw>("WEIGHTS");
-    let capacity: u32 = args.or("CAPACITY", 65_536);
+    let capacity: u32 = args.value("CAPACITY");
     let (mut given, mut paths) = (0, Vec::new());
     args.each_of("DELAY", |args, text| {
         given += 1;
@@ -222,30 +218,6 @@ impl Element for RandomPath {
         self.under_way.len()
     }
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        let paths = self.paths.iter();
-        Ok(match name {
-            "delays" => paths.map(|path| path.delay.as_interval()).collect::<Vec<_>>().join(" "),
-            "packets" => paths.enumerate().map(|(n, path)| format!("{n} {}\n", path.packets)).collect(),
-            "held" => self.held().to_string(),
-            _ => self.drops.to_string(),
-        })
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        if name == "reset_counts" {
-            self.drops = 0;
-            self.paths.iter_mut().for_each(|path| path.packets = 0);
-            return Ok(());
-        }
-        let delays: Vec<Timestamp> = value.split_whitespace().map(parse_delay).collect::<Result<_, _>>()?;
-        if delays.len() != self.paths.len() {
-            return Err(format!("expected {} delays", self.paths.len()));
-        }
-        self.paths.iter_mut().zip(delays).for_each(|(path, delay)| path.delay = delay);
-        Ok(())
-    }
-
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         let (paths, under_way) = (std::mem::take(&mut self.paths), self.under_way.hand_on());
         Some(Box::new(Inherited { paths, under_way, drops: self.drops }))
@@ -269,3 +241,29 @@ impl Element for RandomPath {
         Ok(())
     }
 }
+
+const HANDLERS: &[Handler<RandomPath>] = &[
+    Handler::data(
+        "delays",
+        |e| e.paths.iter().map(|path| path.delay.as_interval()).collect::<Vec<_>>().join(" "),
+        |e, _, value| {
+            let delays: Vec<Timestamp> =
+                value.split_whitespace().map(parse_delay).collect::<Result<_, _>>()?;
+            if delays.len() != e.paths.len() {
+                return Err(format!("expected {} delays", e.paths.len()));
+            }
+            e.paths.iter_mut().zip(delays).for_each(|(path, delay)| path.delay = delay);
+            Ok(())
+        },
+    ),
+    Handler::<RandomPath>::get("packets", |e| {
+        e.paths.iter().enumerate().map(|(n, path)| format!("{n} {}\n", path.packets)).collect()
+    })
+    .summed(),
+    Handler::count("held", |e| e.held() as u64),
+    Handler::count("drops", |e| e.drops),
+    Handler::act("reset_counts", |e| {
+        e.drops = 0;
+        e.paths.iter_mut().for_each(|path| path.packets = 0);
+    }),
+];

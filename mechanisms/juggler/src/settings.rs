@@ -58,7 +58,7 @@ impl Settings {
 }
 
 /// An argument type: a time span as [`Micros`], or `auto` (`None`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AutoMicros(pub(crate) Option<Timestamp>);
 
 impl Arg for AutoMicros {
@@ -100,6 +100,12 @@ impl Pattern {
         matcher
             .first(&Headers { mac: data, network: from(segment.l3), transport: from(segment.l4) })
             .is_some()
+    }
+}
+
+impl Default for Pattern {
+    fn default() -> Pattern {
+        Pattern::none()
     }
 }
 

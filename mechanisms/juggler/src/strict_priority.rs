@@ -37,10 +37,9 @@ use std::any::Any;
 use std::collections::VecDeque;
 
 use element::args::{AnnotationOffset, Arg, Bandwidth};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Case, Depends, Field, Filter, Hold, Order, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
-use packet::Annotations;
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -53,19 +52,13 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("CAPACITY", "unsigned", "1000"),
         ArgInfo::keyword("ANNO", "annotation", "PAINT"),
     ],
-    handlers: &[
-        HandlerInfo::both("rate"),
-        HandlerInfo::count("lengths"),
-        HandlerInfo::count("packets"),
-        HandlerInfo::count("drops"),
-        HandlerInfo::write("reset_counts"),
-    ],
+    table: &HANDLERS,
     samples: &["1Gbps", "10Mbps, QUEUES 3, CAPACITY 2", "1Mbps, CAPACITY 0, ANNO 20"],
     reconfigures: true,
     build: |args| {
         let rate = args.required("RATE");
-        let (queues, capacity): (u32, u32) = (args.or("QUEUES", 2), args.or("CAPACITY", 1000));
-        let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<1>(Annotations::PAINT));
+        let (queues, capacity): (u32, u32) = (args.value("QUEUES"), args.value("CAPACITY"));
+        let AnnotationOffset::<1>(place) = args.value("ANNO");
         args.finish()?;
         if let Err(reason) = check(rate) {
             args.error(format!("RATE: {reason}"));
@@ -226,27 +219,6 @@ impl Element for StrictPriority {
         usize::from(self.sent.is_some()) + self.queues.iter().map(|queue| queue.waiting.len()).sum::<usize>()
     }
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "rate" => self.rate.to_string(),
-            "lengths" => self.lines(|queue| queue.waiting.len() as u64),
-            "packets" => self.lines(|queue| queue.packets),
-            _ => self.lines(|queue| queue.drops),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        if name == "reset_counts" {
-            self.queues.iter_mut().for_each(|queue| (queue.packets, queue.drops) = (0, 0));
-            return Ok(());
-        }
-        let rate = Bandwidth::parse(value, &cx.place())?;
-        check(rate)?;
-        // The remainder belongs to divisions by the old rate.
-        (self.rate, self.carry) = (rate.0, 0);
-        Ok(())
-    }
-
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         Some(Box::new(Inherited {
             queues: std::mem::take(&mut self.queues),
@@ -272,3 +244,23 @@ impl Element for StrictPriority {
         Ok(())
     }
 }
+
+const HANDLERS: &[Handler<StrictPriority>] = &[
+    Handler::data(
+        "rate",
+        |e| e.rate.to_string(),
+        |e, cx, value| {
+            let rate = Bandwidth::parse(value, &cx.place())?;
+            check(rate)?;
+            // The remainder was computed with the old rate.
+            (e.rate, e.carry) = (rate.0, 0);
+            Ok(())
+        },
+    ),
+    Handler::<StrictPriority>::get("lengths", |e| e.lines(|queue| queue.waiting.len() as u64)).summed(),
+    Handler::<StrictPriority>::get("packets", |e| e.lines(|queue| queue.packets)).summed(),
+    Handler::<StrictPriority>::get("drops", |e| e.lines(|queue| queue.drops)).summed(),
+    Handler::act("reset_counts", |e| {
+        e.queues.iter_mut().for_each(|queue| (queue.packets, queue.drops) = (0, 0));
+    }),
+];

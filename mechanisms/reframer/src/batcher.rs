@@ -28,9 +28,9 @@
 use std::any::Any;
 
 use element::args::Arg;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Case, Depends, Filter, Hold, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 
 use crate::settings::{Count, Micros, batch_length};
 use crate::statistics::mean;
@@ -44,16 +44,11 @@ pub static CLASS: Class = Class {
         ArgInfo::positional("DELAY", "microseconds", "64us"),
         ArgInfo::positional("BURST", "unsigned", "32"),
     ],
-    handlers: &[
-        HandlerInfo::both("delay"),
-        HandlerInfo::both("burst"),
-        HandlerInfo::count("held"),
-        HandlerInfo::read("mean_batch"),
-    ],
+    table: &HANDLERS,
     samples: &["", "5us, 4", "0, 256"],
     build: |args| {
-        let Micros(delay) = args.or("DELAY", Micros::from_micros(64));
-        let Count(burst) = args.or("BURST", Count(32));
+        let Micros(delay) = args.value("DELAY");
+        let Count(burst) = args.value("BURST");
         args.finish()?;
         let waiting = Vec::with_capacity(256);
         Ok(Box::new(Batcher {
@@ -156,27 +151,6 @@ impl Element for Batcher {
         self.waiting.len()
     }
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "delay" => self.delay.as_interval(),
-            "burst" => self.burst.to_string(),
-            "held" => self.waiting.len().to_string(),
-            _ => format!("{:.3}", mean(self.left.0, self.left.1)),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "delay" => self.delay = Micros::parse(value, &cx.place())?.0,
-            _ => self.burst = batch_length(Count::parse(value, &cx.place())?.0),
-        }
-        if self.waiting.len() >= self.burst {
-            self.let_go(cx);
-        }
-        self.look(cx);
-        Ok(())
-    }
-
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         Some(Box::new(std::mem::take(&mut self.waiting)))
     }
@@ -187,5 +161,38 @@ impl Element for Batcher {
             cx.emit_one(0, packet, DropReason::NoOutput);
         }
         Ok(())
+    }
+}
+
+const HANDLERS: &[Handler<Batcher>] = &[
+    Handler::data(
+        "delay",
+        |e| e.delay.as_interval(),
+        |e, cx, value| {
+            e.delay = Micros::parse(value, &cx.place())?.0;
+            e.look_again(cx);
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "burst",
+        |e| e.burst.to_string(),
+        |e, cx, value| {
+            e.burst = batch_length(Count::parse(value, &cx.place())?.0);
+            e.look_again(cx);
+            Ok(())
+        },
+    ),
+    Handler::count("held", |e| e.waiting.len() as u64),
+    Handler::get("mean_batch", |e| format!("{:.3}", mean(e.left.0, e.left.1))),
+];
+
+impl Batcher {
+    /// Applies changed settings to the packets that wait already.
+    fn look_again(&mut self, cx: &mut Cx<'_>) {
+        if self.waiting.len() >= self.burst {
+            self.let_go(cx);
+        }
+        self.look(cx);
     }
 }

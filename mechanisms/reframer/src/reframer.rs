@@ -153,20 +153,21 @@ pub static CLASS: Class = Class {
     ],
     reconfigures: true,
     build: |args| {
-        let defaults = Settings::default();
         let settings = Settings {
-            delay: args.or("DELAY", Micros(defaults.delay)).0,
-            max_burst: args.or("MAX_BURST", Count(defaults.max_burst)).0,
-            max_tx_burst: batch_length(args.or("MAX_TX_BURST", Count(defaults.max_tx_burst)).0),
-            priority: args.or("PRIORITY", defaults.priority),
-            reorder: args.or("REORDER", defaults.reorder),
-            compress: args.or("COMPRESS", defaults.compress),
-            bypass: args.or("BYPASS", defaults.bypass),
-            elephants: args.or("ELEPHANTS", Elephants(defaults.elephants)).0,
-            slo: args.or("SLO", Slo(defaults.slo)).0,
-            capacity: args.or("CAPACITY", Count(defaults.capacity)).0,
-            max_held: args.or("MAX_HELD", Count(defaults.max_held)).0,
-            ..Settings::default()
+            delay: args.value::<Micros>("DELAY").0,
+            max_burst: args.value::<Count>("MAX_BURST").0,
+            max_tx_burst: batch_length(args.value::<Count>("MAX_TX_BURST").0),
+            priority: args.value("PRIORITY"),
+            reorder: args.value("REORDER"),
+            compress: args.value("COMPRESS"),
+            bypass: args.value("BYPASS"),
+            elephants: args.value::<Elephants>("ELEPHANTS").0,
+            slo: args.value::<Slo>("SLO").0,
+            capacity: args.value::<Count>("CAPACITY").0,
+            max_held: args.value::<Count>("MAX_HELD").0,
+            first_passes: false,
+            flush_ends: false,
+            bypass_after: 0,
         };
         build(args, settings)
     },

@@ -37,7 +37,7 @@ impl Priority {
 }
 
 /// An argument type: a number of at least 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count(pub usize);
 
 impl Arg for Count {
@@ -55,7 +55,7 @@ impl Arg for Count {
 
 /// The argument ELEPHANTS: the number of packets after which a flow counts as heavy and is held; 0, written
 /// `off`, if all flows are held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Elephants(pub u32);
 
 impl Arg for Elephants {
@@ -76,7 +76,7 @@ impl Elephants {
 }
 
 /// The argument SLO: a time span as [`Micros`]; 0, written `off`, for none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Slo(pub Timestamp);
 
 impl Arg for Slo {
@@ -173,6 +173,12 @@ impl Bypass {
     }
 }
 
+impl Default for Bypass {
+    fn default() -> Bypass {
+        Bypass::none()
+    }
+}
+
 impl Arg for Bypass {
     fn parse(text: &str, place: &Place<'_>) -> Result<Bypass, String> {
         let text = unquote(text);
@@ -225,27 +231,6 @@ pub struct Settings {
     /// The number of bursts of one packet, minus the number of longer bursts, after which a flow is not
     /// held any more; 0 for never.
     pub bypass_after: i8,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Settings {
-            delay: Timestamp(64_000),
-            max_burst: 32,
-            max_tx_burst: 32,
-            priority: Priority::LongestWait,
-            reorder: false,
-            compress: false,
-            bypass: Bypass::syn(),
-            elephants: 0,
-            slo: Timestamp::ZERO,
-            capacity: 65_536,
-            max_held: 65_536,
-            first_passes: false,
-            flush_ends: false,
-            bypass_after: 0,
-        }
-    }
 }
 
 /// Limits MAX_TX_BURST to the capacity of a batch.

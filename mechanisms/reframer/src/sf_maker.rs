@@ -57,7 +57,7 @@
 
 use element::args::{Arg, Place};
 use element::class::{ArgInfo, HandlerInfo};
-use element::{Class, manual};
+use element::{Class, Timestamp, manual};
 
 use crate::lists::Priority;
 use crate::reframer::build;
@@ -111,38 +111,40 @@ pub static CLASS: Class = Class {
         "PROTO_COMPRESS true, PASSTHROUGH false, PRIO FIRST, BYPASS_SYN true, BYPASS_AFTER_FAIL 2, MAX_CAP 5",
     ],
     build: |args| {
-        let Micros(delay) = args.or("DELAY", Micros::from_micros(100));
+        let Micros(delay) = args.value("DELAY");
         for (name, complaint) in [
             ("DELAY_LAST", "DELAY_LAST must be 0 if SF_LLDS is enabled and not SF_LLDS_SP"),
             ("DELAY_HARD", "SFDHARD is not supported with LLDS. It must be 0."),
         ] {
-            if args.or(name, 0i32) != 0 {
+            if args.value::<i32>(name) != 0 {
                 args.error(complaint);
             }
         }
         for name in ["VERBOSE", "MIN_TX_BURST", "MAX_TX_DELAY"] {
-            args.or(name, 0i32);
+            args.value::<i32>(name);
         }
         for name in ["TAKE_ALL", "ALWAYSUP"] {
-            args.or(name, false);
+            args.value::<bool>(name);
         }
-        let (passthrough, Model(second)) = (args.or("PASSTHROUGH", true), args.or("MODEL", Model(true)));
-        let fails: i32 = args.or("BYPASS_AFTER_FAIL", 0);
-        let most: i32 = args.or("MAX_CAP", -1);
+        let (passthrough, Model(second)) = (args.value::<bool>("PASSTHROUGH"), args.value("MODEL"));
+        let fails: i32 = args.value("BYPASS_AFTER_FAIL");
+        let most: i32 = args.value("MAX_CAP");
         let settings = Settings {
             delay,
             // 0 is allowed, as in FastClick, and means that each packet leaves alone.
-            max_burst: args.or("MAX_BURST", 1024u32).max(1) as usize,
-            max_tx_burst: batch_length(args.or("MAX_TX_BURST", Count(32)).0),
-            priority: args.or("PRIO", Prio(Priority::ShortestFlow)).0,
-            reorder: args.or("REORDER", true),
-            compress: args.or("PROTO_COMPRESS", false),
-            bypass: if args.or("BYPASS_SYN", false) { Bypass::syn() } else { Bypass::none() },
+            max_burst: args.value::<u32>("MAX_BURST").max(1) as usize,
+            max_tx_burst: batch_length(args.value::<Count>("MAX_TX_BURST").0),
+            priority: args.value::<Prio>("PRIO").0,
+            reorder: args.value("REORDER"),
+            compress: args.value("PROTO_COMPRESS"),
+            bypass: if args.value::<bool>("BYPASS_SYN") { Bypass::syn() } else { Bypass::none() },
             max_held: usize::try_from(most).unwrap_or(usize::MAX),
             first_passes: passthrough && second,
             flush_ends: true,
             bypass_after: fails.clamp(0, i8::MAX.into()) as i8,
-            ..Settings::default()
+            elephants: 0,
+            slo: Timestamp::ZERO,
+            capacity: 65_536,
         };
         build(args, settings)
     },
@@ -150,6 +152,7 @@ pub static CLASS: Class = Class {
 };
 
 /// The argument PRIO: a priority in FastClick's words.
+#[derive(Default)]
 struct Prio(Priority);
 
 impl Arg for Prio {
@@ -169,6 +172,7 @@ impl Arg for Prio {
 
 /// The argument MODEL, true for SECOND: the first packet of a flow passes (if PASSTHROUGH is true), and the
 /// second is held.
+#[derive(Default)]
 struct Model(bool);
 
 impl Arg for Model {

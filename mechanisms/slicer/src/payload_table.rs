@@ -163,6 +163,7 @@ pub(crate) const HANDLERS: [HandlerInfo; 30] = [
 ];
 
 /// An argument type: a number, or `auto` (`None`).
+#[derive(Default)]
 struct Auto(Option<u32>);
 
 impl Arg for Auto {
@@ -179,6 +180,7 @@ impl Arg for Auto {
 }
 
 /// The argument MARKER; true for `dscp`: sliced packets are marked by their DSCP.
+#[derive(Default)]
 struct Marker(bool);
 
 impl Arg for Marker {
@@ -197,14 +199,13 @@ impl Arg for Marker {
 
 /// Reads the arguments of a table; errors are reported to `args`.
 pub(crate) fn read_settings(args: &mut Args<'_>) -> Settings {
-    let default = Settings::DEFAULT;
     Settings {
-        entries: args.or("ENTRIES", Auto(default.entries)).0,
-        turns: args.or("TTL", default.turns),
-        timeout: args.or("TIMEOUT", default.timeout).max(Timestamp::ZERO),
-        marks: args.or("MARKER", Marker(default.marks)).0,
-        line_rate: args.or("LINE_RATE", default.line_rate),
-        service_time: args.or("SERVICE_TIME", Micros(default.service_time)).0,
+        entries: args.value::<Auto>("ENTRIES").0,
+        turns: args.value("TTL"),
+        timeout: args.value::<Timestamp>("TIMEOUT").max(Timestamp::ZERO),
+        marks: args.value::<Marker>("MARKER").0,
+        line_rate: args.value("LINE_RATE"),
+        service_time: args.value::<Micros>("SERVICE_TIME").0,
     }
 }
 
@@ -311,12 +312,16 @@ mod tests {
         // The example of the paper (section III-C): packets of 500 bytes at 100 Gb/s, 10 us in the network
         // function each.
         let settings = Settings {
+            entries: None,
+            turns: 10,
+            timeout: Timestamp::from_secs(5),
+            marks: true,
             line_rate: Bandwidth(12_500_000_000),
             service_time: Micros::from_micros(10).0,
-            ..Settings::DEFAULT
         };
         assert_eq!(settings.entries(), 250);
-        assert_eq!(Settings::DEFAULT.entries(), 2500);
+        let slower = Settings { line_rate: Bandwidth(1_250_000_000), ..settings };
+        assert_eq!(Settings { service_time: Micros::from_micros(1000).0, ..slower }.entries(), 2500);
         assert_eq!(Settings { entries: Some(0), ..settings }.entries(), 1);
         assert_eq!(Settings { entries: Some(u32::MAX), ..settings }.entries(), 1 << 24);
     }

@@ -30,15 +30,6 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    pub(crate) const DEFAULT: Settings = Settings {
-        entries: None,
-        turns: 10,
-        timeout: Timestamp(5_000_000_000),
-        marks: true,
-        line_rate: Bandwidth(1_250_000_000),
-        service_time: Timestamp(1_000_000),
-    };
-
     /// Returns the number of entries. If it is not configured, this is the number of packets of
     /// [`THRESHOLD`] bytes that can arrive at the line rate during the service time.
     pub(crate) fn entries(&self) -> usize {

@@ -56,7 +56,7 @@ use element::effects::Sliced;
 use element::{Args, Batch, Class, Cx, Effects, Element, ElementId, Invalid, manual};
 
 use crate::effects::{case, table_state};
-use crate::payloads::{Payloads, THRESHOLD};
+use crate::payloads::Payloads;
 use crate::slicing::Slicing;
 
 /// The class.
@@ -122,20 +122,20 @@ pub(crate) fn table_of(args: &mut Args<'_>, element: ElementId) -> Option<(Eleme
 
 /// Reads the arguments that control slicing; errors are reported to `args`.
 pub(crate) fn read_slicing(args: &mut Args<'_>) -> Slicing {
-    let fraction = args.or("FRACTION", 1.0f64);
+    let fraction = args.value::<f64>("FRACTION");
     if !(0.0..=1.0).contains(&fraction) {
         args.error("FRACTION: must be between 0 and 1");
     }
-    let longest = match args.or("LONGEST", 0u32) {
+    let longest = match args.value::<u32>("LONGEST") {
         0 => u32::MAX,
         longest => longest,
     };
     Slicing {
-        threshold: args.or("THRESHOLD", THRESHOLD),
+        threshold: args.value("THRESHOLD"),
         longest,
-        bytes: args.or("BYTES", u32::from(u16::MAX)),
+        bytes: args.value("BYTES"),
         fraction,
-        is_tail: args.or("TAIL", true),
+        is_tail: args.value("TAIL"),
     }
 }
 

@@ -97,7 +97,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let table = args.get("TABLE").map(|ElementRef(element)| table_of(args, element));
     let settings = read_settings(args);
     let slicing = read_slicing(args);
-    let mtu = args.or("MTU", 0u32);
+    let mtu = args.value::<u32>("MTU");
     args.finish()?;
     let (table, payloads) = match table {
         Some(found) => found.ok_or(Invalid)?,

@@ -75,7 +75,7 @@ pub(crate) const MTU: ArgInfo = ArgInfo::keyword("MTU", "unsigned", "0");
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let table = named_table(args);
-    let mtu = args.or("MTU", 0u32);
+    let mtu = args.value::<u32>("MTU");
     args.finish()?;
     let (id, payloads) = table.ok_or(Invalid)?;
     Ok(Box::new(Splice { table: id, payloads, splicing: Splicing::new(mtu, 1) }))

@@ -32,7 +32,7 @@ use flow::Plain;
 use wire::FiveTuple;
 
 pub use flows::Flows;
-pub use running::{FLOWS, class};
+pub use running::{Running, class};
 
 /// A network function. Each worker has an instance of its own.
 pub trait Function: Sized + Send + 'static {
@@ -59,12 +59,6 @@ pub trait Function: Sized + Send + 'static {
     /// Handles the end of a flow of this worker, which had this state: the flow was idle, or had been
     /// closed, for long enough. Not called for flows that the function itself removes.
     fn flow_ended(&mut self, _state: &Self::State) {}
-
-    /// Returns the value of the read handler `name`, for this worker alone; `None` if there is no such
-    /// handler. The class says whether the values of several workers are added up.
-    fn read(&self, _name: &str) -> Option<String> {
-        None
-    }
 }
 
 /// The requirements of a function, which [`Function::init`] may change.

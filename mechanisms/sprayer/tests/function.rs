@@ -1,7 +1,7 @@
 //! Tests of user-defined functions: which packets the handlers are given, and the state of flows.
 
 use element::{Args, Class, DropReason, Timestamp};
-use sprayer::function::{FLOWS, FlowPacket, Flows, Function, Needs, Verdict, class};
+use sprayer::function::{FlowPacket, Flows, Function, Needs, Verdict, class};
 use sprayer::{Policy, Settings};
 use testkit::elements::{Input, Seen, collect, offer};
 use testkit::{Outcome, Run};
@@ -9,8 +9,8 @@ use wire::build::Builder;
 use wire::tcp::flags::{ACK, FIN, RST, SYN};
 
 static CLASSES: &[&Class] = &[
-    &Class { name: "Numbers", handlers: &[FLOWS], ..class::<Numbers>() },
-    &Class { name: "Stateless", handlers: &[], ..class::<Stateless>() },
+    &Class { name: "Numbers", ..class::<Numbers>() },
+    &Class { name: "Stateless", table: &(), ..class::<Stateless>() },
 ];
 
 /// A function that gives each connection of this worker a number as its state, and checks what it reads of

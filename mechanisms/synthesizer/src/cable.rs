@@ -41,7 +41,7 @@ pub static CLASS: Class = Class {
     samples: &["", "eth1, eth2"],
     build: |args| {
         for name in ["FROM", "TO"] {
-            args.or(name, String::new());
+            args.get::<String>(name);
         }
         args.finish()?;
         Ok(Box::new(Cable { count: 0, annotations: true }))

@@ -106,7 +106,7 @@ pub static CLASS: Class = Class {
         let kind = args.required::<String>("TYPE").to_ascii_uppercase();
         let address: String = args.required("ADDRESS");
         let written = [kind.clone(), address.clone()];
-        let localhost = args.or("LOCALHOST", false);
+        let localhost = args.value::<bool>("LOCALHOST");
         let address = match kind.as_str() {
             "TCP" => {
                 let (host, port) = match address.rsplit_once(':') {
@@ -163,10 +163,10 @@ pub static CLASS: Class = Class {
             address,
             written,
             proxy,
-            read_only: args.or("READONLY", false),
-            verbose: args.or("VERBOSE", false),
-            retries: args.or("RETRIES", 0u32),
-            retry_warnings: args.or("RETRY_WARNINGS", true),
+            read_only: args.value("READONLY"),
+            verbose: args.value("VERBOSE"),
+            retries: args.value::<u32>("RETRIES"),
+            retry_warnings: args.value("RETRY_WARNINGS"),
             folder: args.get("FILES"),
             rights: Rights { files: Files::Nowhere, origin: Origin::Anybody },
             awaits_heritage: false,

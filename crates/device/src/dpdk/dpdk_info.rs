@@ -40,8 +40,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use element::class::{ArgInfo, HandlerInfo, Phase};
-use element::{Class, Cx, Effects, Element, manual};
+use element::class::{ArgInfo, Phase};
+use element::{Class, Effects, Element, Handler, manual};
 
 use super::ports::Ports;
 
@@ -67,7 +67,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("RING_POOL_CACHE_SIZE", "int", ""),
         ArgInfo::keyword("RING_PRIV_DATA_SIZE", "int", ""),
     ],
-    handlers: &[HandlerInfo::read("pool_count"), HandlerInfo::read("pools")],
+    table: &HANDLERS,
     phase: Phase::Information,
     samples: &["", "65536, MBUF_SIZE 4096, MEMPOOL_PREFIX a"],
     build: |args| {
@@ -101,16 +101,16 @@ impl Element for DpdkInfo {
     fn effects(&self) -> Effects {
         Effects::none()
     }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        let pools = self.0.pools(cx.pool());
-        let line = |(pool, free): &(String, usize)| match name {
-            "pool_count" => format!("0 {free}\n"),
-            _ => format!("{pool}\n"),
-        };
-        Ok(pools.iter().map(line).collect())
-    }
 }
+
+const HANDLERS: &[Handler<DpdkInfo>] = &[
+    Handler::read("pool_count", |e, cx, _| {
+        Ok(e.0.pools(cx.pool()).iter().map(|(_, free)| format!("0 {free}\n")).collect())
+    }),
+    Handler::read("pools", |e, cx, _| {
+        Ok(e.0.pools(cx.pool()).iter().map(|(pool, _)| format!("{pool}\n")).collect())
+    }),
+];
 
 #[cfg(test)]
 mod tests {

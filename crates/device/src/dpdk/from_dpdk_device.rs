@@ -155,7 +155,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("NUMA", "bool", "true"),
         ArgInfo::keyword("NUMA_NODE", "int", "-1"),
         ArgInfo::keyword("VERBOSE", "int", "1"),
-        ArgInfo::keyword("BURST", "int", "32"),
+        ArgInfo::keyword("BURST", "int", "").burst_of_run("32"),
         ArgInfo::keyword("NDESC", "unsigned", "0"),
         ArgInfo::keyword("MAC", "Ethernet address", ""),
         ArgInfo::keyword("MTU", "unsigned", ""),
@@ -222,7 +222,7 @@ pub static CLASS: Class = Class {
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let wanted = read_wanted(args, false);
-    let promiscuous = args.or("PROMISC", true);
+    let promiscuous = args.value::<bool>("PROMISC");
     for (name, instead) in [
         ("VLAN_FILTER", "put a Classifier downstream"),
         ("VLAN_STRIP", "put a StripEtherVLANHeader downstream"),
@@ -230,38 +230,37 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         ("LRO", "frames are as they were sent"),
         ("JUMBO", "frames have at most 2112 bytes"),
     ] {
-        if args.or(name, false) {
+        if args.value(name) {
             args.error(format!("{name}: not supported; {instead}"));
         }
     }
-    let queues = |args: &mut Args<'_>, name, default| {
-        let value = args.or(name, default);
+    let queues = |args: &mut Args<'_>, name| {
+        let value: u16 = args.value(name);
         if !(1..=1024).contains(&value) {
             args.error(format!("{name} out of range"));
         }
         value
     };
-    let (least, most) = (queues(args, "MINQUEUES", 1u16), queues(args, "MAXQUEUES", 128u16));
+    let (least, most) = (queues(args, "MINQUEUES"), queues(args, "MAXQUEUES"));
     for name in ["THREADOFFSET", "NUMA_NODE"] {
-        args.get::<i64>(name);
+        args.value::<i64>(name);
     }
     for name in ["NUMA", "TIMESTAMP", "CLEAR", "IPCO", "TCO", "UCO"] {
-        args.get::<bool>(name);
+        args.value::<bool>(name);
     }
-    if let Some(scale) = args.get::<String>("SCALE")
-        && !["parallel", "share"].contains(&scale.to_lowercase().as_str())
-    {
+    let scale: String = args.value("SCALE");
+    if !["parallel", "share"].contains(&scale.to_lowercase().as_str()) {
         args.error(format!("Unknown scaling mode {scale} !"));
     }
-    match args.or("MODE", String::new()).as_str() {
+    match args.value::<String>("MODE").as_str() {
         "" | "rss" | "none" => {}
         mode => args.error(format!("MODE {mode} is not supported; rss or none expected")),
     }
-    match args.or("PAUSE", String::from("unset")).as_str() {
+    match args.value::<String>("PAUSE").as_str() {
         "unset" | "none" => {}
         _ => args.error("PAUSE: not supported; unset or none expected"),
     }
-    let burst = args.or("BURST", args.setup.burst.unwrap_or(32) as i64);
+    let burst = args.value::<i64>("BURST");
     if burst <= 0 {
         args.error("BURST out of range");
     }
@@ -274,10 +273,10 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let wanted = Wanted { promiscuous, least, most, mac, mtu, spread, keeps_key, ..wanted };
     let element = FromDpdkDevice {
         burst: (burst.max(1) as usize).min(BATCH_CAPACITY),
-        completes: args.or("CHECKSUM", true),
-        aggregates: args.or("RSS_AGGREGATE", false),
-        paints: args.or("PAINT_QUEUE", false),
-        active: args.or("ACTIVE", true),
+        completes: args.value("CHECKSUM"),
+        aggregates: args.value("RSS_AGGREGATE"),
+        paints: args.value("PAINT_QUEUE"),
+        active: args.value("ACTIVE"),
         ports: Ports::of(args.setup),
         wanted,
         receiver: None,

@@ -85,29 +85,26 @@ enum Refused {
 /// Reads the arguments that both elements have, up to QUEUE.
 fn read_wanted(args: &mut Args<'_>, sends: bool) -> Wanted {
     let port: String = args.required("PORT");
-    let queue: Option<i64> = args.get("QUEUE");
-    let queues: Option<i64> = args.get("N_QUEUES");
-    let number = |args: &mut Args<'_>, name: &str, value: Option<i64>| match value {
-        Some(value @ 0..1024) => Some(value as u16),
-        // -1 means the same as no value.
-        Some(-1) | None => None,
-        Some(_) => {
+    let number = |args: &mut Args<'_>, name| match args.value(name) {
+        value @ 0i64..1024 => Some(value as u16),
+        // The default.
+        -1 => None,
+        _ => {
             args.error(format!("{name} out of range"));
             None
         }
     };
-    let queue = number(args, "QUEUE", queue);
-    let queues = number(args, "N_QUEUES", queues);
-    let descriptors = args.or("NDESC", 0u16);
+    let (queue, queues) = (number(args, "QUEUE"), number(args, "N_QUEUES"));
+    let descriptors = args.value::<u16>("NDESC");
     for name in ["MAXTHREADS", "VERBOSE"] {
         // The workers determine the threads.
-        args.get::<i64>(name);
+        args.value::<i64>(name);
     }
     if port.is_empty() {
         args.error("PORT not set");
     }
     let element = args.id();
-    let may_be_missing = args.or("ALLOW_NONEXISTENT", false);
+    let may_be_missing = args.value::<bool>("ALLOW_NONEXISTENT");
     let all =
         Wanted { element, port, sends, queue, queues, descriptors, may_be_missing, ..Wanted::default() };
     Wanted { least: 1, most: 128, ..all }

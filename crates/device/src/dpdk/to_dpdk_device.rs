@@ -56,10 +56,11 @@
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use element::class::{ArgInfo, HandlerInfo, Notes, Task};
+use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Case, Field, Filter, Hold, Target};
 use element::{
-    Args, Batch, Class, Cx, DropReason, Effects, Element, Interest, Invalid, Packet, Timestamp, manual,
+    Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Interest, Invalid, Packet, Timestamp,
+    manual,
 };
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use packet::BATCH_CAPACITY;
@@ -93,15 +94,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("ALLOW_NONEXISTENT", "bool", "false"),
         ArgInfo::keyword("GONE", "wait or stop", "wait"),
     ],
-    handlers: &[
-        HandlerInfo::count("count"),
-        HandlerInfo::count("dropped"),
-        HandlerInfo::write("reset_counts"),
-        HandlerInfo::count("copied"),
-        HandlerInfo::read("hw_count"),
-        HandlerInfo::read("hw_bytes"),
-        HandlerInfo::read("hw_errors"),
-    ],
+    table: &HANDLERS,
     // Needs a port: its behaviour is tested on virtual ports.
     samples: &[],
     build,
@@ -110,21 +103,21 @@ pub static CLASS: Class = Class {
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let wanted = read_wanted(args, true);
-    let room = args.or("IQUEUE", 1024u32);
+    let room = args.value::<u32>("IQUEUE");
     if !room.is_power_of_two() || room > 1 << 16 {
         args.error("IQUEUE must be a power of 2");
     }
-    let burst = args.or("BURST", 32i64);
+    let burst = args.value::<i64>("BURST");
     if burst <= 0 {
         args.error("bad BURST");
     }
     for name in ["SET_VLAN", "ACTIVE"] {
-        args.get::<bool>(name);
+        args.value::<bool>(name);
     }
     let room = (room as usize).clamp(1, 1 << 16);
     let element = ToDpdkDevice {
-        blocking: args.or("BLOCKING", false),
-        timeout: args.or("TIMEOUT", 0i64),
+        blocking: args.value("BLOCKING"),
+        timeout: args.value::<i64>("TIMEOUT"),
         burst: (burst.max(1) as usize).min(room).min(BATCH_CAPACITY),
         room,
         wanted: Wanted { room, ..wanted },
@@ -443,29 +436,22 @@ impl Element for ToDpdkDevice {
     fn held(&self) -> usize {
         self.waiting()
     }
+}
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
-        // The port has one set of names for both directions.
-        let name = match name {
-            "hw_count" => "tx_count",
-            "hw_bytes" => "tx_bytes",
-            "hw_errors" => "tx_errors",
-            name => name,
-        };
-        Ok(match (name, &self.transmitter) {
-            ("count", _) => self.count.to_string(),
-            ("dropped", _) => self.dropped.to_string(),
-            ("copied", transmitter) => {
-                (self.copied + transmitter.as_ref().map_or(0, Transmitter::copied)).to_string()
-            }
-            (_, Some(transmitter)) => return transmitter.port().read(name, param),
-            (_, None) => "0".into(),
-        })
-    }
+const HANDLERS: &[Handler<ToDpdkDevice>] = &[
+    Handler::count("count", |e| e.count),
+    Handler::count("dropped", |e| e.dropped),
+    Handler::act("reset_counts", |e| (e.count, e.dropped) = (0, 0)),
+    Handler::count("copied", |e| e.copied + e.transmitter.as_ref().map_or(0, Transmitter::copied)),
+    Handler::read("hw_count", |e, _, _| e.of_port("tx_count")),
+    Handler::read("hw_bytes", |e, _, _| e.of_port("tx_bytes")),
+    Handler::read("hw_errors", |e, _, _| e.of_port("tx_errors")),
+];
 
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
-        (self.count, self.dropped) = (0, 0);
-        Ok(())
+impl ToDpdkDevice {
+    /// Returns a handler of the port, which has one set of names for both directions.
+    fn of_port(&self, name: &str) -> Result<String, String> {
+        self.transmitter.as_ref().map_or(Ok("0".into()), |transmitter| transmitter.port().read(name, ""))
     }
 }
 

@@ -73,9 +73,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
-use element::args::parse_bool;
-use element::class::{ArgInfo, HandlerInfo, Notes, Task};
-use element::{Args, Class, Cx, DropReason, Effects, Element, Interest, Invalid, Timestamp, manual};
+use element::class::{ArgInfo, Notes, Task};
+use element::{Args, Class, Cx, DropReason, Effects, Element, Handler, Interest, Invalid, Timestamp, manual};
 use libc::c_int;
 use packet::{BATCH_CAPACITY, PacketKind};
 use wire::LinkType;
@@ -89,7 +88,7 @@ use super::sys::barrier::Barrier;
 use super::sys::fanout::{self, Group};
 use super::sys::ring::Ring;
 use super::sys::{link, take_error};
-use super::{Gone, LOOK_AGAIN, Presence, cannot, read_method};
+use super::{Gone, LOOK_AGAIN, Presence, cannot, check_method};
 use crate::encapsulation;
 
 /// The class.
@@ -105,14 +104,14 @@ pub static CLASS: Class = Class {
         ArgInfo::positional("SNAPLEN", "unsigned", ""),
         ArgInfo::keyword("SNIFFER", "bool", "true"),
         ArgInfo::keyword("FORCE_IP", "bool", "false"),
-        ArgInfo::keyword("METHOD", "word", "LINUX"),
-        ArgInfo::keyword("CAPTURE", "word", "LINUX"),
+        ArgInfo::keyword("METHOD", "word", "").computed("LINUX, unless there is a BPF_FILTER"),
+        ArgInfo::keyword("CAPTURE", "word", "").computed("METHOD"),
         ArgInfo::keyword("BPF_FILTER", "text", ""),
         ArgInfo::keyword("PROTOCOL", "unsigned", "0"),
         ArgInfo::keyword("OUTBOUND", "bool", "false"),
         ArgInfo::keyword("HEADROOM", "unsigned", "28"),
         ArgInfo::keyword("ENCAP", "word", ""),
-        ArgInfo::keyword("BURST", "int", ""),
+        ArgInfo::keyword("BURST", "int", "").computed("the burst of the run"),
         ArgInfo::keyword("TIMESTAMP", "bool", "true"),
         ArgInfo::keyword("ACTIVE", "bool", "true"),
         ArgInfo::keyword("STEERING", "hash or spray", ""),
@@ -120,13 +119,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("SHARED", "bool", "false"),
         ArgInfo::keyword("OFFLOAD", "bool", "true"),
     ],
-    handlers: &[
-        HandlerInfo::count("count"),
-        HandlerInfo::write("reset_counts"),
-        HandlerInfo::count("kernel_drops"),
-        HandlerInfo::read("encap"),
-        HandlerInfo::both("active"),
-    ],
+    table: &HANDLERS,
     // Needs an interface: its behaviour is tested between network namespaces.
     samples: &[],
     build,
@@ -135,11 +128,14 @@ pub static CLASS: Class = Class {
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let device: String = args.required("DEVNAME");
-    let promiscuous = args.or("PROMISC", false);
+    let promiscuous = args.value::<bool>("PROMISC");
     let snap_length: Option<u32> = args.get("SNAPLEN");
-    let sniffer = args.or("SNIFFER", true);
-    let method =
-        [read_method(args, "METHOD"), read_method(args, "CAPTURE")].into_iter().flatten().next_back();
+    let sniffer = args.value::<bool>("SNIFFER");
+    let methods = ["METHOD", "CAPTURE"].map(|name| {
+        let method: Option<String> = args.get(name);
+        method.inspect(|method| check_method(args, method))
+    });
+    let method = methods.into_iter().flatten().next_back();
     let filter: Option<String> = args.get("BPF_FILTER");
     let encapsulation = args.get::<String>("ENCAP");
     let burst: Option<i64> = args.get("BURST");
@@ -149,7 +145,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     if snap_length.is_some_and(|length| !(14..=65535).contains(&length)) {
         args.error("SNAPLEN out of range");
     }
-    if args.or("HEADROOM", 0u32) > 8190 {
+    if args.value::<u32>("HEADROOM") > 8190 {
         args.error("HEADROOM out of range");
     }
     if burst.is_some_and(|burst| burst <= 0) {
@@ -169,21 +165,21 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         Steering::Hash
     });
     let gone = Gone::read(args);
-    let marks_ip = if args.or("FORCE_IP", false) { MarksIp::Only } else { MarksIp::No };
+    let marks_ip = if args.value::<bool>("FORCE_IP") { MarksIp::Only } else { MarksIp::No };
     let from_device = FromDevice {
         wanted: device.clone(),
         device,
         gone,
-        is_shared: args.or("SHARED", false),
+        is_shared: args.value("SHARED"),
         claim: None,
         told: None,
         promiscuous,
-        protocol: args.or("PROTOCOL", 0),
-        outbound: args.or("OUTBOUND", false),
+        protocol: args.value("PROTOCOL"),
+        outbound: args.value("OUTBOUND"),
         burst: burst.map(|n| (n as usize).min(BATCH_CAPACITY)),
-        time_stamps: args.or("TIMESTAMP", true),
-        active: args.or("ACTIVE", true),
-        offloads: args.or("OFFLOAD", true),
+        time_stamps: args.value("TIMESTAMP"),
+        active: args.value("ACTIVE"),
+        offloads: args.value("OFFLOAD"),
         sniffer,
         outputs: args.outputs(),
         steering,
@@ -671,24 +667,15 @@ impl Element for FromDevice {
     fn missed(&self) -> u64 {
         self.earlier_drops
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "count" => self.incoming.count.to_string(),
-            "kernel_drops" => self.drops().to_string(),
-            "encap" => encapsulation::name(self.incoming.link),
-            _ => self.active.to_string(),
-        })
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "active" => self.active = parse_bool(value).ok_or("type mismatch")?,
-            _ => self.incoming.count = 0,
-        }
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<FromDevice>] = &[
+    Handler::count("count", |e| e.incoming.count),
+    Handler::act("reset_counts", |e| e.incoming.count = 0),
+    Handler::<FromDevice>::read("kernel_drops", |e, _, _| Ok(e.drops().to_string())).summed(),
+    Handler::get("encap", |e| encapsulation::name(e.incoming.link)),
+    Handler::flag("active", |e| &mut e.active, "type mismatch"),
+];
 
 #[cfg(test)]
 mod tests {

@@ -40,7 +40,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
 use element::args::{Ipv4Prefix, Ipv6Prefix};
-use element::class::{ArgInfo, HandlerInfo, Notes, Phase, Task};
+use element::class::{ArgInfo, Notes, Phase, Task};
 use element::{Args, Class, Element, Invalid, manual};
 
 use super::Gone;
@@ -67,7 +67,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("DST6", "IPv6 prefix", ""),
         ArgInfo::keyword("GONE", "wait or stop", "wait"),
     ],
-    handlers: &[HandlerInfo::read("dev_name"), HandlerInfo::read("signal")],
+    table: &super::kernel_tun::OF_FROM_HOST,
     // Creates an interface: its behaviour is tested between network namespaces.
     samples: &[],
     build,
@@ -100,7 +100,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let near: Option<Ipv4Prefix> = args.get("DST");
     let gateway = args.get::<Ipv4Addr>("GATEWAY").filter(|gateway| !gateway.is_unspecified());
     let near6 = args.get::<Ipv6Prefix>("DST6").map(|prefix| (prefix.address, prefix.length));
-    args.or("HEADROOM", 0u32);
+    args.value::<u32>("HEADROOM");
     let mtu: Option<u32> = args.get("MTU");
     let mac = args.get("ETHER");
     if name.is_empty() {

@@ -17,7 +17,7 @@
 //! - `GATEWAY`: an address of that network to which the machine sends packets for other networks.
 //! - `TAP`: true if packets have Ethernet headers.
 //! - `HEADROOM`: accepted; packets always have 256 bytes of headroom.
-//! - `BURST`: the largest number of packets per turn; without it, 1, or the value of `run --burst`.
+//! - `BURST`: the largest number of packets per turn.
 //! - `ETHER`: the interface's Ethernet address; without it, the kernel chooses one.
 //! - `IGNORE_QUEUE_OVERFLOWS`: accepted; the first packet that the interface does not take is reported, and
 //!   later their number.
@@ -45,12 +45,8 @@
 
 use element::{Class, manual};
 
-use super::kernel_tun::{DESCRIPTION, build};
+use super::kernel_tun::{DESCRIPTION, args};
 
 /// The class.
-pub static CLASS: Class = Class {
-    name: "KernelTap",
-    manual: manual!("kernel_tap.rs"),
-    build: |args| build(args, true),
-    ..DESCRIPTION
-};
+pub static CLASS: Class =
+    Class { name: "KernelTap", manual: manual!("kernel_tap.rs"), args: &args("true"), ..DESCRIPTION };

@@ -17,7 +17,7 @@
 //! - `GATEWAY`: an address of that network to which the machine sends packets for other networks.
 //! - `TAP`: true if packets have Ethernet headers, as with KernelTap.
 //! - `HEADROOM`: accepted; packets always have 256 bytes of headroom.
-//! - `BURST`: the largest number of packets per turn; without it, 1, or the value of `run --burst`.
+//! - `BURST`: the largest number of packets per turn.
 //! - `ETHER`: the interface's Ethernet address.
 //! - `IGNORE_QUEUE_OVERFLOWS`: accepted; the first packet that the interface does not take is reported, and
 //!   later their number.
@@ -45,9 +45,11 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use element::args::Ipv4Prefix;
-use element::class::{ArgInfo, HandlerInfo, Notes, Task};
+use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Case, Field, Filter, Header, Target};
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Interest, Invalid, Timestamp, manual};
+use element::{
+    Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Interest, Invalid, Timestamp, manual,
+};
 use libc::c_int;
 use packet::BATCH_CAPACITY;
 use wire::LinkType;
@@ -62,56 +64,56 @@ use super::sys::tun::Tun;
 use super::{Gone, LOOK_AGAIN, cannot};
 
 /// The class.
-pub static CLASS: Class = Class { name: "KernelTun", manual: manual!("kernel_tun.rs"), ..DESCRIPTION };
+pub static CLASS: Class =
+    Class { name: "KernelTun", manual: manual!("kernel_tun.rs"), args: &args("false"), ..DESCRIPTION };
 
-pub(super) const DESCRIPTION: Class = Class {
-    ports: "0-1/1-2",
-    processing: "a/h",
-    flow: "x/y",
-    notes: Notes { task: Task::Always, has_queues: true, is_live: true, ..Notes::NONE },
-    args: &[
+/// The arguments; `tap` is the default of TAP.
+pub(super) const fn args(tap: &'static str) -> [ArgInfo; 11] {
+    [
         ArgInfo::required("ADDR", "IP prefix"),
         ArgInfo::positional("GATEWAY", "IP address", ""),
-        ArgInfo::keyword("TAP", "bool", "false"),
+        ArgInfo::keyword("TAP", "bool", tap),
         ArgInfo::keyword("HEADROOM", "unsigned", "28"),
-        ArgInfo::keyword("BURST", "unsigned", "1"),
+        ArgInfo::keyword("BURST", "unsigned", "").burst_of_run("1"),
         ArgInfo::keyword("ETHER", "Ethernet address", ""),
         ArgInfo::keyword("IGNORE_QUEUE_OVERFLOWS", "bool", "false"),
         ArgInfo::keyword("MTU", "int", "1500"),
         ArgInfo::keyword("DEVNAME", "interface", ""),
         ArgInfo::keyword("DEV_NAME", "interface", ""),
         ArgInfo::keyword("GONE", "wait or stop", "wait"),
-    ],
-    handlers: &[
-        HandlerInfo::read("dev_name"),
-        HandlerInfo::count("selected_calls"),
-        HandlerInfo::count("packets"),
-    ],
+    ]
+}
+
+pub(super) const DESCRIPTION: Class = Class {
+    ports: "0-1/1-2",
+    processing: "a/h",
+    flow: "x/y",
+    notes: Notes { task: Task::Always, has_queues: true, is_live: true, ..Notes::NONE },
+    table: &HANDLERS,
     // Creates an interface: its behaviour is tested between network namespaces.
     samples: &[],
-    build: |args| build(args, false),
+    build,
     ..Class::DEFAULT
 };
 
 /// The time to wait after the interface could not be created again.
 const PAUSE: Timestamp = Timestamp(1_000_000_000);
-/// The default of the longest packet in bytes.
-const MTU: i32 = 1500;
+/// The MTU that the kernel gives to a new interface, in bytes.
+const KERNELS_MTU: i32 = 1500;
 /// The smallest length of an IP header in bytes.
 const IP: i32 = 20;
 
 /// Builds an element of both classes.
-pub(super) fn build(args: &mut Args<'_>, tap: bool) -> Result<Box<dyn Element>, Invalid> {
+pub(super) fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let nowhere = Ipv4Prefix { address: Ipv4Addr::UNSPECIFIED, mask: Ipv4Addr::UNSPECIFIED };
     let near: Ipv4Prefix = args.required_or("ADDR", nowhere);
     let gateway = args.get::<Ipv4Addr>("GATEWAY").filter(|gateway| !gateway.is_unspecified());
-    let tap = args.or("TAP", tap);
-    let headroom = args.or("HEADROOM", 0u32);
-    let usual = args.setup.burst.unwrap_or(1) as u32;
-    let burst = args.or("BURST", usual);
+    let tap = args.value("TAP");
+    let headroom = args.value::<u32>("HEADROOM");
+    let burst = args.value::<u32>("BURST");
     let mac: Option<MacAddr> = args.get("ETHER");
-    args.or("IGNORE_QUEUE_OVERFLOWS", false);
-    let mtu = args.or("MTU", MTU);
+    args.value::<bool>("IGNORE_QUEUE_OVERFLOWS");
+    let mtu = args.value::<i32>("MTU");
     let older: Option<String> = args.get("DEV_NAME");
     let name = args.get("DEVNAME").or(older).unwrap_or_default();
     if gateway.is_some_and(|gateway| !near.contains(gateway)) {
@@ -129,7 +131,7 @@ pub(super) fn build(args: &mut Args<'_>, tap: bool) -> Result<Box<dyn Element>, 
     let gone = Gone::read(args);
     args.finish()?;
     let link = if tap { LinkType::Ethernet } else { LinkType::RawIp };
-    let changed = (mtu != MTU).then_some(mtu as u32);
+    let changed = (mtu != KERNELS_MTU).then_some(mtu as u32);
     let wanted =
         Wanted { name, tap, alone: false, near: Some(near), near6: None, gateway, mac, mtu: changed };
     let marks_ip = if tap { MarksIp::No } else { MarksIp::Only };
@@ -364,16 +366,20 @@ impl Element for KernelTun {
         self.share();
         self.gone.end(&self.wanted.name, self.is_gone)
     }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "signal" => cx.may_push(0).to_string(),
-            "dev_name" => self.tun.as_ref().map_or(&self.wanted.name, |tun| &tun.name).clone(),
-            "packets" => self.receiver.incoming.count.to_string(),
-            _ => self.receiver.turns.to_string(),
-        })
-    }
 }
+
+const HANDLERS: &[Handler<KernelTun>] = &[
+    DEV_NAME,
+    Handler::count("selected_calls", |e| e.receiver.turns),
+    Handler::count("packets", |e| e.receiver.incoming.count),
+];
+
+const DEV_NAME: Handler<KernelTun> =
+    Handler::get("dev_name", |e| e.tun.as_ref().map_or(&e.wanted.name, |tun| &tun.name).clone());
+
+/// The handlers of FromHost.
+pub(super) const OF_FROM_HOST: &[Handler<KernelTun>] =
+    &[DEV_NAME, Handler::read("signal", |_, cx, _| Ok(cx.may_push(0).to_string()))];
 
 #[cfg(test)]
 mod tests {

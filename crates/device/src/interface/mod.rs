@@ -40,15 +40,13 @@ use crate::reason;
 /// none of them.
 const METHODS: [&str; 5] = ["LINUX", "PCAP", "NETMAP", "DEVBPF", "PCAPFD"];
 
-/// Reads METHOD, or an older name of METHOD, which may have any of Click's values.
-fn read_method(args: &mut Args<'_>, name: &'static str) -> Option<String> {
-    let method: String = args.get(name)?;
-    if !METHODS.contains(&method.as_str()) {
+/// Reports a METHOD that is none of Click's values, or that means the same as another.
+fn check_method(args: &mut Args<'_>, method: &str) {
+    if !METHODS.contains(&method) {
         args.error("bad METHOD");
     } else if method != "LINUX" {
         args.warn(format!("METHOD {method} is not supported, using LINUX"));
     }
-    Some(method)
 }
 
 /// The state of an interface that existed before.
@@ -105,10 +103,10 @@ pub(crate) enum Gone {
 impl Gone {
     /// Reads the argument.
     pub(crate) fn read(args: &mut Args<'_>) -> Gone {
-        match args.get::<String>("GONE").as_deref() {
-            None | Some("wait") => Gone::Wait,
-            Some("stop") => Gone::Stop,
-            Some(other) => {
+        match args.value::<String>("GONE").as_str() {
+            "wait" => Gone::Wait,
+            "stop" => Gone::Stop,
+            other => {
                 args.error(format!("GONE: '{other}' is neither wait nor stop"));
                 Gone::Wait
             }

@@ -46,10 +46,9 @@
 use std::any::Any;
 use std::collections::VecDeque;
 
-use element::args::parse_bool;
-use element::class::{ArgInfo, HandlerInfo, Notes, Task};
+use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Case, Field, Filter, Hold, Target};
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, manual};
+use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, manual};
 use packet::BATCH_CAPACITY;
 use wire::LinkType;
 
@@ -57,7 +56,7 @@ use super::large::leave_checksum;
 use super::out_link::OutLink;
 use super::sys::sender::Sender;
 use super::sys::take_error;
-use super::{Gone, cannot, read_method};
+use super::{Gone, cannot, check_method};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -68,7 +67,7 @@ pub static CLASS: Class = Class {
     notes: Notes { task: Task::WherePulling, has_queues: true, ..Notes::NONE },
     args: &[
         ArgInfo::required("DEVNAME", "interface"),
-        ArgInfo::keyword("BURST", "int", "1"),
+        ArgInfo::keyword("BURST", "int", "").burst_of_run("1"),
         ArgInfo::keyword("METHOD", "word", "LINUX"),
         ArgInfo::keyword("DEBUG", "bool", "false"),
         ArgInfo::keyword("QDISC_BYPASS", "bool", "true"),
@@ -76,14 +75,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("SET_ERROR_ANNO", "bool", "false"),
         ArgInfo::keyword("IGNORE_QUEUE_OVERFLOWS", "bool", "false"),
     ],
-    handlers: &[
-        HandlerInfo::both("debug"),
-        HandlerInfo::count("pulls"),
-        HandlerInfo::read("signal"),
-        HandlerInfo::count("q"),
-        HandlerInfo::count("count"),
-        HandlerInfo::count("drops"),
-    ],
+    table: &HANDLERS,
     // Needs an interface: its behaviour is tested between network namespaces.
     samples: &[],
     build,
@@ -92,9 +84,9 @@ pub static CLASS: Class = Class {
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let device: String = args.required("DEVNAME");
-    read_method(args, "METHOD");
-    let usual = args.setup.burst.unwrap_or(1) as i64;
-    let burst = args.or("BURST", usual);
+    let method: String = args.value("METHOD");
+    check_method(args, &method);
+    let burst = args.value::<i64>("BURST");
     if device.is_empty() {
         args.error("interface not set");
     }
@@ -102,14 +94,14 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         args.error("bad BURST");
     }
     for name in ["SET_ERROR_ANNO", "IGNORE_QUEUE_OVERFLOWS"] {
-        args.or(name, false);
+        args.value::<bool>(name);
     }
     let gone = Gone::read(args);
     let to_device = ToDevice {
         link: OutLink::new(device, usize::MAX, gone),
         burst: (burst.max(1) as usize).min(BATCH_CAPACITY),
-        debug: args.or("DEBUG", false),
-        bypass: args.or("QDISC_BYPASS", true),
+        debug: args.value("DEBUG"),
+        bypass: args.value("QDISC_BYPASS"),
         outputs: args.outputs(),
         pulls_input: false,
         sender: None,
@@ -411,23 +403,16 @@ impl Element for ToDevice {
         }
         Ok(())
     }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "debug" => self.debug.to_string(),
-            "pulls" => self.pulls.to_string(),
-            "signal" => (self.pulls_input && cx.may_pull(0)).to_string(),
-            "q" => (!self.waiting.is_empty()).to_string(),
-            "count" => self.count.to_string(),
-            _ => self.drops.to_string(),
-        })
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
-        self.debug = parse_bool(value).ok_or("type mismatch")?;
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<ToDevice>] = &[
+    Handler::flag("debug", |e| &mut e.debug, "type mismatch"),
+    Handler::count("pulls", |e| e.pulls),
+    Handler::read("signal", |e, cx, _| Ok((e.pulls_input && cx.may_pull(0)).to_string())),
+    Handler::<ToDevice>::get("q", |e| (!e.waiting.is_empty()).to_string()).summed(),
+    Handler::count("count", |e| e.count),
+    Handler::count("drops", |e| e.drops),
+];
 
 #[cfg(test)]
 mod tests {

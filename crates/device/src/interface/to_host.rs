@@ -25,9 +25,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Case, Field, Filter, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 
 use super::from_host::HostInterface;
 use super::host::Transmitter;
@@ -40,7 +40,7 @@ pub static CLASS: Class = Class {
     processing: "h",
     manual: manual!("to_host.rs"),
     args: &[ArgInfo::required("DEVNAME", "interface")],
-    handlers: &[HandlerInfo::read("dev_name"), HandlerInfo::count("drops")],
+    table: &HANDLERS,
     // Needs an interface: its behaviour is tested between network namespaces.
     samples: &[],
     build: |args| {
@@ -107,14 +107,10 @@ impl Element for ToHost {
         self.tun = None;
         Ok(())
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "dev_name" => self.name.clone(),
-            _ => self.transmitter.drops.to_string(),
-        })
-    }
 }
+
+const HANDLERS: &[Handler<ToHost>] =
+    &[Handler::get("dev_name", |e| e.name.clone()), Handler::count("drops", |e| e.transmitter.drops)];
 
 #[cfg(test)]
 mod tests {

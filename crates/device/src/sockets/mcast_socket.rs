@@ -55,7 +55,7 @@ pub static CLASS: Class = Class {
     args: &[
         ArgInfo::required("MCASTIP", "IP address"),
         ArgInfo::required("MCASTPORT", "port"),
-        ArgInfo::positional("SOURCEIP", "IP address", "0.0.0.0"),
+        ArgInfo::positional("SOURCEIP", "IP address", "").computed("any address"),
         ArgInfo::positional("SOURCEPORT", "port", "0"),
         ArgInfo::keyword("LOOP", "bool", "true"),
         ArgInfo::keyword("SNAPLEN", "unsigned", "2048"),
@@ -68,12 +68,12 @@ pub static CLASS: Class = Class {
     build: |args| {
         let ip = args.required_or("MCASTIP", Ipv4Addr::UNSPECIFIED);
         let port = args.required::<UdpPort>("MCASTPORT").0;
-        let source_ip = args.or("SOURCEIP", Ipv4Addr::UNSPECIFIED);
-        let source_port = args.or("SOURCEPORT", UdpPort::default()).0;
+        let source_ip = args.get("SOURCEIP").unwrap_or(Ipv4Addr::UNSPECIFIED);
+        let source_port = args.value::<UdpPort>("SOURCEPORT").0;
         let socket = McastSocket {
             group: SocketAddrV4::new(ip, port),
             source: SocketAddrV4::new(source_ip, source_port),
-            loops: args.or("LOOP", true),
+            loops: args.value("LOOP"),
             common: Common::read(args),
             receives: args.outputs() > 0,
             pulls: false,

@@ -31,10 +31,10 @@ struct Common {
 impl Common {
     fn read(args: &mut Args<'_>) -> Common {
         // Packets always have the same headroom.
-        args.or("HEADROOM", 0u32);
+        args.value::<u32>("HEADROOM");
         Common {
-            snap_length: (args.or("SNAPLEN", 2048u32) as usize).clamp(1, MAX_PACKET),
-            time_stamps: args.or("TIMESTAMP", true),
+            snap_length: (args.value::<u32>("SNAPLEN") as usize).clamp(1, MAX_PACKET),
+            time_stamps: args.value("TIMESTAMP"),
             receive_buffer: args.get("RCVBUF"),
             send_buffer: args.get("SNDBUF"),
         }

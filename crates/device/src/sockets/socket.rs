@@ -81,8 +81,8 @@ pub static CLASS: Class = Class {
         ArgInfo::required("TYPE", "word"),
         ArgInfo::positional("ADDR", "IP address", ""),
         ArgInfo::positional("PORT", "port", ""),
-        ArgInfo::positional("LOCAL_ADDR", "IP address", "0.0.0.0"),
-        ArgInfo::positional("LOCAL_PORT", "port", "0"),
+        ArgInfo::positional("LOCAL_ADDR", "IP address", "").computed("any address"),
+        ArgInfo::positional("LOCAL_PORT", "port", "").computed("the kernel's choice"),
         ArgInfo::positional("WAIT_LEARN", "bool", "false"),
         ArgInfo::positional("FILENAME", "file", ""),
         ArgInfo::positional("LOCAL_FILENAME", "file", ""),
@@ -109,8 +109,8 @@ pub static CLASS: Class = Class {
         let kind = args.required::<String>("TYPE").to_ascii_uppercase();
         let common = Common::read(args);
         let client: Option<bool> = args.get("CLIENT");
-        let (no_delay, verbose) = (args.or("NODELAY", true), args.or("VERBOSE", false));
-        args.or("PROPER", false);
+        let (no_delay, verbose) = (args.value::<bool>("NODELAY"), args.value::<bool>("VERBOSE"));
+        args.value::<bool>("PROPER");
         for name in ["ALLOW", "DENY"] {
             if args.get::<String>(name).is_some() {
                 args.error(format!("{name}: route tables are not supported yet"));
@@ -167,7 +167,7 @@ fn internet<const PROTOCOL: u8>(args: &mut Args<'_>, learns: &mut bool) -> (Addr
     let Port::<PROTOCOL>(port) = args.required("PORT");
     let local_ip: Option<Ipv4Addr> = args.get("LOCAL_ADDR");
     let local_port: Option<Port<PROTOCOL>> = args.get("LOCAL_PORT");
-    *learns = args.or("WAIT_LEARN", false);
+    *learns = args.value("WAIT_LEARN");
     let local = (local_ip.is_some() || local_port.is_some()).then(|| {
         let port = local_port.unwrap_or_default().0;
         Address::Internet(SocketAddrV4::new(local_ip.unwrap_or(Ipv4Addr::UNSPECIFIED), port))

@@ -71,10 +71,11 @@ use std::ops::Add;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
-use element::args::parse_bool;
-use element::class::{ArgInfo, HandlerInfo, Notes, Phase, Task};
+use element::class::{ArgInfo, Notes, Phase, Task};
 use element::effects::{Action, Case, Field, Filter, Target, Value};
-use element::{Args, Base, Class, Cx, DropReason, Effects, Element, Interest, Invalid, Timestamp, manual};
+use element::{
+    Args, Base, Class, Cx, DropReason, Effects, Element, Handler, Interest, Invalid, Timestamp, manual,
+};
 use libc::c_int;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use packet::{BATCH_CAPACITY, PacketKind, SLOT_CAPACITY};
@@ -106,7 +107,7 @@ pub static CLASS: Class = Class {
         ArgInfo::required("DEVNAME", "interface"),
         ArgInfo::positional("QUEUE", "unsigned", ""),
         ArgInfo::keyword("MODE", "word", "auto"),
-        ArgInfo::keyword("BURST", "int", ""),
+        ArgInfo::keyword("BURST", "int", "").computed("the burst of the run"),
         ArgInfo::keyword("PROMISC", "bool", "false"),
         ArgInfo::keyword("RING", "unsigned", "2048"),
         ArgInfo::keyword("GONE", "wait or stop", "wait"),
@@ -116,20 +117,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("CHECKSUM", "bool", "true"),
         ArgInfo::keyword("ACTIVE", "bool", "true"),
     ],
-    handlers: &[
-        HandlerInfo::count("count"),
-        HandlerInfo::write("reset_counts"),
-        HandlerInfo::read("mode"),
-        HandlerInfo::count("queues"),
-        HandlerInfo::read("rss_key"),
-        HandlerInfo::count("completed"),
-        HandlerInfo::count("kernel_drops"),
-        HandlerInfo::count("rx_ring_full"),
-        HandlerInfo::count("fill_ring_empty"),
-        HandlerInfo::count("rx_dropped"),
-        HandlerInfo::count("rx_invalid"),
-        HandlerInfo::both("active"),
-    ],
+    table: &HANDLERS,
     // Needs an interface: its behaviour is tested between network namespaces.
     samples: &[],
     build,
@@ -142,7 +130,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     if burst.is_some_and(|burst| burst <= 0) {
         args.error("BURST out of range");
     }
-    args.or("HEADROOM", 0u32);
+    args.value::<u32>("HEADROOM");
     let offer = Offer::new(&wanted.device);
     let interface = Interface::of(args.setup, &wanted.device);
     if let Err(error) = interface.expect(args.id(), &wanted) {
@@ -154,9 +142,9 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let steering = Steering::new(None, spreading).unwrap_or(Steering::Hash);
     let from_xdp = FromXdp {
         burst: burst.map(|n| (n as usize).min(BATCH_CAPACITY)),
-        promiscuous: args.or("PROMISC", false),
-        completes: args.or("CHECKSUM", true),
-        active: args.or("ACTIVE", true),
+        promiscuous: args.value("PROMISC"),
+        completes: args.value("CHECKSUM"),
+        active: args.value("ACTIVE"),
         offer: Arc::clone(&offer),
         name: wanted.device.clone(),
         wanted,
@@ -168,7 +156,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         speaks: args.setup.worker == 0 || !is_everywhere,
         membership: None,
         index: 0,
-        is_shared: args.or("SHARED", false),
+        is_shared: args.value("SHARED"),
         claim: None,
         state: Presence::Up,
         awaited: None,
@@ -587,37 +575,26 @@ impl Element for FromXdp {
     fn missed(&self) -> u64 {
         self.counts().lost
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        let counts = self.counts();
-        let number = match name {
-            "count" => self.count,
-            "completed" => self.completed,
-            "queues" => self.receivers.iter().filter(|receiver| receiver.owned().is_some()).count() as u64,
-            "kernel_drops" => counts.lost,
-            "rx_ring_full" => counts.ring_full,
-            "fill_ring_empty" => counts.fill_ring_empty,
-            "rx_dropped" => counts.dropped,
-            "rx_invalid" => counts.invalid,
-            "rss_key" => return Ok(rss_key::word(self.interface.has_secret_key()).into()),
-            "mode" => {
-                return Ok(
-                    if self.interface.runner() == Some(Runner::Kernel) { "skb" } else { "native" }.into()
-                );
-            }
-            _ => return Ok(self.active.to_string()),
-        };
-        Ok(number.to_string())
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "active" => self.active = parse_bool(value).ok_or("type mismatch")?,
-            _ => self.count = 0,
-        }
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<FromXdp>] = &[
+    Handler::count("count", |e| e.count),
+    Handler::act("reset_counts", |e| e.count = 0),
+    Handler::get("mode", |e| {
+        if e.interface.runner() == Some(Runner::Kernel) { "skb" } else { "native" }.into()
+    }),
+    Handler::count("queues", |e| {
+        e.receivers.iter().filter(|receiver| receiver.owned().is_some()).count() as u64
+    }),
+    Handler::get("rss_key", |e| rss_key::word(e.interface.has_secret_key()).into()),
+    Handler::count("completed", |e| e.completed),
+    Handler::count("kernel_drops", |e| e.counts().lost),
+    Handler::count("rx_ring_full", |e| e.counts().ring_full),
+    Handler::count("fill_ring_empty", |e| e.counts().fill_ring_empty),
+    Handler::count("rx_dropped", |e| e.counts().dropped),
+    Handler::count("rx_invalid", |e| e.counts().invalid),
+    Handler::flag("active", |e| &mut e.active, "type mismatch"),
+];
 
 #[cfg(test)]
 mod tests {

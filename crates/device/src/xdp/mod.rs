@@ -79,8 +79,8 @@ fn copy_of(cx: &Cx<'_>) -> (usize, usize) {
 fn read_wanted(args: &mut Args<'_>) -> Wanted {
     let device: String = args.required("DEVNAME");
     let queue: Option<u32> = args.get("QUEUE");
-    let mode = args.or("MODE", String::from("auto"));
-    let ring = args.or("RING", 2048u32);
+    let mode = args.value::<String>("MODE");
+    let ring = args.value::<u32>("RING");
     if device.is_empty() {
         args.error("interface not set");
     }

@@ -42,9 +42,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use element::class::{ArgInfo, HandlerInfo, Notes, Task};
+use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Case, Field, Filter, Hold, Target};
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual};
+use element::{
+    Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp, manual,
+};
 use libc::c_int;
 use packet::{BATCH_CAPACITY, SLOT_CAPACITY};
 
@@ -69,13 +71,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("RING", "unsigned", "2048"),
         ArgInfo::keyword("GONE", "wait or stop", "wait"),
     ],
-    handlers: &[
-        HandlerInfo::count("count"),
-        HandlerInfo::count("drops"),
-        HandlerInfo::count("copied"),
-        HandlerInfo::count("pulls"),
-        HandlerInfo::count("tx_invalid"),
-    ],
+    table: &HANDLERS,
     // Needs an interface: its behaviour is tested between network namespaces.
     samples: &[],
     build,
@@ -84,7 +80,7 @@ pub static CLASS: Class = Class {
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let wanted = read_wanted(args);
-    let burst = args.or("BURST", 32i64);
+    let burst = args.value::<i64>("BURST");
     if burst <= 0 {
         args.error("bad BURST");
     }
@@ -480,19 +476,18 @@ impl Element for ToXdp {
         self.close_queue(cx);
         self.link.end(cx)
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        let statistics = || self.transmitter.as_ref().and_then(Transmitter::statistics);
-        let number = match name {
-            "count" => self.count,
-            "drops" => self.drops,
-            "copied" => self.copied + self.transmitter.as_ref().map_or(0, |half| half.copied),
-            "pulls" => self.pulls,
-            _ => self.tx_invalid + statistics().map_or(0, |statistics| statistics.tx_invalid_descs),
-        };
-        Ok(number.to_string())
-    }
 }
+
+const HANDLERS: &[Handler<ToXdp>] = &[
+    Handler::count("count", |e| e.count),
+    Handler::count("drops", |e| e.drops),
+    Handler::count("copied", |e| e.copied + e.transmitter.as_ref().map_or(0, |half| half.copied)),
+    Handler::count("pulls", |e| e.pulls),
+    Handler::count("tx_invalid", |e| {
+        let statistics = e.transmitter.as_ref().and_then(Transmitter::statistics);
+        e.tx_invalid + statistics.map_or(0, |statistics| statistics.tx_invalid_descs)
+    }),
+];
 
 #[cfg(test)]
 mod tests {

@@ -25,7 +25,7 @@ fn read(texts: &[&str]) -> Read {
     let mut setup = Setup::default();
     let given = texts.iter().map(|t| t.to_string()).collect();
     let mut args = Args::new(&mut setup, &TEST, 0, (1, 1), true, given);
-    let values = (args.required("LENGTH"), args.get("LABEL"), args.or("ACTIVE", true));
+    let values = (args.required("LENGTH"), args.get("LABEL"), args.value("ACTIVE"));
     match args.finish() {
         Ok(()) => Ok(values),
         Err(Invalid) => Err(args.into_reports().0.into_iter().map(|error| error.text).collect()),
@@ -49,7 +49,7 @@ fn arguments_that_are_given_several_times() {
     let mut setup = Setup::default();
     let given = ["DST 1.2.3.4", "ACTIVE false", "5.6.7.8", "DST x", ""].map(String::from).to_vec();
     let mut args = Args::new(&mut setup, &SEVERAL, 0, (1, 1), true, given);
-    assert!(!args.or("ACTIVE", true));
+    assert!(!args.value::<bool>("ACTIVE"));
     let mut values = Vec::new();
     args.each_of("DST", |args, text| {
         values.push(text.to_string());
@@ -62,6 +62,44 @@ fn arguments_that_are_given_several_times() {
     assert!(args.finish().is_err());
     let places = args.into_reports().0.into_iter().map(|complaint| complaint.argument);
     assert_eq!(places.collect::<Vec<_>>(), [Some(3), None]);
+}
+
+/// A class whose defaults contradict its code or its types is reported, and nothing is built.
+#[test]
+fn defaults_are_parsed_and_contradictions_are_reported() {
+    static DEFAULTS: Class = Class {
+        name: "Test",
+        args: &[
+            ArgInfo::keyword("GOOD", "unsigned", "0x10"),
+            ArgInfo::keyword("BURST", "unsigned", "").burst_of_run("1"),
+            ArgInfo::keyword("WRONG", "unsigned", "many"),
+            ArgInfo::keyword("NONE", "unsigned", ""),
+            ArgInfo::keyword("COMPUTED", "unsigned", "").computed("GOOD"),
+        ],
+        ..Class::DEFAULT
+    };
+    let bug = |text: &str| format!("{text}; this is a bug in the class, please report it");
+    for (burst, expected) in [(None, 1), (Some(32), 32)] {
+        let mut setup = Setup::new(burst);
+        let mut args = Args::new(&mut setup, &DEFAULTS, 0, (1, 1), true, vec!["GOOD 3".into()]);
+        assert_eq!((args.value::<u32>("GOOD"), args.value::<u32>("BURST")), (3, expected));
+        assert_eq!((args.get::<u32>("NONE"), args.get::<u32>("COMPUTED")), (None, None));
+        assert_eq!(["GOOD", "BURST", "NONE"].map(|name| args.was_given(name)), [true, false, false]);
+        assert_eq!(args.finish(), Ok(()));
+    }
+    let mut setup = Setup::default();
+    let mut args = Args::new(&mut setup, &DEFAULTS, 0, (1, 1), true, vec!["WRONG 3".into()]);
+    assert_eq!((args.value::<u32>("WRONG"), args.value::<u32>("NONE")), (3, 0));
+    assert_eq!((args.value::<u32>("COMPUTED"), args.get::<u32>("GOOD")), (0, None));
+    assert_eq!(args.finish(), Err(Invalid));
+    let errors: Vec<String> = args.into_reports().0.into_iter().map(|error| error.text).collect();
+    let expected = [
+        "WRONG: wrong default of Test: 'many' is not a whole number",
+        "NONE: Test declares no default",
+        "COMPUTED: Test declares no default",
+        "GOOD: Test does not use the default that it declares",
+    ];
+    assert_eq!(errors, expected.map(bug));
 }
 
 #[test]
@@ -189,8 +227,7 @@ fn complaints_have_clicks_words_where_click_has_them() {
     let mut setup = Setup::default();
     let given = ["5000000000", "a", "ACTIVE $A"].map(String::from).to_vec();
     let mut args = Args::new(&mut setup, &TEST, 0, (1, 1), true, given);
-    let _: (u32, Option<Ipv4Addr>, bool) =
-        (args.required("LENGTH"), args.get("LABEL"), args.or("ACTIVE", true));
+    let _: (u32, Option<Ipv4Addr>, bool) = (args.required("LENGTH"), args.get("LABEL"), args.value("ACTIVE"));
     args.error("LABEL: too short");
     args.error_as("LABEL: too long", "bad LABEL");
     args.too_large("LENGTH", 7);
@@ -219,8 +256,7 @@ fn messages_know_their_argument() {
     let mut setup = Setup::default();
     let given = ["ACTIVE maybe", "x", "a", "extra", "LABLE y"].map(String::from).to_vec();
     let mut args = Args::new(&mut setup, &TEST, 0, (1, 1), true, given);
-    let _: (u32, Option<String>, bool) =
-        (args.required("LENGTH"), args.get("LABEL"), args.or("ACTIVE", true));
+    let _: (u32, Option<String>, bool) = (args.required("LENGTH"), args.get("LABEL"), args.value("ACTIVE"));
     args.error("LABEL: too short");
     args.error("nothing fits");
     args.warn_in(2, "a word");

@@ -101,5 +101,5 @@ impl Plan {
 /// Returns the names of an element's own handlers, without the handlers that every element has.
 fn handler_names(class: &Class, element: &dyn Element) -> Vec<String> {
     let own = element.own_handlers().into_iter().filter(|(name, _): &(String, Access)| name != ANY_HANDLER);
-    class.handlers.iter().map(|handler| handler.name.to_string()).chain(own.map(|(name, _)| name)).collect()
+    class.each_handler().map(|handler| handler.name.to_string()).chain(own.map(|(name, _)| name)).collect()
 }

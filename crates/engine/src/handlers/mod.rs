@@ -87,7 +87,7 @@ pub(crate) fn find(
         let own = element?.own_handlers();
         own.into_iter().find(|(n, _)| n == name).map(|(_, access)| access)
     };
-    let of_class = class.handlers.iter().find(|h| h.name == name).map(|h| h.access);
+    let of_class = class.each_handler().find(|h| h.name == name).map(|h| h.access);
     let of_task = if has_task { OF_TASK } else { &[] };
     of_class
         .or_else(|| of_own(name))
@@ -199,11 +199,11 @@ impl WorkerHost<'_> {
         let Some(id) = element else { return Ok(self.read_global(name)) };
         self.graph.settle_stand_ins(core);
         let class = self.graph.plan.classes[id];
-        let own = class.handlers.iter().any(|h| h.name == name) || self.graph.own_handler(id, name).is_some();
+        let own = class.each_handler().any(|h| h.name == name) || self.graph.own_handler(id, name).is_some();
         if !own && STANDARD.iter().chain(self.graph.of_task(id)).any(|(standard, _)| *standard == name) {
             return Ok(self.read_standard(core, id, name));
         }
-        self.deeper(id, |host| host.call(core, id, |element, cx| element.read(cx, name, param)))
+        self.deeper(id, |host| host.call(core, id, |element, cx| class.read(element, cx, name, param)))
     }
 
     /// Writes a handler of this worker's copy for a caller with these rights.
@@ -238,8 +238,9 @@ impl WorkerHost<'_> {
             Some(id) if name == "tickets" && self.graph.plan.has_task(id) => self.write_tickets(id, value),
             Some(id) if name == "config" => self.deeper(id, |host| Some(host.reconfigure(core, id, value))),
             Some(id) => {
+                let class = self.graph.plan.classes[id];
                 let write = |host: &mut WorkerHost<'_>| {
-                    let result = host.call(core, id, |element, cx| element.write(cx, name, value));
+                    let result = host.call(core, id, |element, cx| class.write(element, cx, name, value));
                     host.graph.look_for_changes(id);
                     result
                 };
@@ -329,7 +330,8 @@ impl WorkerHost<'_> {
             "ports" => self.graph.list_ports(id),
             "handlers" => {
                 let own = self.graph.elements[id].as_ref().map(|e| e.own_handlers()).unwrap_or_default();
-                let of_class = self.graph.plan.classes[id].handlers.iter().rev();
+                let of_class: Vec<_> = self.graph.plan.classes[id].each_handler().collect();
+                let of_class = of_class.into_iter().rev();
                 let all = own.into_iter().rev().chain(of_class.map(|h| (h.name.to_string(), h.access)));
                 let of_task = self.graph.of_task(id).iter().rev().copied();
                 let standard = of_task.chain(standard(self.graph.plan.classes[id]).rev());

@@ -48,7 +48,7 @@ impl GraphCopy {
     /// Returns the rule that merges a handler's values of several workers.
     pub(crate) fn merging(&self, element: Option<ElementId>, handler: &str) -> Merge {
         let Some(id) = element else { return Merge::First };
-        match self.plan.classes[id].handlers.iter().find(|known| known.name == handler) {
+        match self.plan.classes[id].each_handler().find(|known| known.name == handler) {
             Some(known) => known.merge,
             None if matches!(handler, "counts" | "drops_by_reason") => Merge::Sum,
             None => Merge::First,

@@ -52,10 +52,10 @@
 use std::io::Write;
 use std::sync::Arc;
 
-use element::args::{Raw, parse_bool, parse_integer};
-use element::class::{ArgInfo, HandlerInfo};
+use element::args::{Raw, parse_integer};
+use element::class::ArgInfo;
 use element::effects::{self, Access, Case, Depends, EXTRA_LENGTH, Field, Filter, State, Target};
-use element::{Args, Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use element::{Args, Base, Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use lang::args::unquote;
 use packet::Annotations;
 
@@ -84,25 +84,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("BANNER", "string", ""),
         ArgInfo::keyword("CAPACITY", "unsigned", "1048576"),
     ],
-    handlers: &[
-        HandlerInfo::write("write_text_file"),
-        HandlerInfo::write("write_ascii_file"),
-        HandlerInfo::write("write_file"),
-        HandlerInfo::write("write_ip_file"),
-        HandlerInfo::write("write_pdf_file"),
-        HandlerInfo::both("freeze"),
-        HandlerInfo::both("active"),
-        HandlerInfo::write("stop"),
-        HandlerInfo::write("reaggregate_counts"),
-        HandlerInfo::write("counts_pdf"),
-        HandlerInfo::both("banner"),
-        HandlerInfo::write("clear"),
-        HandlerInfo::both("aggregate_call"),
-        HandlerInfo::both("count_call"),
-        HandlerInfo::count("count"),
-        HandlerInfo::count("nagg"),
-        HandlerInfo::count("overflows"),
-    ],
+    table: &HANDLERS,
     samples: &[
         "",
         "AGGREGATE_FREEZE 5 -> 1/2",
@@ -110,13 +92,13 @@ pub static CLASS: Class = Class {
         "MASK 1",
     ],
     build: |args| {
-        let bytes = args.or("BYTES", false);
+        let bytes = args.value::<bool>("BYTES");
         let counter = AggregateCounter {
             bytes,
-            ip_bytes: args.or("IP_BYTES", false),
-            multipacket: args.or("MULTIPACKET", true),
-            extra_length: args.or("EXTRA_LENGTH", true),
-            mask: args.or("MASK", u32::MAX),
+            ip_bytes: args.value("IP_BYTES"),
+            multipacket: args.value("MULTIPACKET"),
+            extra_length: args.value("EXTRA_LENGTH"),
+            mask: args.value("MASK"),
             texts: [limit(args, "AGGREGATE"), limit(args, "COUNT")],
             banner: args.get("BANNER").map_or(String::new(), |text: String| with_end(&text)),
             inputs: args.inputs(),
@@ -125,7 +107,7 @@ pub static CLASS: Class = Class {
             frozen: false,
             on_aggregates: None,
             on_count: None,
-            counts: for_capacity(args, 1 << 20, Counts::new)?,
+            counts: for_capacity(args, Counts::new)?,
             total: 0,
             overflows: 0,
         };
@@ -192,6 +174,13 @@ struct AggregateCounter {
 }
 
 impl AggregateCounter {
+    /// Replaces the counts by the numbers of aggregates with each count.
+    fn reaggregate(&mut self) {
+        self.counts = self.counts.reaggregated();
+        // Each old aggregate adds 1.
+        self.total = self.counts.total();
+    }
+
     /// Returns the amount that a packet adds to its count.
     fn amount(&self, packet: &Packet) -> u32 {
         let annotations = packet.annotations();
@@ -216,7 +205,7 @@ impl AggregateCounter {
     fn call(&mut self, cx: &mut Cx<'_>, call: &Arc<Call>) {
         if call.element == Some(cx.id()) {
             if let Err(reason) =
-                cx.handlers().on_behalf(call, |cx| self.write(cx, &call.handler, &call.value))
+                cx.handlers().on_behalf(call, |cx| CLASS.write(self, cx, &call.handler, &call.value))
             {
                 cx.messages().message(format_args!("{reason}\n"));
             }
@@ -312,7 +301,7 @@ impl Element for AggregateCounter {
         let [aggregates, count] = std::mem::take(&mut self.texts);
         for (name, text) in [("aggregate_call", aggregates), ("count_call", count)] {
             if let Some(text) = text {
-                self.write(cx, name, &text)?;
+                CLASS.write(self, cx, name, &text)?;
             }
         }
         Ok(())
@@ -341,50 +330,57 @@ impl Element for AggregateCounter {
         }
         batch
     }
+}
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "freeze" => self.frozen.to_string(),
-            "active" => self.active.to_string(),
-            "banner" => self.banner.clone(),
-            "aggregate_call" => Self::show(cx, self.on_aggregates.as_ref()),
-            "count_call" => Self::show(cx, self.on_count.as_ref()),
-            "count" => self.total.to_string(),
-            "overflows" => self.overflows.to_string(),
-            _ => self.counts.len().to_string(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        let truth = || parse_bool(value).ok_or("type mismatch");
-        let trigger = |what: &str| match value.trim() {
-            "" => Ok(None),
-            text => Trigger::parse(text, &not_a_number(what), cx, &CLASS).map(Some),
-        };
-        match name {
-            "write_text_file" | "write_ascii_file" => return self.write_file(cx, value, Format::Text),
-            "write_file" => return self.write_file(cx, value, Format::Binary),
-            "write_ip_file" => return self.write_file(cx, value, Format::Ip),
-            "write_pdf_file" => return self.write_file(cx, value, Format::Share),
-            "freeze" => self.frozen = truth()?,
-            "active" => self.active = truth()?,
-            "banner" => self.banner = with_end(value),
-            "aggregate_call" => self.on_aggregates = trigger("AGGREGATE")?,
-            "count_call" => self.on_count = trigger("COUNT")?,
-            "stop" => {
-                self.active = false;
-                cx.stop();
-            }
-            "clear" => {
-                self.counts.clear();
-                (self.total, self.overflows) = (0, 0);
-            }
-            _ => {
-                self.counts = self.counts.reaggregated();
-                // Each old aggregate adds 1.
-                self.total = self.counts.total();
-            }
-        }
+const HANDLERS: &[Handler<AggregateCounter>] = &[
+    Handler::set("write_text_file", |e, cx, value| e.write_file(cx, value, Format::Text)),
+    Handler::set("write_ascii_file", |e, cx, value| e.write_file(cx, value, Format::Text)),
+    Handler::set("write_file", |e, cx, value| e.write_file(cx, value, Format::Binary)),
+    Handler::set("write_ip_file", |e, cx, value| e.write_file(cx, value, Format::Ip)),
+    Handler::set("write_pdf_file", |e, cx, value| e.write_file(cx, value, Format::Share)),
+    Handler::flag("freeze", |e| &mut e.frozen, "type mismatch"),
+    Handler::flag("active", |e| &mut e.active, "type mismatch"),
+    Handler::set("stop", |e, cx, _| {
+        e.active = false;
+        cx.stop();
         Ok(())
+    }),
+    Handler::act("reaggregate_counts", AggregateCounter::reaggregate),
+    Handler::act("counts_pdf", AggregateCounter::reaggregate),
+    Handler::data(
+        "banner",
+        |e| e.banner.clone(),
+        |e, _, value| {
+            e.banner = with_end(value);
+            Ok(())
+        },
+    ),
+    Handler::act("clear", |e| {
+        e.counts.clear();
+        (e.total, e.overflows) = (0, 0);
+    }),
+    Handler::<AggregateCounter>::read("aggregate_call", |e, cx, _| {
+        Ok(AggregateCounter::show(cx, e.on_aggregates.as_ref()))
+    })
+    .and_set(|e, cx, value| {
+        e.on_aggregates = trigger(cx, value, "AGGREGATE")?;
+        Ok(())
+    }),
+    Handler::<AggregateCounter>::read("count_call", |e, cx, _| {
+        Ok(AggregateCounter::show(cx, e.on_count.as_ref()))
+    })
+    .and_set(|e, cx, value| {
+        e.on_count = trigger(cx, value, "COUNT")?;
+        Ok(())
+    }),
+    Handler::count("count", |e| e.total),
+    Handler::count("nagg", |e| e.counts.len() as u64),
+    Handler::count("overflows", |e| e.overflows),
+];
+
+fn trigger(cx: &Cx<'_>, value: &str, what: &str) -> Result<Option<Trigger>, String> {
+    match value.trim() {
+        "" => Ok(None),
+        text => Trigger::parse(text, &not_a_number(what), cx, &CLASS).map(Some),
     }
 }

@@ -43,7 +43,7 @@ pub static CLASS: Class = Class {
     build: |args| {
         let notifier = notifier::read(args);
         let make = |capacity| Ok((reserved_set(capacity)?, capacity));
-        let (seen, capacity) = for_capacity(args, 1 << 20, make)?;
+        let (seen, capacity) = for_capacity(args, make)?;
         Ok(Box::new(AggregateFirst { notifier, ended: None, seen, capacity }))
     },
     ..Class::DEFAULT

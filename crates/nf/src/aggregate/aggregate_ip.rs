@@ -33,9 +33,9 @@
 
 use crate::editing::refused;
 use element::args::Raw;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Case, Field, Filter, wire_field};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, manual};
 use lang::args::unquote;
 use wire::{FromBytes, ip_protocol, ipv4};
 
@@ -53,12 +53,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("INCREMENTAL", "bool", "false"),
         ArgInfo::keyword("UNSHIFT_IP_ADDR", "bool", "false"),
     ],
-    handlers: &[
-        HandlerInfo::read("header"),
-        HandlerInfo::read("bit_offset"),
-        HandlerInfo::read("bit_length"),
-        HandlerInfo::read("field"),
-    ],
+    table: &HANDLERS,
     samples: &[
         "ip src/16",
         "udp dport, INCREMENTAL true -> 1/2",
@@ -67,8 +62,8 @@ pub static CLASS: Class = Class {
     ],
     build: |args| {
         let Raw(text) = args.required("FIELD");
-        let incremental = args.or("INCREMENTAL", false);
-        let unshift = args.or("UNSHIFT_IP_ADDR", false);
+        let incremental = args.value::<bool>("INCREMENTAL");
+        let unshift = args.value::<bool>("UNSHIFT_IP_ADDR");
         args.finish()?;
         let text = unquote(&text);
         let field = match IpField::parse(&text) {
@@ -160,13 +155,11 @@ impl Element for AggregateIp {
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         annotate(cx, batch, |packet| self.number(packet));
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "header" => self.field.header().to_string(),
-            "bit_offset" => self.field.offset.to_string(),
-            "bit_length" => self.field.length.to_string(),
-            _ => self.field.to_string(),
-        })
-    }
 }
+
+const HANDLERS: &[Handler<AggregateIp>] = &[
+    Handler::get("header", |e| e.field.header().to_string()),
+    Handler::get("bit_offset", |e| e.field.offset.to_string()),
+    Handler::get("bit_length", |e| e.field.length.to_string()),
+    Handler::get("field", |e| e.field.to_string()),
+];

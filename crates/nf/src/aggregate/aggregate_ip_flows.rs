@@ -55,13 +55,13 @@ use std::sync::Arc;
 use crate::editing::refused;
 use classify::IntervalSet;
 use element::args::ElementRef;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{
     Access, Action, Case, Depends, Field, Filter, Hold, Order, PAINT, State, Target, Value, wire_field,
 };
 use element::{
-    Base, Batch, Call, Class, Cx, DropReason, Effects, Element, ElementId, Packet, Severity, Timestamp,
-    manual,
+    Base, Batch, Call, Class, Cx, DropReason, Effects, Element, ElementId, Handler, Packet, Severity,
+    Timestamp, manual,
 };
 use flow::{FiveTupleKey, FlowId, FlowTable, KeyHasher};
 use packet::{Annotations, BATCH_CAPACITY};
@@ -93,29 +93,29 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("CAPACITY", "unsigned", "1048576"),
         ArgInfo::keyword("FRAGMENT_CAPACITY", "unsigned", "4096"),
     ],
-    handlers: &[HandlerInfo::write("clear")],
+    table: &HANDLERS,
     samples: &[
         "",
         "ICMP true, FRAGMENTS false, UDP_TIMEOUT 3, REAP 10 -> 1/2",
         "SYMETRIC false, TRACEINFO $OUTPUT",
     ],
     build: |args| {
-        let mut seconds = |name, default| args.or(name, Timestamp::from_secs(default)).parts().0;
+        let mut seconds = |name| args.value::<Timestamp>(name).parts().0;
         let limits = Limits {
-            tcp: seconds("TCP_TIMEOUT", 86_400),
-            done: seconds("TCP_DONE_TIMEOUT", 30),
-            udp: seconds("UDP_TIMEOUT", 60),
-            fragment: seconds("FRAGMENT_TIMEOUT", 30),
+            tcp: seconds("TCP_TIMEOUT"),
+            done: seconds("TCP_DONE_TIMEOUT"),
+            udp: seconds("UDP_TIMEOUT"),
+            fragment: seconds("FRAGMENT_TIMEOUT"),
         };
-        let reap = seconds("REAP", 1_200);
+        let reap = seconds("REAP");
         let given = args.get("FRAGMENTS");
-        let capacity = args.or("CAPACITY", 1u32 << 20) as usize;
-        let fragment_capacity = args.or("FRAGMENT_CAPACITY", 4096u32) as usize;
+        let capacity = args.value::<u32>("CAPACITY") as usize;
+        let fragment_capacity = args.value::<u32>("FRAGMENT_CAPACITY") as usize;
         let table = FlowTable::new(capacity).map_err(|error| args.error(format!("CAPACITY: {error}")));
         let notifier = Arc::<Notifier>::default();
         let path = args.get("TRACEINFO");
         let source = args.get("SOURCE").map(|ElementRef(element)| element);
-        let (icmp, symmetric) = (args.or("ICMP", false), args.or("SYMETRIC", true));
+        let (icmp, symmetric) = (args.value::<bool>("ICMP"), args.value::<bool>("SYMETRIC"));
         if !args.pushes() && given == Some(true) {
             args.error("'FRAGMENTS true' is incompatible with pull; run this element in a push context");
         }
@@ -640,9 +640,9 @@ impl Element for AggregateIpFlows {
     fn held(&self) -> usize {
         self.waiting.len()
     }
-
-    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
-        self.reap_at_time(cx, i64::MAX);
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<AggregateIpFlows>] = &[Handler::set("clear", |e, cx, _| {
+    e.reap_at_time(cx, i64::MAX);
+    Ok(())
+})];

@@ -28,11 +28,11 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::class::{ArgInfo, Notes};
 use element::effects::{
     Access, Action, Case, EXTRA_LENGTH, Field, Filter, Hold, Order, State, Target, Value,
 };
-use element::{Batch, Class, Cx, DropReason, Effects, Element, ElementId, Packet, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, ElementId, Handler, Packet, manual};
 use packet::Annotations;
 
 use super::notifier::{self, Ended};
@@ -51,12 +51,12 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("STOP_AFTER_CLEAR", "bool", "false"),
         ArgInfo::keyword("CAPACITY", "unsigned", "65536"),
     ],
-    handlers: &[HandlerInfo::write("clear")],
+    table: &HANDLERS,
     samples: &["", " -> 1/2"],
     build: |args| {
-        let (notifier, stop) = (notifier::read(args), args.or("STOP_AFTER_CLEAR", false));
+        let (notifier, stop) = (notifier::read(args), args.value::<bool>("STOP_AFTER_CLEAR"));
         let make = |capacity| Ok((reserved_map(capacity)?, capacity));
-        let (packets, capacity) = for_capacity(args, 1 << 16, make)?;
+        let (packets, capacity) = for_capacity(args, make)?;
         Ok(Box::new(AggregateLast { notifier, stop, ended: None, packets, capacity, going: Vec::new() }))
     },
     ..Class::DEFAULT
@@ -178,12 +178,12 @@ impl Element for AggregateLast {
     fn held(&self) -> usize {
         self.packets.len()
     }
-
-    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
-        self.look(cx);
-        self.going = self.packets.keys().copied().collect();
-        self.going.sort_unstable_by(|a, b| b.cmp(a));
-        cx.schedule();
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<AggregateLast>] = &[Handler::set("clear", |e, cx, _| {
+    e.look(cx);
+    e.going = e.packets.keys().copied().collect();
+    e.going.sort_unstable_by(|a, b| b.cmp(a));
+    cx.schedule();
+    Ok(())
+})];

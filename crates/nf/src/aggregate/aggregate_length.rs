@@ -35,7 +35,7 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::keyword("IP", "bool", "false")],
     samples: &["", "IP true -> 1/2"],
     build: |args| {
-        let ip = args.or("IP", false);
+        let ip = args.value::<bool>("IP");
         args.finish()?;
         Ok(Box::new(AggregateLength { ip }))
     },

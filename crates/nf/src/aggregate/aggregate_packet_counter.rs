@@ -61,7 +61,7 @@ pub static CLASS: Class = Class {
     samples: &["", "ANNO NONE -> 2/2"],
     build: |args| {
         args.get::<ElementRef>("NOTIFIER");
-        let Raw(word) = args.or("ANNO", Raw("PACKET_NUMBER".into()));
+        let Raw(word) = args.value("ANNO");
         let anno = match word.as_str() {
             "NONE" => Some(None),
             word => {
@@ -75,7 +75,7 @@ pub static CLASS: Class = Class {
         let make = |capacity: usize| {
             Ok((reserved_map(capacity)?, reserved(capacity.saturating_mul(ports))?, capacity))
         };
-        let (places, counts, capacity) = for_capacity(args, 1 << 20, make)?;
+        let (places, counts, capacity) = for_capacity(args, make)?;
         let anno = anno.flatten();
         Ok(Box::new(AggregatePacketCounter {
             anno,

@@ -30,8 +30,8 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::positional("BITS", "1-8", "8"), ArgInfo::keyword("INCREMENTAL", "bool", "false")],
     samples: &["", "1, INCREMENTAL true"],
     build: |args| {
-        let bits = args.or("BITS", 8u32);
-        let incremental = args.or("INCREMENTAL", false);
+        let bits = args.value::<u32>("BITS");
+        let incremental = args.value::<bool>("INCREMENTAL");
         if !(1..=8).contains(&bits) {
             args.error("bad number of bits");
         }

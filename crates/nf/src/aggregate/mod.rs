@@ -56,10 +56,9 @@ fn combined(packet: &Packet, bits: u32, value: u32, incremental: bool) -> u32 {
 /// Calls `make` with the argument CAPACITY; `make` reserves memory for this number of aggregates.
 fn for_capacity<T>(
     args: &mut Args<'_>,
-    default: u32,
     make: impl FnOnce(usize) -> Result<T, TryReserveError>,
 ) -> Result<T, Invalid> {
-    let capacity = args.or("CAPACITY", default);
+    let capacity = args.value::<u32>("CAPACITY");
     if capacity == 0 {
         args.error("CAPACITY: at least 1");
     }

@@ -21,9 +21,9 @@
 //! SetTimestamp, SetTimestampDelta
 
 use element::args::parse_seconds;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Action, Case, Field, Filter, Target, Value};
-use element::{Batch, Class, Cx, Effects, Element, Timestamp, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, Timestamp, manual};
 use packet::Annotations;
 
 use super::{first_timestamp, set_first_timestamp};
@@ -37,14 +37,11 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("FIRST", "bool", "false"),
         ArgInfo::keyword("ALL", "bool", "false"),
     ],
-    handlers: &[HandlerInfo::both("time")],
+    table: &HANDLERS,
     samples: &["1.5", "-2, ALL true", "3, FIRST true"],
     build: |args| {
-        let element = AdjustTimestamp {
-            time: args.or("TIME", Timestamp::ZERO),
-            first: args.or("FIRST", false),
-            all: args.or("ALL", false),
-        };
+        let element =
+            AdjustTimestamp { time: args.value("TIME"), first: args.value("FIRST"), all: args.value("ALL") };
         args.finish()?;
         Ok(Box::new(element))
     },
@@ -80,13 +77,13 @@ impl Element for AdjustTimestamp {
             }
         }
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.time.to_string())
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
-        self.time = parse_seconds(value).ok_or("expected timestamp")?;
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<AdjustTimestamp>] = &[Handler::data(
+    "time",
+    |e| e.time.to_string(),
+    |e, _, value| {
+        e.time = parse_seconds(value).ok_or("expected timestamp")?;
+        Ok(())
+    },
+)];

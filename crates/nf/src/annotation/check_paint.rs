@@ -20,10 +20,9 @@
 //! Paint, PaintSwitch
 
 use element::args::AnnotationOffset;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Counts, Depends, Filter};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
-use packet::Annotations;
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 
 use crate::editing::{annotation, each_or_aside, or_aside, value};
 
@@ -34,11 +33,11 @@ pub static CLASS: Class = Class {
     processing: "a/ah",
     manual: manual!("check_paint.rs"),
     args: &[ArgInfo::required("COLOR", "0-255"), ArgInfo::positional("ANNO", "annotation", "PAINT")],
-    handlers: &[HandlerInfo::both("color")],
+    table: &HANDLERS,
     samples: &["2", "2, 20 -> 1/2"],
     build: |args| {
         let colour = args.required("COLOR");
-        let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<1>(Annotations::PAINT));
+        let AnnotationOffset::<1>(place) = args.value("ANNO");
         args.finish()?;
         Ok(Box::new(CheckPaint { colour, place }))
     },
@@ -64,13 +63,13 @@ impl Element for CheckPaint {
             if packet.annotations().u8(place) == colour { Ok(()) } else { Err(DropReason::NoMatch) }
         });
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.colour.to_string())
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, text: &str) -> Result<(), String> {
-        self.colour = value(cx, text, "expected uint8_t")?;
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<CheckPaint>] = &[Handler::data(
+    "color",
+    |e| e.colour.to_string(),
+    |e, cx, text| {
+        e.colour = value(cx, text, "expected uint8_t")?;
+        Ok(())
+    },
+)];

@@ -19,9 +19,8 @@
 //! HostEtherFilter, SetPacketType
 
 use classify::IntervalSet;
-use element::class::HandlerInfo;
 use element::effects::{Field, Filter};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Severity, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Severity, manual};
 use packet::PacketKind;
 
 use crate::editing::{aside, otherwise};
@@ -32,7 +31,7 @@ pub static CLASS: Class = Class {
     ports: "1/1-2",
     processing: "a/ah",
     manual: manual!("drop_broadcasts.rs"),
-    handlers: &[HandlerInfo::count("drops")],
+    table: &HANDLERS,
     samples: &["", " -> 1/2"],
     build: |args| {
         args.finish()?;
@@ -68,8 +67,6 @@ impl Element for DropBroadcasts {
             },
         );
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.drops.to_string())
-    }
 }
+
+const HANDLERS: &[Handler<DropBroadcasts>] = &[Handler::count("drops", |e| e.drops)];

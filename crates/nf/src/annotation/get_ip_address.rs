@@ -25,7 +25,6 @@ use element::args::AnnotationOffset;
 use element::class::ArgInfo;
 use element::effects::{Action, Case, Filter, Header, Target, Value, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
-use packet::Annotations;
 
 use crate::editing::{annotation, bytes, each, ipv4, needs, otherwise};
 use classify::IntervalSet;
@@ -43,7 +42,7 @@ pub static CLASS: Class = Class {
     build: |args| {
         let word: Option<String> = args.get("IP");
         let offset: Option<u32> = args.get("OFFSET");
-        let AnnotationOffset(to) = args.or("ANNO", AnnotationOffset::<4>(Annotations::DST_IP));
+        let AnnotationOffset::<4>(to) = args.value("ANNO");
         args.finish()?;
         let from = match (offset, word.as_deref()) {
             (Some(offset), None) => Ok(From::Data(offset as usize)),

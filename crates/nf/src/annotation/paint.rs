@@ -20,22 +20,21 @@
 //! PaintSwitch
 
 use element::args::{AnnotationOffset, Arg};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Action, Case, Field, Filter, Target, Value};
-use element::{Batch, Class, Cx, Effects, Element, manual};
-use packet::Annotations;
+use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 
 /// The class.
 pub static CLASS: Class = Class {
     name: "Paint",
     manual: manual!("paint.rs"),
     args: &[ArgInfo::required("COLOR", "0-255"), ArgInfo::positional("ANNO", "annotation", "PAINT")],
-    handlers: &[HandlerInfo::both("color")],
+    table: &HANDLERS,
     samples: &["7", "7, 20"],
     reconfigures: true,
     build: |args| {
         let colour = args.required("COLOR");
-        let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<1>(Annotations::PAINT));
+        let AnnotationOffset::<1>(place) = args.value("ANNO");
         args.finish()?;
         Ok(Box::new(Paint { colour, place, wanted: true }))
     },
@@ -68,13 +67,13 @@ impl Element for Paint {
             }
         }
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.colour.to_string())
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
-        self.colour = u8::parse(value, &cx.place()).map_err(|_| "expected uint8_t")?;
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<Paint>] = &[Handler::data(
+    "color",
+    |e| e.colour.to_string(),
+    |e, cx, value| {
+        e.colour = u8::parse(value, &cx.place()).map_err(|_| "expected uint8_t")?;
+        Ok(())
+    },
+)];

@@ -23,7 +23,6 @@ use element::args::AnnotationOffset;
 use element::class::ArgInfo;
 use element::effects::{Case, Emit, Field, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
-use packet::Annotations;
 
 use crate::sorting::{Fate, Sorter};
 
@@ -37,7 +36,7 @@ pub static CLASS: Class = Class {
     samples: &["", " -> 1/3", "20 -> 1/2"],
     reconfigures: true,
     build: |args| {
-        let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<1>(Annotations::PAINT));
+        let AnnotationOffset::<1>(place) = args.value("ANNO");
         args.finish()?;
         Ok(Box::new(PaintSwitch { place, sorter: Sorter::new(args.outputs()) }))
     },

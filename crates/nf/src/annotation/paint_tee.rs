@@ -23,10 +23,9 @@
 //! Paint, CheckPaint, PaintSwitch, IPOutputCombo
 
 use element::args::AnnotationOffset;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Depends, Emit, Filter};
-use element::{Batch, Class, Cx, Effects, Element, Packet, manual};
-use packet::Annotations;
+use element::{Batch, Class, Cx, Effects, Element, Handler, Packet, manual};
 
 use crate::basic::tee::emit_copies_of;
 use crate::editing::{annotation, value};
@@ -38,11 +37,11 @@ pub static CLASS: Class = Class {
     processing: "a/ah",
     manual: manual!("paint_tee.rs"),
     args: &[ArgInfo::required("COLOR", "0-255"), ArgInfo::positional("ANNO", "annotation", "PAINT")],
-    handlers: &[HandlerInfo::both("color")],
+    table: &HANDLERS,
     samples: &["2", "1, 20"],
     build: |args| {
         let colour = args.required("COLOR");
-        let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<1>(Annotations::PAINT));
+        let AnnotationOffset::<1>(place) = args.value("ANNO");
         args.finish()?;
         Ok(Box::new(PaintTee { colour, place }))
     },
@@ -69,13 +68,13 @@ impl Element for PaintTee {
         let is_meant = |packet: &Packet| packet.annotations().u8(self.place) == self.colour;
         emit_copies_of(cx, 1, batch, is_meant);
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.colour.to_string())
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, text: &str) -> Result<(), String> {
-        self.colour = value(cx, text, "expected uint8_t")?;
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<PaintTee>] = &[Handler::data(
+    "color",
+    |e| e.colour.to_string(),
+    |e, cx, text| {
+        e.colour = value(cx, text, "expected uint8_t")?;
+        Ok(())
+    },
+)];

@@ -21,9 +21,9 @@
 //! Paint
 
 use element::args::{AnnotationOffset, Raw, read_value};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::Depends;
-use element::{Batch, Class, Complaint, Cx, Effects, Element, manual};
+use element::{Batch, Class, Complaint, Cx, Effects, Element, Handler, manual};
 
 use crate::editing::{annotation, constant, otherwise, value};
 
@@ -32,7 +32,7 @@ pub static CLASS: Class = Class {
     name: "SetAnnoByte",
     manual: manual!("set_anno_byte.rs"),
     args: &[ArgInfo::required("ANNO", "annotation"), ArgInfo::required("VALUE", "0-255")],
-    handlers: &[HandlerInfo::read("anno"), HandlerInfo::both("value")],
+    table: &HANDLERS,
     samples: &["PAINT, 3", "20, 255"],
     reconfigures: true,
     build: |args| {
@@ -66,13 +66,16 @@ impl Element for SetAnnoByte {
     fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
         batch.iter_mut().for_each(|packet| packet.annotations_mut().set_u8(self.place, self.byte));
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(if name == "anno" { self.place.to_string() } else { self.byte.to_string() })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, text: &str) -> Result<(), String> {
-        self.byte = value(cx, text, "expected uint8_t")?;
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<SetAnnoByte>] = &[
+    Handler::get("anno", |e| e.place.to_string()),
+    Handler::data(
+        "value",
+        |e| e.byte.to_string(),
+        |e, cx, text| {
+            e.byte = value(cx, text, "expected uint8_t")?;
+            Ok(())
+        },
+    ),
+];

@@ -22,10 +22,9 @@
 use std::net::Ipv4Addr;
 
 use element::args::AnnotationOffset;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::Depends;
-use element::{Batch, Class, Cx, Effects, Element, manual};
-use packet::Annotations;
+use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 
 use crate::editing::{annotation, constant, otherwise, value};
 
@@ -34,12 +33,12 @@ pub static CLASS: Class = Class {
     name: "SetIPAddress",
     manual: manual!("set_ip_address.rs"),
     args: &[ArgInfo::required("IPADDR", "address"), ArgInfo::keyword("ANNO", "annotation", "DST_IP")],
-    handlers: &[HandlerInfo::both("addr")],
+    table: &HANDLERS,
     samples: &["10.0.0.1", "10.0.0.1, ANNO 20"],
     reconfigures: true,
     build: |args| {
         let address: Option<Ipv4Addr> = args.get("IPADDR");
-        let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<4>(Annotations::DST_IP));
+        let AnnotationOffset::<4>(place) = args.value("ANNO");
         let Some(address) = address else { return crate::editing::missing(args, "IPADDR") };
         args.finish()?;
         Ok(Box::new(SetIpAddress { address, place, wanted: true }))
@@ -71,13 +70,13 @@ impl Element for SetIpAddress {
             batch.iter_mut().for_each(|packet| packet.annotations_mut().set_array4(self.place, address));
         }
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.address.to_string())
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, text: &str) -> Result<(), String> {
-        self.address = value(cx, text, "expected IP address")?;
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<SetIpAddress>] = &[Handler::data(
+    "addr",
+    |e| e.address.to_string(),
+    |e, cx, text| {
+        e.address = value(cx, text, "expected IP address")?;
+        Ok(())
+    },
+)];

@@ -33,7 +33,7 @@ pub static CLASS: Class = Class {
     samples: &["10.0.0.0/8", "10.0.0.0/8, 5", "1.2.3.4"],
     build: |args| {
         let prefix: Option<Ipv4Prefix> = args.get("PREFIX");
-        let limit = args.or("LIMIT", -1i32);
+        let limit = args.value::<i32>("LIMIT");
         let Some(prefix) = prefix else { return crate::editing::missing(args, "PREFIX") };
         if limit > MOST {
             args.too_large("LIMIT", MOST);

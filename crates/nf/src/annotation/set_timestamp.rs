@@ -29,14 +29,14 @@ pub static CLASS: Class = Class {
     name: "SetTimestamp",
     manual: manual!("set_timestamp.rs"),
     args: &[
-        ArgInfo::positional("TIMESTAMP", "time", "now"),
+        ArgInfo::positional("TIMESTAMP", "time", "").computed("now"),
         ArgInfo::keyword("FIRST", "bool", "false"),
         ArgInfo::keyword("PER_BATCH", "bool", "false"),
     ],
     samples: &["", "12.5", "FIRST true"],
     build: |args| {
-        let element = SetTimestamp { time: args.get("TIMESTAMP"), first: args.or("FIRST", false) };
-        args.or("PER_BATCH", false);
+        let element = SetTimestamp { time: args.get("TIMESTAMP"), first: args.value("FIRST") };
+        args.value::<bool>("PER_BATCH");
         args.finish()?;
         Ok(Box::new(element))
     },

@@ -22,9 +22,9 @@
 //! ## See also
 //! SetTimestamp, AdjustTimestamp, TimeFilter
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Action, Case, Depends, Field, Filter, Target, Value};
-use element::{Batch, Class, Cx, Effects, Element, Timestamp, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, Timestamp, manual};
 use packet::Annotations;
 
 use super::first_timestamp;
@@ -34,10 +34,10 @@ pub static CLASS: Class = Class {
     name: "SetTimestampDelta",
     manual: manual!("set_timestamp_delta.rs"),
     args: &[ArgInfo::keyword("TYPE", "RANGE, NOW or FIRST", "RANGE")],
-    handlers: &[HandlerInfo::read("first"), HandlerInfo::write("reset")],
+    table: &HANDLERS,
     samples: &["", "TYPE NOW", "TYPE FIRST"],
     build: |args| {
-        let kind = match args.or("TYPE", "RANGE".to_string()).as_str() {
+        let kind = match args.value::<String>("TYPE").as_str() {
             "RANGE" => Kind::Range,
             "NOW" => Kind::Now,
             "FIRST" => Kind::First,
@@ -98,13 +98,11 @@ impl Element for SetTimestampDelta {
             });
         }
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(format!("{}\n", self.first))
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
-        self.first = Timestamp::ZERO;
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<SetTimestampDelta>] = &[
+    Handler::get("first", |e| format!("{}\n", e.first)),
+    Handler::act("reset", |e| {
+        e.first = Timestamp::ZERO;
+    }),
+];

@@ -34,9 +34,9 @@ use std::sync::Arc;
 
 use crate::editing::aside;
 use element::args::{Raw, parse_seconds};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Case, Depends, Field, Filter, Target};
-use element::{Batch, Call, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+use element::{Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -55,12 +55,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("STOP", "bool", "false"),
         ArgInfo::keyword("END_CALL", "HANDLER [VALUE]", ""),
     ],
-    handlers: &[
-        HandlerInfo::both("start"),
-        HandlerInfo::both("end"),
-        HandlerInfo::both("interval"),
-        HandlerInfo::write("extend_interval"),
-    ],
+    table: &HANDLERS,
     samples: &["START_AFTER 5, INTERVAL 10", "3, 9.5 -> 1/2", "", "END 9, END_CALL e.extend_interval 2"],
     build: |args| {
         let mut time = |name| args.get::<Timestamp>(name).filter(|time| time.is_set());
@@ -68,7 +63,7 @@ pub static CLASS: Class = Class {
         let [start_delay, end_delay] = [time("START_DELAY"), time("END_DELAY")];
         let [start_after, end_after] = [time("START_AFTER"), time("END_AFTER")];
         let interval = time("INTERVAL");
-        let stop = args.or("STOP", false);
+        let stop = args.value::<bool>("STOP");
         let call_text = args.get::<Raw>("END_CALL").map(|Raw(text)| text);
         let given = |all: &[Option<Timestamp>]| all.iter().flatten().count();
         if given(&[start, start_after, start_delay]) > 1 {
@@ -148,6 +143,13 @@ enum Verdict {
 }
 
 impl TimeFilter {
+    /// Sets the end, which is then awaited again.
+    fn end_at(&mut self, time: Timestamp) -> Result<(), String> {
+        self.end = time;
+        self.armed = self.stop || self.call.is_some();
+        Ok(())
+    }
+
     fn judge(&mut self, time: Timestamp) -> Verdict {
         if !self.ready {
             self.first_packet(time);
@@ -194,7 +196,9 @@ impl TimeFilter {
                 // The engine cannot call a handler of this element now, because the element is already
                 // running.
                 let result = match call.element == Some(cx.id()) {
-                    true => cx.handlers().on_behalf(&call, |cx| self.write(cx, &call.handler, &call.value)),
+                    true => {
+                        cx.handlers().on_behalf(&call, |cx| CLASS.write(self, cx, &call.handler, &call.value))
+                    }
                     false => cx.handlers().write(&call),
                 };
                 if let Err(reason) = result {
@@ -278,7 +282,7 @@ impl Element for TimeFilter {
             self.end = self.end + cx.now();
         }
         if let Some(text) = &self.call_text {
-            let own = |name: &str| CLASS.handlers.iter().any(|h| h.name == name).then_some(cx.id());
+            let own = |name: &str| CLASS.each_handler().any(|h| h.name == name).then_some(cx.id());
             self.call = Some(Call::parse(text, cx, own)?);
         }
         Ok(())
@@ -339,32 +343,40 @@ impl Element for TimeFilter {
     fn held(&self) -> usize {
         self.waiting.len()
     }
+}
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "start" => self.start.to_string(),
-            "end" => self.end.to_string(),
-            _ => (self.end - self.start).to_string(),
-        })
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        let time = parse_seconds(value).ok_or("expected time")?;
-        if name == "start" {
-            if !self.ready {
-                self.first_packet(time);
+const HANDLERS: &[Handler<TimeFilter>] = &[
+    Handler::data(
+        "start",
+        |e| e.start.to_string(),
+        |e, _, value| {
+            let time = time(value)?;
+            if !e.ready {
+                e.first_packet(time);
             }
-            self.start = time;
-            return Ok(());
-        }
-        match name {
-            "end" => (self.end, self.end_from) = (time, From::Zero),
-            "interval" => self.end = self.start + time,
-            _ => self.end = self.end + time,
-        }
-        self.armed = self.stop || self.call.is_some();
-        Ok(())
-    }
+            e.start = time;
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "end",
+        |e| e.end.to_string(),
+        |e, _, value| {
+            e.end_at(time(value)?)?;
+            e.end_from = From::Zero;
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "interval",
+        |e| (e.end - e.start).to_string(),
+        |e, _, value| e.end_at(e.start + time(value)?),
+    ),
+    Handler::set("extend_interval", |e, _, value| e.end_at(e.end + time(value)?)),
+];
+
+fn time(text: &str) -> Result<Timestamp, String> {
+    parse_seconds(text).ok_or_else(|| "expected time".into())
 }
 
 #[cfg(test)]

@@ -22,25 +22,19 @@
 //! ## See also
 //! TimeFilter
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Access, Counts, Field, State};
-use element::{Batch, Class, Cx, Effects, Element, Timestamp, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, Timestamp, manual};
 
 /// The class.
 pub static CLASS: Class = Class {
     name: "TimeRange",
     manual: manual!("time_range.rs"),
     args: &[ArgInfo::keyword("SIMPLE", "bool", "false")],
-    handlers: &[
-        HandlerInfo::read("first"),
-        HandlerInfo::read("last"),
-        HandlerInfo::read("range"),
-        HandlerInfo::read("interval"),
-        HandlerInfo::write("reset"),
-    ],
+    table: &HANDLERS,
     samples: &["", "SIMPLE true"],
     build: |args| {
-        let simple = args.or("SIMPLE", false);
+        let simple = args.value::<bool>("SIMPLE");
         args.finish()?;
         Ok(Box::new(TimeRange { simple, first: Timestamp::ZERO, last: Timestamp::ZERO }))
     },
@@ -70,19 +64,26 @@ impl Element for TimeRange {
             }
         }
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        let TimeRange { first, last, .. } = *self;
-        Ok(match name {
-            "first" => first.to_string(),
-            "last" => last.to_string(),
-            "range" => format!("{first} {last}"),
-            _ => (last - first).to_string(),
-        })
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
-        (self.first, self.last) = (Timestamp::ZERO, Timestamp::ZERO);
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<TimeRange>] = &[
+    Handler::read("first", |e, _, _| {
+        let TimeRange { first, last: _, .. } = *e;
+        Ok(first.to_string())
+    }),
+    Handler::read("last", |e, _, _| {
+        let TimeRange { first: _, last, .. } = *e;
+        Ok(last.to_string())
+    }),
+    Handler::read("range", |e, _, _| {
+        let TimeRange { first, last, .. } = *e;
+        Ok(format!("{first} {last}"))
+    }),
+    Handler::read("interval", |e, _, _| {
+        let TimeRange { first, last, .. } = *e;
+        Ok((last - first).to_string())
+    }),
+    Handler::act("reset", |e| {
+        (e.first, e.last) = (Timestamp::ZERO, Timestamp::ZERO);
+    }),
+];

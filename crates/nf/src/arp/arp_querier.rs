@@ -129,10 +129,10 @@ pub static CLASS: Class = Class {
         let limits = Limits::read(args);
         let broadcast: Option<Ipv4Addr> = args.get("BROADCAST");
         let shared = shared_table(args);
-        let poll_timeout = table::milliseconds(args.or("POLL_TIMEOUT", Timestamp::from_secs(60)));
-        let polls_by_broadcast = args.or("BROADCAST_POLL", false);
-        let unsolicited = args.or("UNSOLICITED", false);
-        let give_up = args.or("GIVE_UP", Timestamp(0));
+        let poll_timeout = table::milliseconds(args.value("POLL_TIMEOUT"));
+        let polls_by_broadcast = args.value::<bool>("BROADCAST_POLL");
+        let unsolicited = args.value::<bool>("UNSOLICITED");
+        let give_up = args.value::<Timestamp>("GIVE_UP");
         if give_up < Timestamp(0) {
             args.error("GIVE_UP: must not be negative");
         }

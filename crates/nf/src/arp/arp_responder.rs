@@ -32,9 +32,9 @@ use std::net::Ipv4Addr;
 
 use classify::IntervalSet;
 use element::args::{Arg, Ipv4Prefix, Place};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Action, Case, Depends, Field, Filter, Number, Target, Value};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use lang::args::split_spaces;
 use packet::{Annotations, PacketKind};
 use wire::{LinkType, MacAddr, arp, ethernet};
@@ -50,12 +50,7 @@ pub static CLASS: Class = Class {
     processing: "a/ah",
     manual: manual!("arp_responder.rs"),
     args: &[ArgInfo::rest("ENTRY", "IP/MASK [IP/MASK ...] ETHER")],
-    handlers: &[
-        HandlerInfo::read("table"),
-        HandlerInfo::read_param("lookup"),
-        HandlerInfo::write("add"),
-        HandlerInfo::write("remove"),
-    ],
+    table: &HANDLERS,
     samples: &[
         "7.7.7.7 2:0:0:0:0:9",
         "7.7.0.0/16 9.9.9.9 2:0:0:0:0:9, 7.7.7.0/24 2:0:0:0:0:8, 0/0 2:0:0:0:0:7 -> 1/2",
@@ -192,28 +187,23 @@ impl Element for ArpResponder {
         let clears = cx.graph().facts().annotations_used;
         each_or_aside(cx, batch, |packet| self.answer(packet, clears));
     }
+}
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
-        if name == "table" {
-            return Ok(self.table.0.iter().map(|entry| format!("{entry} {:#}\n", entry.mac)).collect());
-        }
+const HANDLERS: &[Handler<ArpResponder>] = &[
+    Handler::get("table", |e| e.table.0.iter().map(|entry| format!("{entry} {:#}\n", entry.mac)).collect()),
+    Handler::read_param("lookup", |e, cx, param| {
         let address: Ipv4Addr = value(cx, param, "expected IP address")?;
-        Ok(self.table.look_up(address.to_bits()).map_or(String::new(), |mac| format!("{mac:#}")))
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
-        if name == "add" {
-            self.table.add(&parse(text, &cx.place())?);
-            return Ok(());
-        }
+        Ok(e.table.look_up(address.to_bits()).map_or(String::new(), |mac| format!("{mac:#}")))
+    }),
+    Handler::set("add", |e, cx, text| {
+        e.table.add(&parse(text, &cx.place())?);
+        Ok(())
+    }),
+    Handler::set("remove", |e, cx, text| {
         let prefix = prefix_or_address(text, &cx.place()).map_err(|_| "expected IP/MASK")?;
         let wanted = entry_of(prefix, MacAddr::default());
-        match self.table.0.iter().position(|entry| entry.is_same_prefix(&wanted)) {
-            Some(place) => {
-                self.table.0.remove(place);
-                Ok(())
-            }
-            None => Err(format!("{wanted} not found")),
-        }
-    }
-}
+        let place = e.table.0.iter().position(|entry| entry.is_same_prefix(&wanted));
+        e.table.0.remove(place.ok_or_else(|| format!("{wanted} not found"))?);
+        Ok(())
+    }),
+];

@@ -81,15 +81,15 @@ pub(crate) struct Limits {
 impl Limits {
     /// Reads [`ARGS`].
     pub(crate) fn read(args: &mut Args<'_>) -> Limits {
-        let mut number = |name, default: u32| args.or(name, default) as usize;
-        let packets = number("CAPACITY", 2048);
-        let entries = number("ENTRY_CAPACITY", 65_536);
-        let packets_per_entry = number("ENTRY_PACKET_CAPACITY", 0);
-        let slim_factor = number("CAPACITY_SLIM_FACTOR", 2);
+        let mut number = |name| args.value::<u32>(name) as usize;
+        let packets = number("CAPACITY");
+        let entries = number("ENTRY_CAPACITY");
+        let packets_per_entry = number("ENTRY_PACKET_CAPACITY");
+        let slim_factor = number("CAPACITY_SLIM_FACTOR");
         if slim_factor == 0 {
             args.error("CAPACITY_SLIM_FACTOR cannot be zero");
         }
-        let timeout = milliseconds(args.or("TIMEOUT", Timestamp::from_secs(300)));
+        let timeout = milliseconds(args.value("TIMEOUT"));
         Limits {
             packets,
             entries,

@@ -215,19 +215,16 @@ impl Settings {
     /// Reads the arguments that all balancers have.
     pub(super) fn read(args: &mut Args<'_>) -> Settings {
         let rule = Rule::read(args);
-        let mut seconds = |name, default| {
-            let time: Timestamp = args.or(name, Timestamp::from_secs(default));
+        let mut seconds = |name| {
+            let time: Timestamp = args.value(name);
             if time.0 <= 0 {
                 args.error(format!("{name}: must be positive"));
             }
             time
         };
-        let timeout = seconds("TIMEOUT", 300);
-        let [half_closed, done] = [("FIN_TIMEOUT", 120), ("DONE_TIMEOUT", 10)].map(|(name, default)| {
-            let time = seconds(name, default);
-            time.min(timeout)
-        });
-        let (active, capacity) = (args.or("NSERVER", 0), args.or("CAPACITY", 1 << 20));
+        let timeout = seconds("TIMEOUT");
+        let [half_closed, done] = ["FIN_TIMEOUT", "DONE_TIMEOUT"].map(|name| seconds(name).min(timeout));
+        let (active, capacity) = (args.value("NSERVER"), args.value("CAPACITY"));
         Settings { rule, timeout, half_closed, done, capacity, active }
     }
 }

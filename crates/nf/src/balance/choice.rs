@@ -129,24 +129,24 @@ pub(super) const ARGS: [ArgInfo; 6] = [
 impl Rule {
     /// Reads [`ARGS`].
     pub(super) fn read(args: &mut Args<'_>) -> Rule {
-        let text = args.or("LB_MODE", "rr".to_string());
+        let text = args.value::<String>("LB_MODE");
         let mode = Mode::parse(&text).unwrap_or_else(|| {
             args.error(format!("LB_MODE: unknown mode '{text}'"));
             Mode::InTurn
         });
-        let text = args.or("LST_MODE", "conn".to_string());
+        let text = args.value::<String>("LST_MODE");
         let metric = Metric::parse(&text).unwrap_or_else(|| {
             args.error(format!("LST_MODE: unknown metric '{text}'"));
             Metric::Connections
         });
         let places = maglev::places(args);
-        let interval = Timestamp(i64::from(args.or("AWRR_TIME", 100u32).max(1)) * 1_000_000);
-        let alpha = args.or("AWRR_ALPHA", 0.0);
+        let interval = Timestamp(i64::from(args.value::<u32>("AWRR_TIME").max(1)) * 1_000_000);
+        let alpha = args.value::<f64>("AWRR_ALPHA");
         if !(0.0..=1.0).contains(&alpha) {
             args.error("AWRR_ALPHA: must be between 0 and 1");
         }
         // FORCE_TRACK_LOAD has no effect, because loads are always counted.
-        let _ = args.or("FORCE_TRACK_LOAD", false);
+        let _ = args.value::<bool>("FORCE_TRACK_LOAD");
         Rule { mode, metric, places, interval, alpha }
     }
 }

@@ -27,7 +27,7 @@ fn is_prime(number: usize) -> bool {
 
 /// Reads the number of places in a table, and rounds it up to a prime number.
 pub(crate) fn places(args: &mut Args<'_>) -> usize {
-    let given = args.or("CST_BUCKETS", PLACES);
+    let given = args.value::<usize>("CST_BUCKETS");
     if given == 0 || given > MOST_PLACES {
         args.error(format!("CST_BUCKETS: must be between 1 and {MOST_PLACES}"));
         return PLACES;

@@ -33,9 +33,9 @@
 
 use std::any::Any;
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{self, Access, Field, State};
-use element::{Batch, Class, Cx, Effects, Element, Tally, Timestamp, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, Tally, Timestamp, manual};
 
 use crate::script::number::Number;
 
@@ -50,28 +50,14 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("MAX", "seconds", "0"),
         ArgInfo::keyword("THRESHOLD", "unsigned", "0"),
     ],
-    handlers: &[
-        HandlerInfo::count("count"),
-        HandlerInfo::count("byte_count"),
-        HandlerInfo::count("bit_count"),
-        HandlerInfo::count("link_count"),
-        HandlerInfo::count("rate"),
-        HandlerInfo::count("byte_rate"),
-        HandlerInfo::count("bit_rate"),
-        HandlerInfo::read("link_rate"),
-        HandlerInfo::read("time"),
-        HandlerInfo::read("first"),
-        HandlerInfo::read("last"),
-        HandlerInfo::write("reset"),
-        HandlerInfo::write("reset_now"),
-    ],
+    table: &HANDLERS,
     samples: &["", "1", "THRESHOLD 10"],
     build: |args| {
         let counter = AverageCounter {
-            ignore: args.or("IGNORE", Timestamp::ZERO),
-            link_fcs: args.or("LINK_FCS", true),
-            max: args.or("MAX", Timestamp::ZERO),
-            threshold: args.or("THRESHOLD", 0),
+            ignore: args.value("IGNORE"),
+            link_fcs: args.value("LINK_FCS"),
+            max: args.value("MAX"),
+            threshold: args.value("THRESHOLD"),
             counts: Counts::default(),
         };
         args.finish()?;
@@ -173,28 +159,6 @@ impl Element for AverageCounter {
         self.counts.last = self.counts.last.max(tally.last);
     }
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        let Counts { packets, bytes, first, last } = self.counts;
-        Ok(match name {
-            "count" => packets.to_string(),
-            "byte_count" => bytes.to_string(),
-            "bit_count" => (bytes * 8).to_string(),
-            "link_count" => self.link_bits().to_string(),
-            "rate" => show(self.per_second(packets)),
-            "byte_rate" => show(self.per_second(bytes)),
-            "bit_rate" => show(self.per_second(bytes * 8)),
-            "link_rate" => show(self.per_second(self.link_bits())),
-            "first" => first.unwrap_or_default().to_string(),
-            "last" => last.to_string(),
-            _ => show(self.span() as f64 / 1000.0),
-        })
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
-        self.counts = Counts::default();
-        Ok(())
-    }
-
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         Some(Box::new(self.counts))
     }
@@ -204,6 +168,22 @@ impl Element for AverageCounter {
         Ok(())
     }
 }
+
+const HANDLERS: &[Handler<AverageCounter>] = &[
+    Handler::count("count", |e| e.counts.packets),
+    Handler::count("byte_count", |e| e.counts.bytes),
+    Handler::count("bit_count", |e| e.counts.bytes * 8),
+    Handler::count("link_count", |e| e.link_bits()),
+    Handler::<AverageCounter>::get("rate", |e| show(e.per_second(e.counts.packets))).summed(),
+    Handler::<AverageCounter>::get("byte_rate", |e| show(e.per_second(e.counts.bytes))).summed(),
+    Handler::<AverageCounter>::get("bit_rate", |e| show(e.per_second(e.counts.bytes * 8))).summed(),
+    Handler::get("link_rate", |e| show(e.per_second(e.link_bits()))),
+    Handler::get("time", |e| show(e.span() as f64 / 1000.0)),
+    Handler::get("first", |e| e.counts.first.unwrap_or_default().to_string()),
+    Handler::get("last", |e| e.counts.last.to_string()),
+    Handler::act("reset", |e| e.counts = Counts::default()),
+    Handler::act("reset_now", |e| e.counts = Counts::default()),
+];
 
 #[cfg(test)]
 mod tests {

@@ -20,9 +20,9 @@
 //! Truncate, Pad
 
 use classify::IntervalSet;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Counts, Depends, Field, Filter, Number, plus_annotation};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 use packet::Annotations;
 
 use crate::editing::{each_or_aside, or_aside, value};
@@ -34,10 +34,10 @@ pub static CLASS: Class = Class {
     processing: "a/ah",
     manual: manual!("check_length.rs"),
     args: &[ArgInfo::required("LENGTH", "unsigned"), ArgInfo::keyword("EXTRA_LENGTH", "bool", "false")],
-    handlers: &[HandlerInfo::both("length")],
+    table: &HANDLERS,
     samples: &["60", "60, EXTRA_LENGTH true -> 1/2"],
     build: |args| {
-        let element = CheckLength { longest: args.required("LENGTH"), extra: args.or("EXTRA_LENGTH", false) };
+        let element = CheckLength { longest: args.required("LENGTH"), extra: args.value("EXTRA_LENGTH") };
         args.finish()?;
         Ok(Box::new(element))
     },
@@ -73,13 +73,13 @@ impl Element for CheckLength {
             if packet.len() + more > longest { Err(DropReason::TooLong) } else { Ok(()) }
         });
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.longest.to_string())
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, text: &str) -> Result<(), String> {
-        self.longest = value(cx, text, "expected integer")?;
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<CheckLength>] = &[Handler::data(
+    "length",
+    |e| e.longest.to_string(),
+    |e, cx, text| {
+        e.longest = value(cx, text, "expected integer")?;
+        Ok(())
+    },
+)];

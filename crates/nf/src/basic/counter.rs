@@ -33,9 +33,9 @@ use std::any::Any;
 use std::sync::Arc;
 
 use element::args::{BadInteger, Raw, parse_integer};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Access, Counts, Field, State};
-use element::{Batch, Call, Class, Cx, DropReason, Effects, Element, Tally, Timestamp, manual};
+use element::{Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, Tally, Timestamp, manual};
 
 use crate::rate::ewma::Rate;
 use crate::trigger::Trigger;
@@ -52,23 +52,13 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("BATCH_PRECISE", "bool", "false"),
         ArgInfo::keyword("ATOMIC", "unsigned", "0"),
     ],
-    handlers: &[
-        HandlerInfo::count("count"),
-        HandlerInfo::count("byte_count"),
-        HandlerInfo::count("rate"),
-        HandlerInfo::count("byte_rate"),
-        HandlerInfo::count("bit_rate"),
-        HandlerInfo::write("reset"),
-        HandlerInfo::write("reset_counts"),
-        HandlerInfo::both("count_call"),
-        HandlerInfo::write("byte_count_call"),
-    ],
+    table: &HANDLERS,
     samples: &["", "COUNT_CALL 5 stop"],
     build: |args| {
         let texts = [args.get::<Raw>("COUNT_CALL"), args.get::<Raw>("BYTE_COUNT_CALL")];
-        let no_rate = args.or("NO_RATE", false);
-        args.or("BATCH_PRECISE", false);
-        args.or("ATOMIC", 0u32);
+        let no_rate = args.value::<bool>("NO_RATE");
+        args.value::<bool>("BATCH_PRECISE");
+        args.value::<u32>("ATOMIC");
         let names = ["COUNT_CALL", "BYTE_COUNT_CALL"];
         for (name, text) in names.iter().zip(&texts) {
             let Some(Raw(text)) = text else { continue };
@@ -105,6 +95,11 @@ struct Counter {
 }
 
 impl Counter {
+    fn reset(&mut self) {
+        (self.packets, self.bytes) = (0, 0);
+        [&mut self.on_packets, &mut self.on_bytes].into_iter().flatten().for_each(|t| t.armed = true);
+    }
+
     fn has_triggers(&self) -> bool {
         self.on_packets.is_some() || self.on_bytes.is_some()
     }
@@ -138,7 +133,7 @@ impl Element for Counter {
         let [packets, bytes] = std::mem::take(&mut self.texts);
         for (name, text) in [("count_call", packets), ("byte_count_call", bytes)] {
             if let Some(text) = text {
-                self.write(cx, name, &text)?;
+                CLASS.write(self, cx, name, &text)?;
             }
         }
         Ok(())
@@ -188,44 +183,6 @@ impl Element for Counter {
         }
     }
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        let now = cx.now();
-        Ok(match name {
-            "count" => self.packets.to_string(),
-            "byte_count" => self.bytes.to_string(),
-            "rate" => self.packet_rate.show(now, 0),
-            "byte_rate" => self.byte_rate.show(now, 0),
-            "bit_rate" => self.byte_rate.show(now, 3),
-            _ => self.on_packets.as_ref().map_or(String::new(), |trigger| trigger.at.to_string()),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "count_call" => {
-                self.on_packets = Some(Trigger::parse(
-                    value,
-                    &format!("'{name}' first word should be unsigned (count)"),
-                    cx,
-                    &CLASS,
-                )?)
-            }
-            "byte_count_call" => {
-                self.on_bytes = Some(Trigger::parse(
-                    value,
-                    &format!("'{name}' first word should be unsigned (count)"),
-                    cx,
-                    &CLASS,
-                )?)
-            }
-            _ => {
-                (self.packets, self.bytes) = (0, 0);
-                [&mut self.on_packets, &mut self.on_bytes].into_iter().flatten().for_each(|t| t.armed = true);
-            }
-        }
-        Ok(())
-    }
-
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         Some(Box::new((self.packets, self.bytes, self.packet_rate, self.byte_rate)))
     }
@@ -236,3 +193,27 @@ impl Element for Counter {
         Ok(())
     }
 }
+
+const HANDLERS: &[Handler<Counter>] = &[
+    Handler::count("count", |e| e.packets),
+    Handler::count("byte_count", |e| e.bytes),
+    Handler::<Counter>::read("rate", |e, cx, _| Ok(e.packet_rate.show(cx.now(), 0))).summed(),
+    Handler::<Counter>::read("byte_rate", |e, cx, _| Ok(e.byte_rate.show(cx.now(), 0))).summed(),
+    Handler::<Counter>::read("bit_rate", |e, cx, _| Ok(e.byte_rate.show(cx.now(), 3))).summed(),
+    Handler::act("reset", Counter::reset),
+    Handler::act("reset_counts", Counter::reset),
+    Handler::data(
+        "count_call",
+        |e| e.on_packets.as_ref().map_or(String::new(), |trigger| trigger.at.to_string()),
+        |e, cx, value| {
+            let error = "'count_call' first word should be unsigned (count)";
+            e.on_packets = Some(Trigger::parse(value, error, cx, &CLASS)?);
+            Ok(())
+        },
+    ),
+    Handler::set("byte_count_call", |e, cx, value| {
+        let error = "'byte_count_call' first word should be unsigned (count)";
+        e.on_bytes = Some(Trigger::parse(value, error, cx, &CLASS)?);
+        Ok(())
+    }),
+];

@@ -24,9 +24,9 @@
 //! Idle
 
 use element::args::parse_bool;
-use element::class::{ArgInfo, HandlerInfo, Notes, Task};
+use element::class::{ArgInfo, Notes, Task};
 use element::effects::Counts;
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Tally, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Tally, manual};
 use packet::BATCH_CAPACITY;
 
 /// The class.
@@ -36,11 +36,13 @@ pub static CLASS: Class = Class {
     ports: "1/0",
     manual: manual!("discard.rs"),
     notes: Notes { task: Task::WherePulling, ..Notes::NONE },
-    args: &[ArgInfo::keyword("ACTIVE", "bool", "true"), ArgInfo::keyword("BURST", "unsigned", "1")],
-    handlers: &[HandlerInfo::count("count"), HandlerInfo::write("reset_counts"), HandlerInfo::both("active")],
+    args: &[
+        ArgInfo::keyword("ACTIVE", "bool", "true"),
+        ArgInfo::keyword("BURST", "unsigned", "").burst_of_run("1"),
+    ],
+    table: &HANDLERS,
     build: |args| {
-        let default = args.setup.burst.unwrap_or(1);
-        let discard = Discard { active: args.or("ACTIVE", true), burst: args.or("BURST", default), count: 0 };
+        let discard = Discard { active: args.value("ACTIVE"), burst: args.value("BURST"), count: 0 };
         args.finish()?;
         Ok(Box::new(discard))
     },
@@ -101,23 +103,20 @@ impl Element for Discard {
     fn tally(&mut self, tally: &Tally) {
         self.count += tally.packets;
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "count" => self.count.to_string(),
-            _ => self.active.to_string(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        if name == "reset_counts" {
-            self.count = 0;
-            return Ok(());
-        }
-        self.active = parse_bool(value).ok_or("syntax error")?;
-        if self.active && !cx.graph().input_is_push(0) {
-            cx.schedule();
-        }
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<Discard>] = &[
+    Handler::count("count", |e| e.count),
+    Handler::act("reset_counts", |e| e.count = 0),
+    Handler::data(
+        "active",
+        |e| e.active.to_string(),
+        |e, cx, value| {
+            e.active = parse_bool(value).ok_or("syntax error")?;
+            if e.active && !cx.graph().input_is_push(0) {
+                cx.schedule();
+            }
+            Ok(())
+        },
+    ),
+];

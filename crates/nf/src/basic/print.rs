@@ -31,7 +31,7 @@
 use std::fmt::Write;
 
 use element::args::Raw;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::Field;
 use element::{Class, Packet, manual};
 
@@ -44,8 +44,8 @@ pub static CLASS: Class = Class {
     args: &[
         ArgInfo::positional("LABEL", "string", ""),
         ArgInfo::positional("MAXLENGTH", "int", "24"),
-        ArgInfo::keyword("LENGTH", "int", "24"),
-        ArgInfo::keyword("NBYTES", "int", "24"),
+        ArgInfo::keyword("LENGTH", "int", "").computed("MAXLENGTH"),
+        ArgInfo::keyword("NBYTES", "int", "").computed("MAXLENGTH"),
         ArgInfo::keyword("CONTENTS", "word", "HEX"),
         ArgInfo::keyword("TIMESTAMP", "bool", "false"),
         ArgInfo::keyword("PRINTANNO", "bool", "false"),
@@ -53,31 +53,32 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("CPU", "bool", "false"),
         ArgInfo::keyword("ACTIVE", "bool", "true"),
     ],
-    handlers: &[HandlerInfo::both("active")],
+    table: &Printing::<Print>::HANDLERS,
     samples: &["", "x, -1, CONTENTS ASCII, TIMESTAMP true, PRINTANNO true", "ACTIVE false"],
     reconfigures: true,
     build: |args| {
-        let label = args.or("LABEL", String::new());
-        let mut old = 24;
+        let label = args.get("LABEL").unwrap_or_default();
+        let mut older: Option<i64> = None;
         for name in ["LENGTH", "NBYTES"] {
             if let Some(given) = args.get(name) {
                 args.warn(format!("{name}: argument deprecated"));
-                old = given;
+                older = Some(given);
             }
         }
-        let most = args.or("MAXLENGTH", old);
-        let Raw(word) = args.or("CONTENTS", Raw("HEX".into()));
+        let most = args.value("MAXLENGTH");
+        let most = older.filter(|_| !args.was_given("MAXLENGTH")).unwrap_or(most);
+        let Raw(word) = args.value("CONTENTS");
         let contents = Contents::from_word(args, &word);
         let print = Print {
             label,
             most: at_most(most),
             contents,
-            timestamp: args.or("TIMESTAMP", false),
-            annotations: args.or("PRINTANNO", false),
-            headroom: args.or("HEADROOM", false),
-            worker: args.or("CPU", false),
+            timestamp: args.value("TIMESTAMP"),
+            annotations: args.value("PRINTANNO"),
+            headroom: args.value("HEADROOM"),
+            worker: args.value("CPU"),
         };
-        let active = args.or("ACTIVE", true);
+        let active = args.value::<bool>("ACTIVE");
         args.finish()?;
         Ok(Box::new(Printing::new(print, active, Printer::new(None))))
     },

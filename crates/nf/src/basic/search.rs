@@ -43,9 +43,9 @@ pub static CLASS: Class = Class {
     samples: &["\\<0800> -> 1/2", "\\<45>, STRIP_AFTER false, ANNO 20"],
     build: |args| {
         let Bytes(pattern) = args.required("PATTERN");
-        let strip_after = args.or("STRIP_AFTER", true);
-        let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<2>(LENGTH_ANNOTATION));
-        args.or("SET_ANNO", true);
+        let strip_after = args.value::<bool>("STRIP_AFTER");
+        let AnnotationOffset::<2>(place) = args.value("ANNO");
+        args.value::<bool>("SET_ANNO");
         args.finish()?;
         if pattern.is_empty() {
             args.error("Cannot search for an empty string!");
@@ -55,9 +55,6 @@ pub static CLASS: Class = Class {
     },
     ..Class::DEFAULT
 };
-
-/// The offset of FastClick's second paint annotation, which has two bytes.
-pub(super) const LENGTH_ANNOTATION: usize = 16;
 
 struct Search {
     pattern: Vec<u8>,

@@ -23,7 +23,7 @@ use element::class::ArgInfo;
 use element::effects::Target;
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
 
-use super::search::{LENGTH_ANNOTATION, annotated_length};
+use super::search::annotated_length;
 use crate::editing::{annotation, each, when};
 use crate::stripping::{move_start, vague_effects};
 
@@ -34,7 +34,7 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::positional("ANNO", "annotation", "16")],
     samples: &["", "20"],
     build: |args| {
-        let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<2>(LENGTH_ANNOTATION));
+        let AnnotationOffset::<2>(place) = args.value("ANNO");
         args.finish()?;
         Ok(Box::new(UnstripAnno { place }))
     },

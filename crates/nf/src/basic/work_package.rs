@@ -41,7 +41,8 @@ pub static CLASS: Class = Class {
     ],
     samples: &["", "S 1, N 3, W 10", "S 1, N 8, R 50", "N 4, R 100, PAYLOAD true"],
     build: |args| {
-        let (megabytes, accesses, of_packet) = (args.or("S", 0u32), args.or("N", 0u32), args.or("R", 0u32));
+        let (megabytes, accesses, of_packet) =
+            (args.value::<u32>("S"), args.value::<u32>("N"), args.value::<u32>("R"));
         if of_packet > 100 {
             args.error("R: at most 100 of a hundred accesses");
         }
@@ -51,7 +52,7 @@ pub static CLASS: Class = Class {
         if megabytes == 0 && accesses > 0 && of_packet < 100 {
             args.error("N needs S megabytes of memory to access");
         }
-        let (payload, draws) = (args.or("PAYLOAD", false), args.or("W", 0u32));
+        let (payload, draws) = (args.value::<bool>("PAYLOAD"), args.value::<u32>("W"));
         args.finish()?;
         let random = fastrand::Rng::with_seed(args.setup.worker as u64);
         let memory = Vec::new();

@@ -48,7 +48,7 @@ pub static CLASS: Class = Class {
             number as usize
         };
         let (to, from, length) = (number("DST_OFFSET"), number("SRC_OFFSET"), number("LENGTH"));
-        let grow = args.or("GROW", true);
+        let grow = args.value::<bool>("GROW");
         args.finish()?;
         Ok(Box::new(MoveData { to, from, length, grow }))
     },

@@ -42,11 +42,11 @@ pub static CLASS: Class = Class {
     ],
     samples: &["60", "4000", "200, RANDOM true, MAXLENGTH 100", "LENGTH 0, MAXLENGTH 3000"],
     build: |args| {
-        let length = args.or("LENGTH", 0u32) as usize;
-        args.or("ZERO", true);
-        let random = args.or("RANDOM", false);
-        let most = args.or("MAXLENGTH", 0u32) as usize;
-        let verbose = args.or("VERBOSE", false);
+        let length = args.value::<u32>("LENGTH") as usize;
+        args.value::<bool>("ZERO");
+        let random = args.value::<bool>("RANDOM");
+        let most = args.value::<u32>("MAXLENGTH") as usize;
+        let verbose = args.value::<bool>("VERBOSE");
         if length > MAX_PACKET {
             args.too_large("LENGTH", MAX_PACKET);
         }

@@ -23,9 +23,9 @@
 //! ## See also
 //! Strip, Unstrip, Pad, Truncate
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Action, Depends, Field};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use packet::MAX_PACKET;
 
 use crate::editing::{append_zeros, otherwise, pure, value};
@@ -36,11 +36,11 @@ pub static CLASS: Class = Class {
     name: "Resize",
     manual: manual!("resize.rs"),
     args: &[ArgInfo::positional("HEAD", "integer", "0"), ArgInfo::positional("TAIL", "integer", "0")],
-    handlers: &[HandlerInfo::both("head"), HandlerInfo::both("tail")],
+    table: &HANDLERS,
     samples: &["", "-14, 4", "14, -4", "-5000, -5000"],
     reconfigures: true,
     build: |args| {
-        let element = Resize { head: args.or("HEAD", 0i32), tail: args.or("TAIL", 0i32) };
+        let element = Resize { head: args.value::<i32>("HEAD"), tail: args.value::<i32>("TAIL") };
         args.finish()?;
         Ok(Box::new(element))
     },
@@ -82,14 +82,23 @@ impl Element for Resize {
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         batch.replace_each(|packet| self.resize(cx, packet));
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(if name == "head" { self.head } else { self.tail }.to_string())
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
-        let number = value(cx, text, "expected integer")?;
-        *(if name == "head" { &mut self.head } else { &mut self.tail }) = number;
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<Resize>] = &[
+    Handler::data(
+        "head",
+        |e| e.head.to_string(),
+        |e, cx, text| {
+            e.head = value(cx, text, "expected integer")?;
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "tail",
+        |e| e.tail.to_string(),
+        |e, cx, text| {
+            e.tail = value(cx, text, "expected integer")?;
+            Ok(())
+        },
+    ),
+];

@@ -43,8 +43,8 @@ pub static CLASS: Class = Class {
     build: |args| {
         let offset: u32 = args.required("OFFSET");
         let Bytes(data) = args.required("DATA");
-        let Bytes(mut mask) = args.or("MASK", Bytes::default());
-        let grow = args.or("GROW", false);
+        let Bytes(mut mask) = args.get("MASK").unwrap_or_default();
+        let grow = args.value::<bool>("GROW");
         if mask.len() > data.len() {
             args.error("MASK must be no longer than DATA");
         }

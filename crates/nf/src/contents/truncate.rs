@@ -19,11 +19,11 @@
 //! ## See also
 //! Pad, CheckLength, Resize
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{
     Action, Case, Depends, EXTRA_LENGTH, Field, Filter, Number, Target, Value, plus_annotation,
 };
-use element::{Batch, Class, Cx, Effects, Element, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 use packet::Annotations;
 
 use crate::editing::{otherwise, value};
@@ -33,10 +33,10 @@ pub static CLASS: Class = Class {
     name: "Truncate",
     manual: manual!("truncate.rs"),
     args: &[ArgInfo::required("LENGTH", "unsigned"), ArgInfo::keyword("EXTRA_LENGTH", "bool", "true")],
-    handlers: &[HandlerInfo::both("nbytes")],
+    table: &HANDLERS,
     samples: &["40", "0, EXTRA_LENGTH false"],
     build: |args| {
-        let element = Truncate { length: args.required("LENGTH"), extra: args.or("EXTRA_LENGTH", true) };
+        let element = Truncate { length: args.required("LENGTH"), extra: args.value("EXTRA_LENGTH") };
         args.finish()?;
         Ok(Box::new(element))
     },
@@ -76,13 +76,13 @@ impl Element for Truncate {
             }
         }
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.length.to_string())
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, text: &str) -> Result<(), String> {
-        self.length = value(cx, text, "expected integer")?;
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<Truncate>] = &[Handler::data(
+    "nbytes",
+    |e| e.length.to_string(),
+    |e, cx, text| {
+        e.length = value(cx, text, "expected integer")?;
+        Ok(())
+    },
+)];

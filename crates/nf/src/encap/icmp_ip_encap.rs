@@ -30,9 +30,9 @@
 use std::net::Ipv4Addr;
 
 use element::args::{Arg, Place};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::Header;
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use wire::checksum::Sum;
 use wire::icmp::kind;
 use wire::{IntoBytes, U16, icmp, icmp_names, ip_protocol};
@@ -51,7 +51,7 @@ pub static CLASS: Class = Class {
         ArgInfo::positional("CODE", "0-255 or a name", "0"),
         ArgInfo::keyword("IDENTIFIER", "0-0xffff", "0"),
     ],
-    handlers: HANDLERS,
+    table: &HANDLERS,
     samples: &[
         "10.0.0.1, 10.0.0.2, echo, IDENTIFIER 7",
         "1.2.3.4, 5.6.7.8, unreachable, port",
@@ -60,8 +60,8 @@ pub static CLASS: Class = Class {
     build: |args| {
         let (source, destination): (Option<Ipv4Addr>, Option<Ipv4Addr>) = (args.get("SRC"), args.get("DST"));
         let kind: String = args.required("TYPE");
-        let code = args.or("CODE", "0".to_string());
-        let identifier = args.or("IDENTIFIER", 0u16);
+        let code = args.value::<String>("CODE");
+        let identifier = args.value::<u16>("IDENTIFIER");
         let Some(source) = source else { return missing(args, "SRC") };
         let Some(destination) = destination else { return missing(args, "DST") };
         args.finish()?;
@@ -79,9 +79,6 @@ pub static CLASS: Class = Class {
     },
     ..Class::DEFAULT
 };
-
-/// The handlers of both elements that build ICMP messages.
-pub(super) const HANDLERS: &[HandlerInfo] = &[HandlerInfo::both("src"), HandlerInfo::both("dst")];
 
 /// Parses an ICMP type by number or name.
 pub(crate) fn parse_kind(word: &str, place: &Place<'_>) -> Option<u8> {
@@ -177,17 +174,23 @@ impl Element for IcmpIpEncap {
         });
         self.id = id;
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.outer.read(name))
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
-        let address = value(cx, text, "syntax error")?;
-        match name {
-            "src" => self.outer.source = address,
-            _ => self.outer.destination = Destination::Fixed(address),
-        }
-        Ok(())
-    }
 }
+
+pub(super) const HANDLERS: &[Handler<IcmpIpEncap>] = &[
+    Handler::data(
+        "src",
+        |e| e.outer.source.to_string(),
+        |e, cx, text| {
+            e.outer.source = value(cx, text, "syntax error")?;
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "dst",
+        |e| e.outer.destination.show(),
+        |e, cx, text| {
+            e.outer.destination = Destination::Fixed(value(cx, text, "syntax error")?);
+            Ok(())
+        },
+    ),
+];

@@ -41,11 +41,11 @@ pub static CLASS: Class = Class {
         ArgInfo::required("DST", "address"),
         ArgInfo::keyword("IDENTIFIER", "0-0xffff", "0"),
     ],
-    handlers: HANDLERS,
+    table: &HANDLERS,
     samples: &["10.0.0.1, 10.0.0.2"],
     build: |args| {
         let (source, destination): (Option<Ipv4Addr>, Option<Ipv4Addr>) = (args.get("SRC"), args.get("DST"));
-        let identifier = args.or("IDENTIFIER", 0u16);
+        let identifier = args.value::<u16>("IDENTIFIER");
         let Some(source) = source else { return missing(args, "SRC") };
         let Some(destination) = destination else { return missing(args, "DST") };
         args.finish()?;

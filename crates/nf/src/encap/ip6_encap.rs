@@ -30,9 +30,9 @@
 use std::net::Ipv6Addr;
 
 use element::args::{Arg, Place, Raw};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Action, Case, DST_IP6, Depends, Field, Filter, Number, Target, Value};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 use packet::Annotations;
 use wire::{IntoBytes, U16, ipv6};
 
@@ -50,14 +50,14 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("HLIM", "0-255", "250"),
         ArgInfo::keyword("CLASS", "0-255", "0"),
     ],
-    handlers: &[HandlerInfo::both("src"), HandlerInfo::both("dst")],
+    table: &HANDLERS,
     samples: &["4, 2000:10:1::2, 2000:20:1::2, HLIM 20", "udp, 2001:db8::1, DST_ANNO, CLASS 0xb9"],
     reconfigures: true,
     build: |args| {
         let ProtocolNumber(protocol) = args.required("PROTO");
         let source: Option<Ipv6Addr> = args.get("SRC");
         let Raw(destination) = args.required("DST");
-        let (hop_limit, class) = (args.or("HLIM", 250u8), args.or("CLASS", 0u8));
+        let (hop_limit, class) = (args.value::<u8>("HLIM"), args.value::<u8>("CLASS"));
         let Some(source) = source else { return missing(args, "SRC") };
         args.finish()?;
         let protocol = u8::try_from(protocol);
@@ -147,23 +147,24 @@ impl Element for Ip6Encap {
             Ok(())
         });
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match (name, self.destination) {
-            ("src", _) => self.header.source_addr().to_string(),
-            (_, Some(address)) => address.to_string(),
-            (_, None) => "DST_ANNO".into(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
-        match name {
-            "src" => {
-                let address: Ipv6Addr = value(cx, text, "expected IPv6 address")?;
-                self.header.source = address.octets();
-            }
-            _ => self.destination = read_destination(text, &cx.place())?,
-        }
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<Ip6Encap>] = &[
+    Handler::data(
+        "src",
+        |e| e.header.source_addr().to_string(),
+        |e, cx, text| {
+            let address: Ipv6Addr = value(cx, text, "expected IPv6 address")?;
+            e.header.source = address.octets();
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "dst",
+        |e| e.destination.map_or("DST_ANNO".into(), |address| address.to_string()),
+        |e, cx, text| {
+            e.destination = read_destination(text, &cx.place())?;
+            Ok(())
+        },
+    ),
+];

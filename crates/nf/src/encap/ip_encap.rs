@@ -34,8 +34,8 @@
 use std::net::Ipv4Addr;
 
 use element::args::{Raw, parse_bool};
-use element::class::{ArgInfo, HandlerInfo};
-use element::{Args, Batch, Class, Cx, Effects, Element, manual};
+use element::class::ArgInfo;
+use element::{Args, Batch, Class, Cx, Effects, Element, Handler, manual};
 use wire::ipv4;
 
 use super::{Destination, Outer, ProtocolNumber};
@@ -56,7 +56,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("CE", "bool", "false"),
         ArgInfo::keyword("DF", "bool", "false"),
     ],
-    handlers: &[HandlerInfo::both("src"), HandlerInfo::both("dst")],
+    table: &HANDLERS,
     samples: &["ipip, 18.26.4.24, 140.247.60.147", "17, 1.2.3.4, DST_ANNO, DSCP 46, ECT 2, DF true, TTL 9"],
     reconfigures: true,
     build: |args| {
@@ -64,8 +64,8 @@ pub static CLASS: Class = Class {
         let source: Option<Ipv4Addr> = args.get("SRC");
         let Raw(destination) = args.required("DST");
         let tos = service_type(args);
-        let ttl = args.or("TTL", 250u8);
-        let fragment = if args.or("DF", false) { ipv4::DONT_FRAGMENT } else { 0 };
+        let ttl = args.value::<u8>("TTL");
+        let fragment = if args.value::<bool>("DF") { ipv4::DONT_FRAGMENT } else { 0 };
         let Some(source) = source else { return missing(args, "SRC") };
         args.finish()?;
         let protocol = u8::try_from(protocol);
@@ -88,14 +88,12 @@ const BAD_DESTINATION: &str = "DST argument should be IP address or 'DST_ANNO'";
 
 /// Returns the type of service byte from the arguments TOS, DSCP, ECT and CE.
 fn service_type(args: &mut Args<'_>) -> u8 {
-    let tos: Option<i32> = args.get("TOS");
-    let dscp: Option<i32> = args.get("DSCP");
-    let ect: Option<String> = args.get("ECT");
-    let congested = args.or("CE", false);
-    let ect = match ect.as_deref() {
-        None => 0,
-        Some("2") => 2,
-        Some(word) => match parse_bool(word) {
+    let (tos, dscp): (i32, i32) = (args.value("TOS"), args.value("DSCP"));
+    let ect: String = args.value("ECT");
+    let congested = args.value::<bool>("CE");
+    let ect = match ect.as_str() {
+        "2" => 2,
+        word => match parse_bool(word) {
             Some(known) => u8::from(known),
             None => {
                 args.error(format!("bad ECT value '{word}'"));
@@ -103,19 +101,20 @@ fn service_type(args: &mut Args<'_>) -> u8 {
             }
         },
     };
-    if tos.is_some() && dscp.is_some() {
+    let has_tos = args.was_given("TOS");
+    if has_tos && args.was_given("DSCP") {
         args.error("cannot set both TOS and DSCP");
-    } else if tos.is_some() && (ect > 0 || congested) {
+    } else if has_tos && (ect > 0 || congested) {
         args.error("cannot set both TOS and ECN bits");
     }
     if ect > 0 && congested {
         args.error("can set at most one ECN option");
     }
-    let tos = u8::try_from(tos.unwrap_or(0)).unwrap_or_else(|_| {
+    let tos = u8::try_from(tos).unwrap_or_else(|_| {
         args.error("TOS too large; max 255");
         0
     });
-    let dscp = u8::try_from(dscp.unwrap_or(0)).ok().filter(|&dscp| dscp < 64).unwrap_or_else(|| {
+    let dscp = u8::try_from(dscp).ok().filter(|&dscp| dscp < 64).unwrap_or_else(|| {
         args.error("DSCP too large; max 63");
         0
     });
@@ -142,16 +141,23 @@ impl Element for IpEncap {
         });
         self.id = id;
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.outer.read(name))
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
-        match name {
-            "src" => self.outer.source = value(cx, text, "expected IP address")?,
-            _ => self.outer.destination = Destination::parse(text, &cx.place()).ok_or(BAD_DESTINATION)?,
-        }
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<IpEncap>] = &[
+    Handler::data(
+        "src",
+        |e| e.outer.source.to_string(),
+        |e, cx, text| {
+            e.outer.source = value(cx, text, "expected IP address")?;
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "dst",
+        |e| e.outer.destination.show(),
+        |e, cx, text| {
+            e.outer.destination = Destination::parse(text, &cx.place()).ok_or(BAD_DESTINATION)?;
+            Ok(())
+        },
+    ),
+];

@@ -31,6 +31,14 @@ pub(super) enum Destination {
 }
 
 impl Destination {
+    /// Returns the destination as handlers show it.
+    pub(super) fn show(self) -> String {
+        match self {
+            Destination::Fixed(address) => address.to_string(),
+            Destination::Annotation => "DST_ANNO".into(),
+        }
+    }
+
     pub(super) fn parse(text: &str, place: &Place<'_>) -> Option<Destination> {
         match text.trim() {
             "DST_ANNO" => Some(Destination::Annotation),
@@ -130,15 +138,6 @@ impl Outer {
         let checksums = std::iter::once(Header::Ipv4).chain(checksum).collect();
         let encap = Case { checksum: Checksum::Recomputed(checksums), ..otherwise(actions) };
         Effects::cases(vec![too_long, encap]).depending_on(Depends::Counter).depending_on(Depends::Handler)
-    }
-
-    /// Returns the value of the handlers `src` and `dst`.
-    pub(super) fn read(&self, name: &str) -> String {
-        match (name, self.destination) {
-            ("src", _) => self.source.to_string(),
-            (_, Destination::Fixed(address)) => address.to_string(),
-            (_, Destination::Annotation) => "DST_ANNO".into(),
-        }
     }
 }
 

@@ -30,9 +30,9 @@
 use std::net::Ipv4Addr;
 
 use element::args::{Arg, Raw, UdpPort};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Action, Field, Header, Number, Value, wire_field};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use wire::checksum::{PseudoHeader, Sum};
 use wire::{IntoBytes, U16, ip_protocol, ipv4, udp};
 
@@ -50,12 +50,7 @@ pub static CLASS: Class = Class {
         ArgInfo::required("DPORT", "port"),
         ArgInfo::positional("CHECKSUM", "bool", "true"),
     ],
-    handlers: &[
-        HandlerInfo::both("src"),
-        HandlerInfo::both("dst"),
-        HandlerInfo::both("sport"),
-        HandlerInfo::both("dport"),
-    ],
+    table: &HANDLERS,
     samples: &["10.0.0.1, 1234, 10.0.0.2, domain", "10.0.0.1, 1234, DST_ANNO, 80, false"],
     reconfigures: true,
     build: |args| {
@@ -63,7 +58,7 @@ pub static CLASS: Class = Class {
         let source_port = args.required::<UdpPort>("SPORT").0;
         let Raw(destination) = args.required("DST");
         let destination_port = args.required::<UdpPort>("DPORT").0;
-        let checksum = args.or("CHECKSUM", true);
+        let checksum = args.value::<bool>("CHECKSUM");
         let Some(source) = source else { return missing(args, "SRC") };
         args.finish()?;
         let destination = Destination::parse(&destination, &args.place());
@@ -146,27 +141,45 @@ impl Element for UdpIpEncap {
         });
         self.id = id;
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match (name, self.outer.destination) {
-            ("sport", _) => self.ports[0].to_string(),
-            ("dport", _) => self.ports[1].to_string(),
-            ("dst", Destination::Annotation) => Ipv4Addr::UNSPECIFIED.to_string(),
-            _ => self.outer.read(name),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
-        let port = || UdpPort::parse(text, &cx.place()).map(|port| port.0);
-        match name {
-            "sport" => self.ports[0] = port().map_err(|reason| format!("SPORT: {reason}"))?,
-            "dport" => self.ports[1] = port().map_err(|reason| format!("DPORT: {reason}"))?,
-            "src" => {
-                let source = Ipv4Addr::parse(text, &cx.place());
-                self.outer.source = source.map_err(|reason| format!("SRC: {reason}"))?;
-            }
-            _ => self.outer.destination = Destination::parse(text, &cx.place()).ok_or("bad DST")?,
-        }
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<UdpIpEncap>] = &[
+    Handler::data(
+        "src",
+        |e| e.outer.source.to_string(),
+        |e, cx, text| {
+            let source = Ipv4Addr::parse(text, &cx.place());
+            e.outer.source = source.map_err(|reason| format!("SRC: {reason}"))?;
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "dst",
+        |e| match e.outer.destination {
+            Destination::Annotation => Ipv4Addr::UNSPECIFIED.to_string(),
+            destination => destination.show(),
+        },
+        |e, cx, text| {
+            e.outer.destination = Destination::parse(text, &cx.place()).ok_or("bad DST")?;
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "sport",
+        |e| e.ports[0].to_string(),
+        |e, cx, text| {
+            let port = UdpPort::parse(text, &cx.place()).map_err(|reason| format!("SPORT: {reason}"))?;
+            e.ports[0] = port.0;
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "dport",
+        |e| e.ports[1].to_string(),
+        |e, cx, text| {
+            let port = UdpPort::parse(text, &cx.place()).map_err(|reason| format!("DPORT: {reason}"))?;
+            e.ports[1] = port.0;
+            Ok(())
+        },
+    ),
+];

@@ -30,7 +30,7 @@ use element::effects::{Field, Filter, Number};
 use element::{Base, Class, DropReason, Effects, Packet, manual};
 use wire::{arp, ether_type};
 
-use crate::checking::{Checker, HANDLERS, HeaderCheck, Reasons, Speaker};
+use crate::checking::{Checker, HeaderCheck, Reasons, Speaker};
 use crate::editing::{bytes, checked, header_at, header_behind};
 
 /// The class.
@@ -44,10 +44,10 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("VERBOSE", "bool", "false"),
         ArgInfo::keyword("DETAILS", "bool", "false"),
     ],
-    handlers: HANDLERS,
+    table: &Checker::<CheckArpHeader>::HANDLERS,
     samples: &["14", "14, DETAILS true, VERBOSE true -> 1/2"],
     build: |args| {
-        let offset = args.or("OFFSET", 0u32) as usize;
+        let offset = args.value::<u32>("OFFSET") as usize;
         if offset > packet::MAX_PACKET {
             args.too_large("OFFSET", packet::MAX_PACKET);
         }

@@ -40,9 +40,9 @@ pub static CLASS: Class = Class {
     ],
     samples: &["", "0x86dd, 1:2:3:4:5:6, 6:5:4:3:2:1"],
     build: |args| {
-        let Type(ether_type) = args.or("ETHERTYPE", Type(ether_type::IPV4));
-        let source = args.or("SRC", MacAddr([1; 6]));
-        let destination = args.or("DST", MacAddr([2; 6]));
+        let Type(ether_type) = args.value("ETHERTYPE");
+        let source = args.value::<MacAddr>("SRC");
+        let destination = args.value::<MacAddr>("DST");
         args.finish()?;
         let header = ethernet::Header { destination, source, ether_type: ether_type.into() };
         let mut bytes = [0; ethernet::Header::LEN];
@@ -53,6 +53,7 @@ pub static CLASS: Class = Class {
 };
 
 /// An EtherType, with Click's error text for a number that is too large.
+#[derive(Default)]
 struct Type(u16);
 
 impl Arg for Type {

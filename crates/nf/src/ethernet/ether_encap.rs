@@ -25,9 +25,9 @@
 //! Strip, EtherRewrite
 
 use element::args::Arg;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Action, Case, Field, Filter, Target, Value, wire_field};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 use wire::{IntoBytes, LinkType, MacAddr, ethernet};
 
 /// The class.
@@ -39,7 +39,7 @@ pub static CLASS: Class = Class {
         ArgInfo::required("SRC", "Ethernet address"),
         ArgInfo::required("DST", "Ethernet address"),
     ],
-    handlers: &[HandlerInfo::both("ethertype"), HandlerInfo::both("src"), HandlerInfo::both("dst")],
+    table: &HANDLERS,
     samples: &["0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2"],
     reconfigures: true,
     build: |args| {
@@ -86,25 +86,37 @@ impl Element for EtherEncap {
             |packet, reason| cx.drop(packet, reason),
         );
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "ethertype" => self.header.ether_type.get().to_string(),
-            "src" => format!("{:#}", self.header.source),
-            _ => format!("{:#}", self.header.destination),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        let place = cx.place();
-        let address = || MacAddr::parse(value, &place).map_err(|_| "expected Ethernet address");
-        match name {
-            "ethertype" => {
-                self.header.ether_type = u16::parse(value, &place).map_err(|_| "expected uint16_t")?.into();
-            }
-            "src" => self.header.source = address()?,
-            _ => self.header.destination = address()?,
-        }
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<EtherEncap>] = &[
+    Handler::data(
+        "ethertype",
+        |e| e.header.ether_type.get().to_string(),
+        |e, cx, value| {
+            let place = cx.place();
+
+            e.header.ether_type = u16::parse(value, &place).map_err(|_| "expected uint16_t")?.into();
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "src",
+        |e| format!("{:#}", e.header.source),
+        |e, cx, value| {
+            let place = cx.place();
+            let address = || MacAddr::parse(value, &place).map_err(|_| "expected Ethernet address");
+            e.header.source = address()?;
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "dst",
+        |e| format!("{:#}", e.header.destination),
+        |e, cx, value| {
+            let place = cx.place();
+            let address = || MacAddr::parse(value, &place).map_err(|_| "expected Ethernet address");
+            e.header.destination = address()?;
+            Ok(())
+        },
+    ),
+];

@@ -24,9 +24,9 @@
 
 use crate::editing::{bytes, is_marked};
 use element::args::Arg;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Action, Case, Filter, Target, Value};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 use wire::MacAddr;
 
 /// The class.
@@ -34,7 +34,7 @@ pub static CLASS: Class = Class {
     name: "EtherRewrite",
     manual: manual!("ether_rewrite.rs"),
     args: &[ArgInfo::required("SRC", "Ethernet address"), ArgInfo::required("DST", "Ethernet address")],
-    handlers: &[HandlerInfo::both("src"), HandlerInfo::both("dst")],
+    table: &HANDLERS,
     samples: &["1:1:1:1:1:1, 2:2:2:2:2:2"],
     build: |args| {
         let (source, destination): (MacAddr, MacAddr) = (args.required("SRC"), args.required("DST"));
@@ -97,14 +97,25 @@ impl Element for EtherRewrite {
             |packet, reason| cx.drop(packet, reason),
         );
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(format!("{:#}", self.get(name)))
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        let address = MacAddr::parse(value, &cx.place()).map_err(|_| "expected Ethernet address")?;
-        self.set(name, address);
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<EtherRewrite>] = &[
+    Handler::data(
+        "src",
+        |e| format!("{:#}", e.get("src")),
+        |e, cx, value| {
+            let address = MacAddr::parse(value, &cx.place()).map_err(|_| "expected Ethernet address")?;
+            e.set("src", address);
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "dst",
+        |e| format!("{:#}", e.get("dst")),
+        |e, cx, value| {
+            let address = MacAddr::parse(value, &cx.place()).map_err(|_| "expected Ethernet address")?;
+            e.set("dst", address);
+            Ok(())
+        },
+    ),
+];

@@ -41,10 +41,10 @@
 use std::any::Any;
 
 use element::args::{Arg, parse_seconds};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Access, Case, Depends, Emit, Field, Filter, Order, State, Target};
 use element::{
-    Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual,
+    Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp, manual,
 };
 use flow::{FlowTable, HostKey, KeyHasher, TableError};
 use lang::args::{split, split_spaces};
@@ -72,27 +72,19 @@ pub(super) const SWITCH: Class = Class {
         ArgInfo::keyword("TIMEOUT", "seconds", "300"),
         ArgInfo::keyword("CAPACITY", "unsigned", "262144"),
     ],
-    handlers: &[
-        HandlerInfo::read("table"),
-        HandlerInfo::read("count"),
-        HandlerInfo::count("unlearnt"),
-        HandlerInfo::both("timeout"),
-        HandlerInfo::read("port_forwarding"),
-        HandlerInfo::write("remove_port_forwarding"),
-        HandlerInfo::write("reset_port_forwarding"),
-    ],
+    table: &HANDLERS,
     ..Class::DEFAULT
 };
 
 /// Makes a switch. A switch that listens has one more output than inputs, which gets a copy of every frame.
 pub(super) fn build(args: &mut Args<'_>, listens: bool) -> Result<Box<dyn Element>, Invalid> {
-    let timeout = args.or("TIMEOUT", Timestamp::from_secs(300));
+    let timeout = args.value::<Timestamp>("TIMEOUT");
     if timeout < Timestamp::ZERO {
         args.error_as("TIMEOUT: a time must not be negative", "TIMEOUT: parse error");
     } else if timeout > Timestamp::ZERO && whole_seconds(timeout) == Timestamp::ZERO {
         args.warn("TIMEOUT is rounded to 0 seconds, so that no address is learnt");
     }
-    let capacity = args.or("CAPACITY", 262_144u32) as usize;
+    let capacity = args.value::<u32>("CAPACITY") as usize;
     args.finish()?;
     let hosts = Hosts::new(capacity).map_err(|error| args.error(format!("CAPACITY: {error}")));
     args.finish()?;
@@ -367,38 +359,6 @@ impl Element for EtherSwitch {
         None
     }
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "table" => {
-                let hosts = self.hosts.known(self.timeout);
-                hosts.iter().map(|(host, port)| format!("{host:#} {port}\n")).collect()
-            }
-            "count" => self.hosts.table.stats().entries.to_string(),
-            "unlearnt" => self.hosts.unlearnt.to_string(),
-            "timeout" => self.timeout.parts().0.to_string(),
-            _ => {
-                let row = |(from, open): (usize, &Vec<bool>)| {
-                    let bits: String = open.iter().map(|&open| if open { '1' } else { '0' }).collect();
-                    let weight = open.iter().filter(|&&open| open).count();
-                    format!("weight: {weight}\t{from}: {bits}\n")
-                };
-                self.open.iter().enumerate().map(row).collect()
-            }
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "timeout" => {
-                let timeout = parse_seconds(value).filter(|&timeout| timeout >= Timestamp::ZERO);
-                self.timeout = whole_seconds(timeout.ok_or("expected timeout (integer)")?);
-            }
-            "remove_port_forwarding" => self.close(cx, value).ok_or("invalid port forwarding")?,
-            _ => self.open = everywhere_else(self.open.len()),
-        }
-        Ok(())
-    }
-
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         let empty = Hosts::new(1).ok()?;
         Some(Box::new(std::mem::replace(&mut self.hosts, empty)))
@@ -411,3 +371,34 @@ impl Element for EtherSwitch {
         Ok(())
     }
 }
+
+const HANDLERS: &[Handler<EtherSwitch>] = &[
+    Handler::get("table", |e| {
+        let hosts = e.hosts.known(e.timeout);
+        hosts.iter().map(|(host, port)| format!("{host:#} {port}\n")).collect()
+    }),
+    Handler::get("count", |e| e.hosts.table.stats().entries.to_string()),
+    Handler::count("unlearnt", |e| e.hosts.unlearnt),
+    Handler::data(
+        "timeout",
+        |e| e.timeout.parts().0.to_string(),
+        |e, _, value| {
+            let timeout = parse_seconds(value).filter(|&timeout| timeout >= Timestamp::ZERO);
+            e.timeout = whole_seconds(timeout.ok_or("expected timeout (integer)")?);
+            Ok(())
+        },
+    ),
+    Handler::get("port_forwarding", |e| {
+        let row = |(from, open): (usize, &Vec<bool>)| {
+            let bits: String = open.iter().map(|&open| if open { '1' } else { '0' }).collect();
+            let weight = open.iter().filter(|&&open| open).count();
+            format!("weight: {weight}\t{from}: {bits}\n")
+        };
+        e.open.iter().enumerate().map(row).collect()
+    }),
+    Handler::set("remove_port_forwarding", |e, cx, value| {
+        e.close(cx, value).ok_or("invalid port forwarding")?;
+        Ok(())
+    }),
+    Handler::act("reset_port_forwarding", |e| e.open = everywhere_else(e.open.len())),
+];

@@ -22,9 +22,9 @@
 //! ## See also
 //! DropBroadcasts, SetPacketType, Classifier
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Case, Depends, Field, Filter, Target};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use packet::PacketKind;
 use wire::{FromBytes, MacAddr, ethernet};
 
@@ -42,14 +42,14 @@ pub static CLASS: Class = Class {
         ArgInfo::positional("DROP_OTHER", "bool", "true"),
         ArgInfo::keyword("OFFSET", "unsigned", "0"),
     ],
-    handlers: &[HandlerInfo::both("ether")],
+    table: &HANDLERS,
     samples: &["2:0:0:0:0:2", "2:0:0:0:0:1, true, false -> 1/2", "2:0:0:0:0:2, OFFSET 6"],
     build: |args| {
         let element = HostEtherFilter {
             own: args.required("ETHER"),
-            drop_own: args.or("DROP_OWN", false),
-            drop_other: args.or("DROP_OTHER", true),
-            offset: args.or("OFFSET", 0u32) as usize,
+            drop_own: args.value("DROP_OWN"),
+            drop_other: args.value("DROP_OTHER"),
+            offset: args.value::<u32>("OFFSET") as usize,
         };
         args.finish()?;
         Ok(Box::new(element))
@@ -118,13 +118,13 @@ impl Element for HostEtherFilter {
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         each_or_aside(cx, batch, |packet| self.filter(packet));
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(format!("{:#}", self.own))
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, text: &str) -> Result<(), String> {
-        self.own = value(cx, text, "expected Ethernet address")?;
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<HostEtherFilter>] = &[Handler::data(
+    "ether",
+    |e| format!("{:#}", e.own),
+    |e, cx, text| {
+        e.own = value(cx, text, "expected Ethernet address")?;
+        Ok(())
+    },
+)];

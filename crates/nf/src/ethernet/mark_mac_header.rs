@@ -29,7 +29,7 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::positional("OFFSET", "unsigned", "0"), ArgInfo::positional("LENGTH", "unsigned", "0")],
     samples: &["", "2, 14"],
     build: |args| {
-        let (offset, length) = (args.or("OFFSET", 0u32), args.or("LENGTH", 0u32));
+        let (offset, length) = (args.value::<u32>("OFFSET"), args.value::<u32>("LENGTH"));
         args.finish()?;
         Ok(Box::new(MarkMacHeader { offset: offset as usize, length: length as usize }))
     },

@@ -24,9 +24,9 @@
 //! EtherRewrite, StoreIPAddress
 
 use element::args::{AnnotationOffset, Arg, Raw};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Action, Depends, Filter, Value};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use wire::MacAddr;
 
 use crate::editing::{annotation, bytes, each_or_aside, or_aside, value};
@@ -42,7 +42,7 @@ pub static CLASS: Class = Class {
         ArgInfo::required("OFFSET", "unsigned, src or dst"),
         ArgInfo::keyword("ANNO", "annotation", ""),
     ],
-    handlers: &[HandlerInfo::both("addr")],
+    table: &HANDLERS,
     samples: &["1:2:3:4:5:6, src", "1:2:3:4:5:6, 30 -> 1/2", "OFFSET dst, ANNO 20"],
     build: |args| {
         let address: Option<MacAddr> = args.get("ADDR");
@@ -114,18 +114,17 @@ impl Element for StoreEtherAddress {
             Ok(())
         });
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        let From::Constant(address) = self.from else { return Ok(format!("{:#}", MacAddr::default())) };
-        Ok(format!("{address:#}"))
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, text: &str) -> Result<(), String> {
-        let address = value(cx, text, "expected Ethernet address")?;
-        // With an annotation, the address is not used.
-        if let From::Constant(own) = &mut self.from {
-            *own = address;
-        }
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<StoreEtherAddress>] = &[Handler::<StoreEtherAddress>::read("addr", |e, _, _| {
+    let From::Constant(address) = e.from else { return Ok(format!("{:#}", MacAddr::default())) };
+    Ok(format!("{address:#}"))
+})
+.and_set(|e, cx, text| {
+    let address = value(cx, text, "expected Ethernet address")?;
+    // With an annotation, the address is not used.
+    if let From::Constant(own) = &mut e.from {
+        *own = address;
+    };
+    Ok(())
+})];

@@ -69,8 +69,10 @@ pub static CLASS: Class = Class {
         let source: Option<Ipv6Addr> = args.get("SRC");
         let kind: i32 = args.required("TYPE");
         let code: i32 = args.required("CODE");
-        let next_mtu = args.or("PMTU", 1500u32);
-        let mtu = args.or("MTU", MINIMUM_MTU);
+        let next_mtu = args.value::<u32>("PMTU");
+        // The default is the MTU that every link has (RFC 8200, section 5), which is the longest message (RFC
+        // 4443, section 2.4 c).
+        let mtu = args.value::<u32>("MTU");
         let Some(source) = source else { return missing(args, "SRC") };
         args.finish()?;
         let is_known = u8::try_from(kind).is_ok_and(|kind| is_error(kind) || kind == kind::REDIRECT);
@@ -88,10 +90,6 @@ pub static CLASS: Class = Class {
     },
     ..Class::DEFAULT
 };
-
-/// The MTU in bytes that every link has (RFC 8200, section 5), which is the longest message (RFC 4443,
-/// section 2.4 c).
-const MINIMUM_MTU: u32 = 1280;
 
 /// The option in which a redirect quotes the packet (RFC 4861, section 4.6.3); and the length in bytes of
 /// its header.

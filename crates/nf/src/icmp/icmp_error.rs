@@ -37,9 +37,9 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{DST_IP, Depends, Header};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use packet::{Annotations, MAX_PACKET, PacketKind};
 use wire::icmp::kind;
 use wire::ipv4::option;
@@ -63,7 +63,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("PMTU", "0-0xffff", "0"),
         ArgInfo::keyword("SET_FIX_ANNO", "bool", "true"),
     ],
-    handlers: &[HandlerInfo::both("src"), HandlerInfo::both("mtu"), HandlerInfo::both("pmtu")],
+    table: &HANDLERS,
     samples: &[
         "10.0.0.1, timeexceeded",
         "10.0.0.1, unreachable, needfrag, 10.255.255.255, MTU 1500, PMTU 1400, SET_FIX_ANNO false",
@@ -73,11 +73,11 @@ pub static CLASS: Class = Class {
     build: |args| {
         let source: Option<Ipv4Addr> = args.get("SRC");
         let kind: String = args.required("TYPE");
-        let code = args.or("CODE", "0".to_string());
-        let Addresses(bad) = args.or("BADADDRS", Addresses::default());
-        let mtu = args.or("MTU", 576u32);
-        let next_mtu = args.or("PMTU", 0u16);
-        let sets_wish = args.or("SET_FIX_ANNO", true);
+        let code = args.value::<String>("CODE");
+        let Addresses(bad) = args.get("BADADDRS").unwrap_or_default();
+        let mtu = args.value::<u32>("MTU");
+        let next_mtu = args.value::<u16>("PMTU");
+        let sets_wish = args.value::<bool>("SET_FIX_ANNO");
         let Some(source) = source else { return missing(args, "SRC") };
         args.finish()?;
         let number = parse_kind(&kind, &args.place());
@@ -280,24 +280,34 @@ impl Element for IcmpError {
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         batch.replace_each(|packet| self.answer(cx, packet));
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "src" => self.source.to_string(),
-            "mtu" => self.mtu.to_string(),
-            _ => self.next_mtu.to_string(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
-        match name {
-            "src" => self.source = value(cx, text, "expected IP address")?,
-            "mtu" => self.mtu = value(cx, text, "expected integer")?,
-            _ => self.next_mtu = value(cx, text, "expected integer")?,
-        }
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<IcmpError>] = &[
+    Handler::data(
+        "src",
+        |e| e.source.to_string(),
+        |e, cx, text| {
+            e.source = value(cx, text, "expected IP address")?;
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "mtu",
+        |e| e.mtu.to_string(),
+        |e, cx, text| {
+            e.mtu = value(cx, text, "expected integer")?;
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "pmtu",
+        |e| e.next_mtu.to_string(),
+        |e, cx, text| {
+            e.next_mtu = value(cx, text, "expected integer")?;
+            Ok(())
+        },
+    ),
+];
 
 #[cfg(test)]
 mod tests {

@@ -79,13 +79,13 @@ pub static CLASS: Class = Class {
     samples: &["10.0.0.1, 10.0.0.2, LIMIT 3, INTERVAL 0.001, STOP true, VERBOSE false -> 1/1"],
     build: |args| {
         let (source, destination): (Option<Ipv4Addr>, Option<Ipv4Addr>) = (args.get("SRC"), args.get("DST"));
-        let interval = args.or("INTERVAL", Timestamp::from_secs(1));
-        let identifier = args.or("IDENTIFIER", 0u16);
-        let Bytes(data) = args.or("DATA", Bytes::default());
-        let limit = args.or("LIMIT", -1i32);
-        let active = args.or("ACTIVE", true);
-        let verbose = args.or("VERBOSE", true);
-        let stop = args.or("STOP", false);
+        let interval = args.value::<Timestamp>("INTERVAL");
+        let identifier = args.value::<u16>("IDENTIFIER");
+        let Bytes(data) = args.get("DATA").unwrap_or_default();
+        let limit = args.value::<i32>("LIMIT");
+        let active = args.value::<bool>("ACTIVE");
+        let verbose = args.value::<bool>("VERBOSE");
+        let stop = args.value::<bool>("STOP");
         let Some(source) = source else { return missing(args, "SRC") };
         let Some(destination) = destination else { return missing(args, "DST") };
         if data.len() > LONGEST {

@@ -30,7 +30,7 @@ pub static CLASS: Class = Class {
     samples: &["hello", "careful, WARNING"],
     build: |args| {
         let text: String = args.required("MESSAGE");
-        let Raw(kind) = args.or("TYPE", Raw("MESSAGE".into()));
+        let Raw(kind) = args.value("TYPE");
         args.finish()?;
         let mut said = None;
         match kind.to_ascii_uppercase().as_str() {

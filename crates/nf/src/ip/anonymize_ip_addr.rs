@@ -44,15 +44,15 @@ pub static CLASS: Class = Class {
     ],
     samples: &["", "CLASS 4, PRESERVE_8 10 -> 1/2"],
     build: |args| {
-        let class = match args.or("CLASS", 0u32) {
+        let class = match args.value::<u32>("CLASS") {
             99 => 32,
             class => class,
         };
         if class > 32 {
             args.error("CLASS must be between 0 and 32");
         }
-        let Raw(list) = args.or("PRESERVE_8", Raw(String::new()));
-        args.or("SEED", true);
+        let Raw(list) = args.get("PRESERVE_8").unwrap_or_default();
+        args.value::<bool>("SEED");
         let mut kept = Vec::new();
         for word in list.split_whitespace() {
             match parse_integer(word).ok().and_then(|byte| u8::try_from(byte).ok()) {

@@ -32,7 +32,7 @@ use wire::checksum::Sum;
 use wire::{FromBytes, icmp, ip_protocol, ipv4};
 
 use super::check_tcp_header::{self, ipv4_of};
-use crate::checking::{Checker, HANDLERS, HeaderCheck, Reasons, Speaker};
+use crate::checking::{Checker, HeaderCheck, Reasons, Speaker};
 use crate::editing::{bytes, checked, ipv4_of_protocol, length_from, rest_from, sum_from};
 
 /// The class.
@@ -42,10 +42,10 @@ pub static CLASS: Class = Class {
     processing: "a/ah",
     manual: manual!("check_icmp_header.rs"),
     args: check_tcp_header::ARGS,
-    handlers: HANDLERS,
+    table: &Checker::<CheckIcmpHeader>::HANDLERS,
     samples: &["", "CHECKSUM false, DETAILS true, VERBOSE true -> 1/2"],
     build: |args| {
-        let checksum = args.or("CHECKSUM", true);
+        let checksum = args.value::<bool>("CHECKSUM");
         Checker::boxed(args, &CLASS, CheckIcmpHeader { checksum })
     },
     ..Class::DEFAULT

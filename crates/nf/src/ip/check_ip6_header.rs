@@ -35,7 +35,7 @@ use element::effects::{Action, Field, Filter, Number, Value};
 use element::{Base, Class, DropReason, Effects, Packet, manual};
 use wire::{FromBytes, ipv6};
 
-use crate::checking::{Checker, HANDLERS, HeaderCheck, Reasons, Speaker};
+use crate::checking::{Checker, HeaderCheck, Reasons, Speaker};
 use crate::editing::{bytes, header_at, or_aside, pure, within};
 use classify::IntervalSet;
 
@@ -50,16 +50,16 @@ pub static CLASS: Class = Class {
         ArgInfo::positional("OFFSET", "unsigned", "0"),
         ArgInfo::keyword("PROCESS_EH", "bool", "false"),
     ],
-    handlers: HANDLERS,
+    table: &Checker::<CheckIp6Header>::HANDLERS,
     samples: &["OFFSET 14", "2020::2020 ::1, 14, PROCESS_EH true -> 1/2"],
     build: |args| {
-        let Addresses(mut bad_sources) = args.or("BADADDRS", Addresses::default());
+        let Addresses(mut bad_sources) = args.get("BADADDRS").unwrap_or_default();
         bad_sources.push(u128::MAX);
-        let offset = args.or("OFFSET", 0u32) as usize;
+        let offset = args.value::<u32>("OFFSET") as usize;
         if offset > packet::MAX_PACKET {
             args.too_large("OFFSET", packet::MAX_PACKET);
         }
-        let extensions = args.or("PROCESS_EH", false);
+        let extensions = args.value::<bool>("PROCESS_EH");
         Checker::boxed(args, &CLASS, CheckIp6Header { offset, bad_sources, extensions })
     },
     ..Class::DEFAULT

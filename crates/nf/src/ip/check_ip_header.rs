@@ -42,7 +42,7 @@ use element::{Args, Base, Class, Cx, DropReason, Effects, Element, Invalid, Pack
 use packet::Annotations;
 use wire::{FromBytes, checksum, ipv4};
 
-use crate::checking::{Checker, HANDLERS, HeaderCheck, Reasons, Speaker};
+use crate::checking::{Checker, HeaderCheck, Reasons, Speaker};
 use crate::editing::{bytes, checked, header_at, header_behind, ipv4_header_length, ipv4_total, within};
 
 /// The class.
@@ -62,27 +62,23 @@ pub(super) const DESCRIPTION: Class = Class {
         ArgInfo::keyword("VERBOSE", "bool", "false"),
         ArgInfo::keyword("DETAILS", "bool", "false"),
     ],
-    handlers: HANDLERS,
+    table: &Checker::<Checks>::HANDLERS,
     samples: &[
         "14",
         "14, CHECKSUM false -> 1/2",
         "OFFSET 14, INTERFACES 10.0.0.1/8 1.2.3.4/24, VERBOSE true, DETAILS true",
     ],
-    build: |args| build(args, &CLASS, true),
+    build: |args| build(args, &CLASS),
     ..Class::DEFAULT
 };
 
 /// Builds CheckIPHeader or CheckIPHeader2, which differ in the default of CHECKSUM only.
-pub(super) fn build(
-    args: &mut Args<'_>,
-    class: &'static Class,
-    checksum: bool,
-) -> Result<Box<dyn Element>, Invalid> {
-    let offset = args.or("OFFSET", 0u32) as usize;
+pub(super) fn build(args: &mut Args<'_>, class: &'static Class) -> Result<Box<dyn Element>, Invalid> {
+    let offset = args.value::<u32>("OFFSET") as usize;
     if offset > packet::MAX_PACKET {
         args.too_large("OFFSET", packet::MAX_PACKET);
     }
-    let checksum = args.or("CHECKSUM", checksum);
+    let checksum = args.value("CHECKSUM");
     let checks = Checks::read(args, offset, checksum);
     Checker::boxed(args, class, checks)
 }
@@ -130,9 +126,9 @@ pub(super) struct Checks {
 impl Checks {
     /// Reads the arguments about good and bad addresses.
     pub(super) fn read(args: &mut Args<'_>, offset: usize, checksum: bool) -> Checks {
-        let Prefixes(interfaces) = args.or("INTERFACES", Prefixes::default());
-        let Addresses(mut bad_sources) = args.or("BADSRC", Addresses::default());
-        let Addresses(mut good_destinations) = args.or("GOODDST", Addresses::default());
+        let Prefixes(interfaces) = args.get("INTERFACES").unwrap_or_default();
+        let Addresses(mut bad_sources) = args.get("BADSRC").unwrap_or_default();
+        let Addresses(mut good_destinations) = args.get("GOODDST").unwrap_or_default();
         for Ipv4Prefix { address, mask } in &interfaces {
             bad_sources.push(address.to_bits() | !mask.to_bits());
             good_destinations.push(address.to_bits());

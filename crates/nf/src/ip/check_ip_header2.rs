@@ -44,6 +44,6 @@ pub static CLASS: Class = Class {
         DESCRIPTION.args[6],
     ],
     samples: &["14", "14, CHECKSUM true -> 1/2"],
-    build: |args| build(args, &CLASS, false),
+    build: |args| build(args, &CLASS),
     ..DESCRIPTION
 };

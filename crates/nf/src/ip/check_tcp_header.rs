@@ -30,7 +30,7 @@ use element::{Base, Class, DropReason, Effects, Packet, manual};
 use wire::checksum::PseudoHeader;
 use wire::{FromBytes, ip_protocol, ipv4, tcp};
 
-use crate::checking::{Checker, HANDLERS, HeaderCheck, Reasons, Speaker};
+use crate::checking::{Checker, HeaderCheck, Reasons, Speaker};
 use crate::editing::{
     bytes, checked, ipv4_of_protocol, ipv4_total, ipv4_with_options, rest_from, sum_from, within,
 };
@@ -42,10 +42,10 @@ pub static CLASS: Class = Class {
     processing: "a/ah",
     manual: manual!("check_tcp_header.rs"),
     args: ARGS,
-    handlers: HANDLERS,
+    table: &Checker::<CheckTcpHeader>::HANDLERS,
     samples: &["", "CHECKSUM false, DETAILS true, VERBOSE true -> 1/2"],
     build: |args| {
-        let checksum = args.or("CHECKSUM", true);
+        let checksum = args.value::<bool>("CHECKSUM");
         Checker::boxed(args, &CLASS, CheckTcpHeader { checksum })
     },
     ..Class::DEFAULT

@@ -31,7 +31,7 @@ use wire::checksum::PseudoHeader;
 use wire::{FromBytes, ip_protocol, udp};
 
 use super::check_tcp_header::{self, from_network, ipv4_of};
-use crate::checking::{Checker, HANDLERS, HeaderCheck, Reasons, Speaker};
+use crate::checking::{Checker, HeaderCheck, Reasons, Speaker};
 use crate::editing::{bytes, checked, ipv4_header_length, ipv4_of_protocol, rest_from, sum_from, within};
 
 /// The class.
@@ -41,10 +41,10 @@ pub static CLASS: Class = Class {
     processing: "a/ah",
     manual: manual!("check_udp_header.rs"),
     args: check_tcp_header::ARGS,
-    handlers: HANDLERS,
+    table: &Checker::<CheckUdpHeader>::HANDLERS,
     samples: &["", "CHECKSUM false, DETAILS true, VERBOSE true -> 1/2"],
     build: |args| {
-        let checksum = args.or("CHECKSUM", true);
+        let checksum = args.value::<bool>("CHECKSUM");
         Checker::boxed(args, &CLASS, CheckUdpHeader { checksum })
     },
     ..Class::DEFAULT

@@ -19,9 +19,8 @@
 //! DecIPTTL, CheckIP6Header
 
 use classify::IntervalSet;
-use element::class::HandlerInfo;
 use element::effects::{Action, Counts, Filter, Header, Value};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Tally, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Tally, manual};
 
 use super::ip6_mirror::ipv6;
 use crate::editing::{aside, bytes, needs, otherwise};
@@ -32,7 +31,7 @@ pub static CLASS: Class = Class {
     ports: "1/1-2",
     processing: "a/ah",
     manual: manual!("dec_ip6_hlim.rs"),
-    handlers: &[HandlerInfo::count("drops")],
+    table: &HANDLERS,
     samples: &["", " -> 1/2"],
     build: |args| {
         args.finish()?;
@@ -84,8 +83,6 @@ impl Element for DecIp6Hlim {
             self.expired += tally.packets;
         }
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.expired.to_string())
-    }
 }
+
+const HANDLERS: &[Handler<DecIp6Hlim>] = &[Handler::count("drops", |e| e.expired)];

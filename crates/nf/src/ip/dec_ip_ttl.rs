@@ -25,10 +25,9 @@
 
 use crate::editing::aside;
 use classify::IntervalSet;
-use element::args::parse_bool;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Action, Case, Counts, Depends, Filter, Header, Target, Value, wire_field};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Tally, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Tally, manual};
 use wire::{FromBytes, checksum, ipv4};
 
 /// The class.
@@ -38,11 +37,11 @@ pub static CLASS: Class = Class {
     processing: "a/ah",
     manual: manual!("dec_ip_ttl.rs"),
     args: &[ArgInfo::keyword("ACTIVE", "bool", "true"), ArgInfo::keyword("MULTICAST", "bool", "true")],
-    handlers: &[HandlerInfo::count("drops"), HandlerInfo::both("active")],
+    table: &HANDLERS,
     samples: &["", " -> 1/2", "MULTICAST false -> 1/2", "ACTIVE false"],
     build: |args| {
         let element =
-            DecIpTtl { active: args.or("ACTIVE", true), multicast: args.or("MULTICAST", true), expired: 0 };
+            DecIpTtl { active: args.value("ACTIVE"), multicast: args.value("MULTICAST"), expired: 0 };
         args.finish()?;
         Ok(Box::new(element))
     },
@@ -123,16 +122,7 @@ impl Element for DecIpTtl {
             self.expired += tally.packets;
         }
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "drops" => self.expired.to_string(),
-            _ => self.active.to_string(),
-        })
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
-        self.active = parse_bool(value).ok_or("expected boolean")?;
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<DecIpTtl>] =
+    &[Handler::count("drops", |e| e.expired), Handler::flag("active", |e| &mut e.active, "expected boolean")];

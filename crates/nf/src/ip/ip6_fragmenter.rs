@@ -32,9 +32,9 @@
 //! ## See also
 //! ICMP6Error, CheckLength, IPFragmenter
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Action, Case, Depends, Emit, Field, Filter, Header, Number, Target};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use wire::ipv6::{self, FragmentHeader};
 use wire::{FromBytes, IntoBytes, U16, U32, icmpv6, ip_protocol, tcp, udp};
 
@@ -50,11 +50,11 @@ pub static CLASS: Class = Class {
     processing: "h",
     manual: manual!("ip6_fragmenter.rs"),
     args: &[ArgInfo::required("MTU", "unsigned"), ArgInfo::keyword("HONOR_DF", "bool", "false")],
-    handlers: &[HandlerInfo::count("drops"), HandlerInfo::count("fragments")],
+    table: &HANDLERS,
     samples: &["1280", "64 -> 1/2", "50, HONOR_DF true", "56, HONOR_DF true -> 1/2"],
     build: |args| {
         let mtu: u32 = args.required("MTU");
-        let honors = args.or("HONOR_DF", false);
+        let honors = args.value::<bool>("HONOR_DF");
         args.finish()?;
         let [payload, fragment] = [(); 2].map(|()| Vec::with_capacity(u16::MAX.into()));
         Ok(Box::new(Ip6Fragmenter { mtu: mtu as usize, honors, drops: 0, fragments: 0, payload, fragment }))
@@ -293,11 +293,10 @@ impl Element for Ip6Fragmenter {
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
         self.fragment(cx, batch)
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(if name == "drops" { self.drops } else { self.fragments }.to_string())
-    }
 }
+
+const HANDLERS: &[Handler<Ip6Fragmenter>] =
+    &[Handler::count("drops", |e| e.drops), Handler::count("fragments", |e| e.fragments)];
 
 #[cfg(test)]
 mod tests {

@@ -27,11 +27,11 @@
 //! ## See also
 //! IPReassembler, CheckLength, ICMPError
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{
     Action, Case, Checksum, Depends, Emit, Field, Filter, Header, Number, Target, Value, wire_field,
 };
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Severity, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Severity, manual};
 use wire::ipv4::{DONT_FRAGMENT, FRAGMENT_OFFSET, MORE_FRAGMENTS, option};
 use wire::{IntoBytes, checksum, ipv4};
 
@@ -53,13 +53,13 @@ pub static CLASS: Class = Class {
         ArgInfo::positional("VERBOSE", "bool", "false"),
         ArgInfo::keyword("HEADROOM", "unsigned", ""),
     ],
-    handlers: &[HandlerInfo::count("drops"), HandlerInfo::count("fragments")],
+    table: &HANDLERS,
     samples: &["576", "100, false -> 1/2", "60 -> 1/2"],
     build: |args| {
         let mtu: u32 = args.required("MTU");
-        let honors = args.or("HONOR_DF", true);
-        let verbose = args.or("VERBOSE", false);
-        args.or("HEADROOM", 0u32);
+        let honors = args.value::<bool>("HONOR_DF");
+        let verbose = args.value::<bool>("VERBOSE");
+        args.get::<u32>("HEADROOM");
         args.finish()?;
         if mtu < 8 {
             args.error("MTU must be at least 8");
@@ -252,11 +252,10 @@ impl Element for IpFragmenter {
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {
         self.fragment(cx, batch)
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(if name == "drops" { self.drops } else { self.fragments }.to_string())
-    }
 }
+
+const HANDLERS: &[Handler<IpFragmenter>] =
+    &[Handler::count("drops", |e| e.drops), Handler::count("fragments", |e| e.fragments)];
 
 #[cfg(test)]
 mod tests {

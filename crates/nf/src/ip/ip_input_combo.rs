@@ -26,7 +26,7 @@
 //! ## See also
 //! Paint, Strip, CheckIPHeader, GetIPAddress, IPOutputCombo
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Action, PAINT};
 use element::{Class, Cx, DropReason, Effects, Packet, manual};
 use packet::Annotations;
@@ -46,7 +46,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("INTERFACES", "prefixes", ""),
         ArgInfo::keyword("GOODDST", "addresses", ""),
     ],
-    handlers: &[HandlerInfo::count("drops")],
+    table: &Checker::<IpInputCombo>::ONLY_DROPS,
     samples: &["7", "0, 10.0.0.1 1.2.3.4", "2, INTERFACES 10.0.0.1/8, GOODDST 10.0.1.2"],
     build: |args| {
         let colour = args.required("COLOR");

@@ -36,7 +36,7 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::positional("DST_ANNO", "bool", "true")],
     samples: &["", "false"],
     build: |args| {
-        let sets_destination = args.or("DST_ANNO", true);
+        let sets_destination = args.value::<bool>("DST_ANNO");
         args.finish()?;
         Ok(Box::new(IpMirror { sets_destination }))
     },

@@ -71,11 +71,13 @@
 use std::net::Ipv4Addr;
 
 use element::args::AnnotationOffset;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{
     Access, Case, Depends, Emit, Field, Filter, Header, Hold, Order, State, Target, wire_field,
 };
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual};
+use element::{
+    Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp, manual,
+};
 use flow::KeyHasher;
 use wire::ipv4::{FRAGMENT_OFFSET, MORE_FRAGMENTS};
 use wire::{FromBytes, checksum, ethernet, ipv4, vlan};
@@ -98,15 +100,15 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("OVERLAP", "bool", "false"),
         ArgInfo::keyword("VLAN", "bool", "true"),
     ],
-    handlers: &[HandlerInfo::read("dump"), HandlerInfo::read("memory")],
+    table: &HANDLERS,
     samples: &["", "HIMEM 20000, MAX_MTU_ANNO 20, OVERLAP true, VLAN false -> 1/2"],
     build: |args| {
-        let memory = args.or("HIMEM", 8u32 << 20) as usize;
+        let memory = args.value::<u32>("HIMEM") as usize;
         let longest: Option<AnnotationOffset<2>> = args.get("MAX_MTU_ANNO");
-        let most_open = args.or("MAX_OPEN", 64u32);
-        let most_fragments = args.or("MAX_FRAGMENTS", 128u32);
-        let overlaps = args.or("OVERLAP", false);
-        let by_vlan = args.or("VLAN", true);
+        let most_open = args.value::<u32>("MAX_OPEN");
+        let most_fragments = args.value::<u32>("MAX_FRAGMENTS");
+        let overlaps = args.value::<bool>("OVERLAP");
+        let by_vlan = args.value::<bool>("VLAN");
         if memory < LEAST_BYTES {
             args.error(format!(
                 "HIMEM: at least {LEAST_BYTES} bytes are needed, for a packet of two fragments"
@@ -461,16 +463,15 @@ impl Element for IpReassembler {
             self.end(set, |packet| cx.drop(packet, DropReason::Stop));
         }
     }
+}
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        if name == "memory" {
-            return Ok(self.store.memory().to_string());
-        }
-        let Counts { fragments, good, failed, bad } = self.counts;
+const HANDLERS: &[Handler<IpReassembler>] = &[
+    Handler::read("dump", |e, _, _| {
+        let Counts { fragments, good, failed, bad } = e.counts;
         let mut text = format!(
             "frags seen total:    {fragments}\ngood reassemblies:   {good}\nfailed reassemblies: {failed}\nbad fragments seen:  {bad}\ncached chunk data:\n"
         );
-        let mut sets: Vec<_> = self.store.iter().collect();
+        let mut sets: Vec<_> = e.store.iter().collect();
         sets.sort_unstable_by_key(|(key, _)| (key.source, key.destination, key.id, key.protocol, key.vlans));
         for (key, pieces) in sets {
             let [source, destination] = [key.source, key.destination].map(Ipv4Addr::from_bits);
@@ -485,5 +486,6 @@ impl Element for IpReassembler {
             text.push('\n');
         }
         Ok(text)
-    }
-}
+    }),
+    Handler::get("memory", |e| e.store.memory().to_string()),
+];

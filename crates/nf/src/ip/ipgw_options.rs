@@ -25,9 +25,9 @@
 
 use std::net::Ipv4Addr;
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Action, Case, Checksum, Depends, Field, Filter, Header, Target, wire_field};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 use packet::Annotations;
 use wire::ipv4::option;
 use wire::{FromBytes, checksum, ipv4};
@@ -42,11 +42,11 @@ pub static CLASS: Class = Class {
     processing: "a/ah",
     manual: manual!("ipgw_options.rs"),
     args: &[ArgInfo::required("MYADDR", "address"), ArgInfo::positional("OTHERADDRS", "addresses", "")],
-    handlers: &[HandlerInfo::count("drops")],
+    table: &HANDLERS,
     samples: &["10.0.0.1", "10.0.0.1, 10.0.1.1 10.0.2.1 -> 1/2"],
     build: |args| {
         let address: Option<Ipv4Addr> = args.get("MYADDR");
-        let Addresses(own) = args.or("OTHERADDRS", Addresses::default());
+        let Addresses(own) = args.get("OTHERADDRS").unwrap_or_default();
         let Some(address) = address else { return crate::editing::missing(args, "MYADDR") };
         args.finish()?;
         Ok(Box::new(IpgwOptions { gateway: Gateway::new(address, own), drops: 0 }))
@@ -243,11 +243,9 @@ impl Element for IpgwOptions {
             },
         );
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.drops.to_string())
-    }
 }
+
+const HANDLERS: &[Handler<IpgwOptions>] = &[Handler::count("drops", |e| e.drops)];
 
 #[cfg(test)]
 mod tests {

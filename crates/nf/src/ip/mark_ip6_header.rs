@@ -29,7 +29,7 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::positional("OFFSET", "unsigned", "0")],
     samples: &["", "14"],
     build: |args| {
-        let offset = args.or("OFFSET", 0u32) as usize;
+        let offset = args.value::<u32>("OFFSET") as usize;
         args.finish()?;
         Ok(Box::new(MarkIp6Header { offset }))
     },

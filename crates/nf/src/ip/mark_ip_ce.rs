@@ -21,9 +21,9 @@
 //! ## See also
 //! SetIPECN, RED
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Case, Filter, Header, Target, wire_field};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 
 use super::service_type;
 use crate::editing::ipv4;
@@ -33,10 +33,10 @@ pub static CLASS: Class = Class {
     name: "MarkIPCE",
     manual: manual!("mark_ip_ce.rs"),
     args: &[ArgInfo::positional("FORCE", "bool", "false")],
-    handlers: &[HandlerInfo::count("drops")],
+    table: &HANDLERS,
     samples: &["", "true"],
     build: |args| {
-        let force = args.or("FORCE", false);
+        let force = args.value::<bool>("FORCE");
         args.finish()?;
         Ok(Box::new(MarkIpCe { force, drops: 0 }))
     },
@@ -85,8 +85,6 @@ impl Element for MarkIpCe {
             },
         );
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.drops.to_string())
-    }
 }
+
+const HANDLERS: &[Handler<MarkIpCe>] = &[Handler::count("drops", |e| e.drops)];

@@ -28,7 +28,7 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::positional("OFFSET", "unsigned", "0")],
     samples: &["", "14", "100000"],
     build: |args| {
-        let offset = args.or("OFFSET", 0u32) as usize;
+        let offset = args.value::<u32>("OFFSET") as usize;
         if offset > packet::MAX_PACKET {
             args.too_large("OFFSET", packet::MAX_PACKET);
         }

@@ -31,6 +31,7 @@ use crate::editing::{Fate, bytes, needs, otherwise};
 pub static CLASS: Class = Class {
     name: "SetIP6DSCP",
     manual: manual!("set_ip6_dscp.rs"),
+    table: &SetDscp::<V6>::HANDLERS,
     build: |args| SetDscp::<V6>::build(args),
     ..DESCRIPTION
 };

@@ -29,6 +29,7 @@ use super::set_ip6_dscp::V6;
 pub static CLASS: Class = Class {
     name: "SetIP6ECN",
     manual: manual!("set_ip6_ecn.rs"),
+    table: &SetEcn::<V6>::HANDLERS,
     build: |args| SetEcn::<V6>::build(args),
     ..DESCRIPTION
 };

@@ -21,7 +21,7 @@
 //! SetIP6Hlim, SetIP6DSCP, SetIP6ECN
 
 use element::args::{Place, read_value};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Action, Value};
 use element::{Base, Class, Complaint, manual};
 use wire::ipv6;
@@ -34,7 +34,7 @@ pub static CLASS: Class = Class {
     name: "SetIP6FlowLabel",
     manual: manual!("set_ip6_flow_label.rs"),
     args: &[ArgInfo::required("FLOW", "0-1048575")],
-    handlers: &[HandlerInfo::both("flowlabel")],
+    table: &SetField::<FlowLabel>::HANDLERS,
     samples: &["0x12345", "1048575"],
     reconfigures: true,
     build: |args| SetField::<FlowLabel>::build(args, "FLOW"),
@@ -47,6 +47,8 @@ struct FlowLabel;
 const ALL: u32 = 0xf_ffff;
 
 impl Field for FlowLabel {
+    const HANDLER: &'static str = "flowlabel";
+
     fn parse(text: &str, place: &Place<'_>) -> Result<u32, Complaint> {
         let label: u32 = read_value("FLOW", text, place)?;
         if label <= ALL { Ok(label) } else { Err("flow label out of range".into()) }

@@ -23,9 +23,9 @@
 use std::marker::PhantomData;
 
 use element::args::{Place, Raw, read_value};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Action, Depends, Header};
-use element::{Args, Base, Batch, Class, Complaint, Cx, Effects, Element, Invalid, manual};
+use element::{Args, Base, Batch, Class, Complaint, Cx, Effects, Element, Handler, Invalid, manual};
 use wire::ipv6;
 
 use super::ip6_mirror::ipv6 as header;
@@ -36,7 +36,7 @@ pub static CLASS: Class = Class {
     name: "SetIP6Hlim",
     manual: manual!("set_ip6_hlim.rs"),
     args: &[ArgInfo::required("HLIM", "0-255")],
-    handlers: &[HandlerInfo::both("hopLimit")],
+    table: &SetField::<HopLimit>::HANDLERS,
     samples: &["64"],
     reconfigures: true,
     build: |args| SetField::<HopLimit>::build(args, "HLIM"),
@@ -45,6 +45,9 @@ pub static CLASS: Class = Class {
 
 /// A field of IPv6 headers to which a number is written.
 pub(super) trait Field: Send + 'static {
+    /// The name of the handler.
+    const HANDLER: &'static str;
+
     /// Parses the number.
     ///
     /// # Errors
@@ -60,6 +63,8 @@ pub(super) trait Field: Send + 'static {
 struct HopLimit;
 
 impl Field for HopLimit {
+    const HANDLER: &'static str = "hopLimit";
+
     fn parse(text: &str, place: &Place<'_>) -> Result<u32, Complaint> {
         read_value::<u8>("HLIM", text, place).map(u32::from)
     }
@@ -111,14 +116,17 @@ impl<F: Field> Element for SetField<F> {
             Ok(())
         });
     }
+}
 
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.text.clone())
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
-        self.value = F::parse(value, &cx.place())?;
-        self.text = value.trim().to_string();
-        Ok(())
-    }
+impl<F: Field> SetField<F> {
+    /// The handlers.
+    pub(super) const HANDLERS: &'static [Handler<Self>] = &[Handler::data(
+        F::HANDLER,
+        |e| e.text.clone(),
+        |e, cx, value| {
+            e.value = F::parse(value, &cx.place())?;
+            e.text = value.trim().to_string();
+            Ok(())
+        },
+    )];
 }

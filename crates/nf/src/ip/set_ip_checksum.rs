@@ -18,9 +18,8 @@
 //! ## See also
 //! CheckIPHeader, SetTCPChecksum, SetUDPChecksum
 
-use element::class::HandlerInfo;
 use element::effects::{Case, Checksum, Field, Filter, Header, Number, Target};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Severity, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Severity, manual};
 use wire::{FromBytes, checksum, ipv4};
 
 use crate::editing::{bytes, ipv4_header_length, is_marked, pure, rest_from, within};
@@ -29,7 +28,7 @@ use crate::editing::{bytes, ipv4_header_length, is_marked, pure, rest_from, with
 pub static CLASS: Class = Class {
     name: "SetIPChecksum",
     manual: manual!("set_ip_checksum.rs"),
-    handlers: &[HandlerInfo::count("drops")],
+    table: &HANDLERS,
     build: |args| {
         args.finish()?;
         Ok(Box::new(SetIpChecksum { drops: 0 }))
@@ -87,8 +86,6 @@ impl Element for SetIpChecksum {
             },
         );
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.drops.to_string())
-    }
 }
+
+const HANDLERS: &[Handler<SetIpChecksum>] = &[Handler::count("drops", |e| e.drops)];

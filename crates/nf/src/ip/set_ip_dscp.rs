@@ -23,9 +23,9 @@
 use std::marker::PhantomData;
 
 use element::args::{Place, Raw, read_value};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::Depends;
-use element::{Args, Batch, Class, Complaint, Cx, Effects, Element, Invalid, Packet, manual};
+use element::{Args, Batch, Class, Complaint, Cx, Effects, Element, Handler, Invalid, Packet, manual};
 
 use super::service_type;
 use crate::editing::{Fate, each};
@@ -41,7 +41,7 @@ pub static CLASS: Class = Class {
 /// The common part of SetIPDSCP and SetIP6DSCP.
 pub(super) const DESCRIPTION: Class = Class {
     args: &[ArgInfo::required("DSCP", "0-63")],
-    handlers: &[HandlerInfo::both("dscp")],
+    table: &SetDscp::<V4>::HANDLERS,
     samples: &["46"],
     reconfigures: true,
     ..Class::DEFAULT
@@ -107,14 +107,17 @@ impl<V: Version> Element for SetDscp<V> {
         let bits = self.bits;
         each(cx, batch, |packet| V::change(packet, |byte| bits | byte & 3));
     }
+}
 
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.text.clone())
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
-        self.bits = parse(value, &cx.place())?;
-        self.text = value.trim().to_string();
-        Ok(())
-    }
+impl<V: Version> SetDscp<V> {
+    /// The handlers.
+    pub(super) const HANDLERS: &'static [Handler<Self>] = &[Handler::data(
+        "dscp",
+        |e| e.text.clone(),
+        |e, cx, value| {
+            e.bits = parse(value, &cx.place())?;
+            e.text = value.trim().to_string();
+            Ok(())
+        },
+    )];
 }

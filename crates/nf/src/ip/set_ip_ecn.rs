@@ -23,9 +23,9 @@
 use std::marker::PhantomData;
 
 use element::args::Raw;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::Depends;
-use element::{Args, Batch, Class, Cx, Effects, Element, Invalid, manual};
+use element::{Args, Batch, Class, Cx, Effects, Element, Handler, Invalid, manual};
 
 use super::set_ip_dscp::{V4, Version};
 use crate::editing::each;
@@ -41,7 +41,7 @@ pub static CLASS: Class = Class {
 /// The common part of SetIPECN and SetIP6ECN.
 pub(super) const DESCRIPTION: Class = Class {
     args: &[ArgInfo::required("ECN", "0-3 or a name")],
-    handlers: &[HandlerInfo::both("ecn")],
+    table: &SetEcn::<V4>::HANDLERS,
     samples: &["ce", "1"],
     reconfigures: true,
     ..Class::DEFAULT
@@ -87,14 +87,17 @@ impl<V: Version> Element for SetEcn<V> {
         let ecn = self.ecn;
         each(cx, batch, |packet| V::change(packet, |byte| byte & !3 | ecn));
     }
+}
 
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.text.clone())
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
-        self.ecn = parse(value).ok_or(BAD)?;
-        self.text = value.trim().to_string();
-        Ok(())
-    }
+impl<V: Version> SetEcn<V> {
+    /// The handlers.
+    pub(super) const HANDLERS: &'static [Handler<Self>] = &[Handler::data(
+        "ecn",
+        |e| e.text.clone(),
+        |e, _, value| {
+            e.ecn = parse(value).ok_or(BAD)?;
+            e.text = value.trim().to_string();
+            Ok(())
+        },
+    )];
 }

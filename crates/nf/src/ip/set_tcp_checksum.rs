@@ -35,7 +35,7 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::positional("FIXOFF", "bool", "false")],
     samples: &["", "true"],
     build: |args| {
-        let fix_offset = args.or("FIXOFF", false);
+        let fix_offset = args.value::<bool>("FIXOFF");
         args.finish()?;
         Ok(Box::new(SetTcpChecksum { fix_offset }))
     },

@@ -26,11 +26,11 @@
 //! NumberPacket, RecordTimestamp, TimestampDiff
 
 use element::args::{Arg, not_a};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Case, Depends, Field, Filter, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 
-use super::{DEFAULT_OFFSET, number_at, number_field};
+use super::{number_at, number_field};
 use crate::editing::refused;
 use crate::memory::{defaults, refusal};
 
@@ -45,17 +45,12 @@ pub static CLASS: Class = Class {
         ArgInfo::positional("COUNT", "unsigned", "0"),
         ArgInfo::keyword("NET_ORDER", "bool", "false"),
     ],
-    handlers: &[
-        HandlerInfo::read("max"),
-        HandlerInfo::read("min"),
-        HandlerInfo::both("count"),
-        HandlerInfo::read("dump"),
-    ],
+    table: &HANDLERS,
     samples: &["1000000 -> 1/2", "1000000, 50"],
     build: |args| {
-        let offset = args.or("OFFSET", DEFAULT_OFFSET);
-        let net_order = args.or("NET_ORDER", false);
-        let count = args.or("COUNT", 0u32);
+        let offset = args.value::<i32>("OFFSET");
+        let net_order = args.value::<bool>("NET_ORDER");
+        let count = args.value::<u32>("COUNT");
         if offset < 0 {
             args.error("Offset must be >= 0");
         }
@@ -113,31 +108,46 @@ impl Element for CheckNumberPacket {
             },
         );
     }
+}
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+const HANDLERS: &[Handler<CheckNumberPacket>] = &[
+    Handler::read("max", |e, _, _| {
         let extreme = |found: Option<(usize, &u32)>, none: &str| match found {
             Some((number, times)) => format!("[{number}] : {times}"),
             None => format!("[-1] : {none}"),
         };
-        let all = || self.seen.iter().enumerate();
-        Ok(match name {
+        let all = || e.seen.iter().enumerate();
+        Ok(
             // If several numbers are equally frequent, take the smallest.
-            "max" => extreme(all().rev().max_by_key(|(_, times)| **times), "-1"),
-            "min" => extreme(all().min_by_key(|(_, times)| **times), &i32::MAX.to_string()),
-            "count" => self.seen.len().to_string(),
-            _ => all().map(|(number, times)| format!("{number}: {times}\n")).collect(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
-        let count = u32::parse(value, &cx.place()).ok().filter(|&n| n <= MOST);
-        let count = count.ok_or_else(|| not_a(value, &format!("a whole number from 0 to {MOST}")))? as usize;
-        let more = self.seen.try_reserve_exact(count.saturating_sub(self.seen.len()));
-        more.map_err(|error| refusal("count", "numbers", &error))?;
-        self.seen.resize(count, 0);
-        Ok(())
-    }
-}
+            extreme(all().rev().max_by_key(|(_, times)| **times), "-1"),
+        )
+    }),
+    Handler::read("min", |e, _, _| {
+        let extreme = |found: Option<(usize, &u32)>, none: &str| match found {
+            Some((number, times)) => format!("[{number}] : {times}"),
+            None => format!("[-1] : {none}"),
+        };
+        let all = || e.seen.iter().enumerate();
+        Ok(extreme(all().min_by_key(|(_, times)| **times), &i32::MAX.to_string()))
+    }),
+    Handler::data(
+        "count",
+        |e| e.seen.len().to_string(),
+        |e, cx, value| {
+            let count = u32::parse(value, &cx.place()).ok().filter(|&n| n <= MOST);
+            let count =
+                count.ok_or_else(|| not_a(value, &format!("a whole number from 0 to {MOST}")))? as usize;
+            let more = e.seen.try_reserve_exact(count.saturating_sub(e.seen.len()));
+            more.map_err(|error| refusal("count", "numbers", &error))?;
+            e.seen.resize(count, 0);
+            Ok(())
+        },
+    ),
+    Handler::read("dump", |e, _, _| {
+        let all = || e.seen.iter().enumerate();
+        Ok(all().map(|(number, times)| format!("{number}: {times}\n")).collect())
+    }),
+];
 
 #[cold]
 fn message(cx: &mut Cx<'_>, number: u64, count: usize) {

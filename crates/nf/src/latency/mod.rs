@@ -11,9 +11,6 @@ use element::{Base, Packet};
 /// The length of a number in bytes.
 const SIZE: usize = 8;
 
-/// The default offset, in bytes, of the packet number that NumberPacket writes.
-const DEFAULT_OFFSET: i32 = 40;
-
 /// Returns the number in a packet; `None` if the packet ends before.
 fn number_at(packet: &Packet, offset: usize, net_order: bool) -> Option<u64> {
     let mut bytes = [0; SIZE];

@@ -22,23 +22,23 @@
 //! ## See also
 //! CheckNumberPacket, RecordTimestamp, TimestampDiff
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Action, Case, Depends, Field, Filter, Header, Target, Value, wire_field};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use packet::SLOT_CAPACITY;
 
-use super::{DEFAULT_OFFSET, SIZE, number_field};
+use super::{SIZE, number_field};
 
 /// The class.
 pub static CLASS: Class = Class {
     name: "NumberPacket",
     manual: manual!("number_packet.rs"),
     args: &[ArgInfo::positional("OFFSET", "int", "40"), ArgInfo::keyword("NET_ORDER", "bool", "false")],
-    handlers: &[HandlerInfo::count("count")],
+    table: &HANDLERS,
     samples: &["", "10, NET_ORDER true"],
     build: |args| {
-        let offset = args.or("OFFSET", DEFAULT_OFFSET);
-        let net_order = args.or("NET_ORDER", false);
+        let offset = args.value::<i32>("OFFSET");
+        let net_order = args.value::<bool>("NET_ORDER");
         if offset < 0 {
             args.error("Offset must be >= 0");
         } else if offset as usize + SIZE > SLOT_CAPACITY {
@@ -106,8 +106,6 @@ impl Element for NumberPacket {
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
         batch.sift(|packet| self.number(packet), |packet, reason| cx.drop(packet, reason));
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.count.to_string())
-    }
 }
+
+const HANDLERS: &[Handler<NumberPacket>] = &[Handler::count("count", |e| e.count)];

@@ -50,10 +50,10 @@ pub static CLASS: Class = Class {
     samples: &["", "OFFSET 20, N 10"],
     phase: Phase::Service,
     build: |args| {
-        let room = args.or("N", 0u32) as usize;
-        let offset = args.or("OFFSET", -1i32);
-        let dynamic = args.or("DYNAMIC", false);
-        let net_order = args.or("NET_ORDER", false);
+        let room = args.value::<u32>("N") as usize;
+        let offset = args.value::<i32>("OFFSET");
+        let dynamic = args.value::<bool>("DYNAMIC");
+        let net_order = args.value::<bool>("NET_ORDER");
         let _: Option<ElementRef> = args.get("COUNTER");
         args.finish()?;
         let room = if room == 0 { 65_536 } else { room };

@@ -34,12 +34,12 @@
 use std::sync::Arc;
 
 use element::args::{ElementRef, not_a, parse_real};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Case, Depends, Field, Filter, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 
 use super::record_timestamp::Times;
-use super::{DEFAULT_OFFSET, number_at, number_field};
+use super::{number_at, number_field};
 use crate::editing::refused;
 use crate::memory::{refusal, reserved};
 
@@ -57,35 +57,17 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("NET_ORDER", "bool", "false"),
         ArgInfo::keyword("VERBOSE", "bool", "true"),
     ],
-    handlers: &[
-        HandlerInfo::read("average"),
-        HandlerInfo::read("min"),
-        HandlerInfo::read("max"),
-        HandlerInfo::read("stddev"),
-        HandlerInfo::read("perc00"),
-        HandlerInfo::read("perc01"),
-        HandlerInfo::read("perc05"),
-        HandlerInfo::read("perc10"),
-        HandlerInfo::read("perc25"),
-        HandlerInfo::read("median"),
-        HandlerInfo::read("perc75"),
-        HandlerInfo::read("perc90"),
-        HandlerInfo::read("perc95"),
-        HandlerInfo::read("perc99"),
-        HandlerInfo::read("perc100"),
-        HandlerInfo::read_param("perc"),
-        HandlerInfo::read("dump"),
-    ],
+    table: &HANDLERS,
     // No samples, because a single element has no recorder; the tests of whole configurations cover the
     // element.
     samples: &[],
     build: |args| {
         let ElementRef(recorder) = args.required("RECORDER");
-        let offset = args.or("OFFSET", DEFAULT_OFFSET);
-        let room = args.or("N", 65_536u32).min(1 << 28) as usize;
-        let max_delay = args.or("MAXDELAY", 1000u32);
-        let net_order = args.or("NET_ORDER", false);
-        let verbose = args.or("VERBOSE", true);
+        let offset = args.value::<i32>("OFFSET");
+        let room = args.value::<u32>("N").min(1 << 28) as usize;
+        let max_delay = args.value::<u32>("MAXDELAY");
+        let net_order = args.value::<bool>("NET_ORDER");
+        let verbose = args.value::<bool>("VERBOSE");
         args.finish()?;
         let times = args.setup.service(recorder);
         if times.is_none() {
@@ -167,25 +149,43 @@ impl Element for TimestampDiff {
             cx.warn(format_args!("delay over {max_delay} ms for packet {number}: {delay} us"));
         }
     }
+}
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
-        let delays = &self.delays;
-        let percent = name.strip_prefix("perc").and_then(|percent| percent.parse().ok());
-        Ok(match (name, percent) {
-            ("min" | "perc00", _) => delays.iter().min().unwrap_or(&u32::MAX).to_string(),
-            ("max" | "perc100", _) => delays.iter().max().unwrap_or(&0).to_string(),
-            ("average", _) => show(mean(delays)),
-            ("stddev", _) => {
-                let mean = mean(delays);
-                let squares = delays.iter().map(|&delay| (f64::from(delay) - mean).powi(2)).sum::<f64>();
-                show((squares / delays.len() as f64).sqrt())
-            }
-            ("median", _) => show(percentile(delays, 50.0)),
-            ("perc", _) => {
-                show(percentile(delays, parse_real(param).ok_or_else(|| not_a(param, "a number"))?))
-            }
-            (_, Some(percent)) => show(percentile(delays, percent)),
-            _ => delays.iter().enumerate().map(|(i, delay)| format!("{i}: {delay}\n")).collect(),
-        })
+const HANDLERS: &[Handler<TimestampDiff>] = &[
+    Handler::get("average", |e| show(mean(&e.delays))),
+    Handler::get("min", TimestampDiff::least),
+    Handler::get("max", TimestampDiff::most),
+    Handler::get("stddev", |e| {
+        let mean = mean(&e.delays);
+        let squares = e.delays.iter().map(|&delay| (f64::from(delay) - mean).powi(2)).sum::<f64>();
+        show((squares / e.delays.len() as f64).sqrt())
+    }),
+    Handler::get("perc00", TimestampDiff::least),
+    Handler::get("perc01", |e| show(percentile(&e.delays, 1.0))),
+    Handler::get("perc05", |e| show(percentile(&e.delays, 5.0))),
+    Handler::get("perc10", |e| show(percentile(&e.delays, 10.0))),
+    Handler::get("perc25", |e| show(percentile(&e.delays, 25.0))),
+    Handler::get("median", |e| show(percentile(&e.delays, 50.0))),
+    Handler::get("perc75", |e| show(percentile(&e.delays, 75.0))),
+    Handler::get("perc90", |e| show(percentile(&e.delays, 90.0))),
+    Handler::get("perc95", |e| show(percentile(&e.delays, 95.0))),
+    Handler::get("perc99", |e| show(percentile(&e.delays, 99.0))),
+    Handler::get("perc100", TimestampDiff::most),
+    Handler::read_param("perc", |e, _, param| {
+        let percent = parse_real(param).ok_or_else(|| not_a(param, "a number"))?;
+        Ok(show(percentile(&e.delays, percent)))
+    }),
+    Handler::get("dump", |e| {
+        e.delays.iter().enumerate().map(|(i, delay)| format!("{i}: {delay}\n")).collect()
+    }),
+];
+
+impl TimestampDiff {
+    fn least(&self) -> String {
+        self.delays.iter().min().unwrap_or(&u32::MAX).to_string()
+    }
+
+    fn most(&self) -> String {
+        self.delays.iter().max().unwrap_or(&0).to_string()
     }
 }

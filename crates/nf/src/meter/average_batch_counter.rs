@@ -23,8 +23,8 @@
 //! ## See also
 //! BatchStats, AverageCounter
 
-use element::class::{ArgInfo, HandlerInfo};
-use element::{Batch, Class, Cx, Effects, Element, Timestamp, manual};
+use element::class::ArgInfo;
+use element::{Batch, Class, Cx, Effects, Element, Handler, Timestamp, manual};
 
 use super::metering;
 
@@ -33,16 +33,9 @@ pub static CLASS: Class = Class {
     name: "AverageBatchCounter",
     manual: manual!("average_batch_counter.rs"),
     args: &[ArgInfo::positional("INTERVAL", "milliseconds", "1000")],
-    handlers: &[
-        HandlerInfo::read("average"),
-        HandlerInfo::read("average_total"),
-        HandlerInfo::count("count_packets"),
-        HandlerInfo::count("count_packets_total"),
-        HandlerInfo::count("count_batches"),
-        HandlerInfo::count("count_batches_total"),
-    ],
+    table: &HANDLERS,
     build: |args| {
-        let interval = Timestamp(i64::from(args.or("INTERVAL", 1000u32).max(1)) * 1_000_000);
+        let interval = Timestamp(i64::from(args.value::<u32>("INTERVAL").max(1)) * 1_000_000);
         args.finish()?;
         Ok(Box::new(AverageBatchCounter { interval, ..AverageBatchCounter::default() }))
     },
@@ -102,16 +95,33 @@ impl Element for AverageBatchCounter {
         self.current.packets += batch.len() as u64;
         self.current.batches += u64::from(!batch.is_empty());
     }
+}
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
+const HANDLERS: &[Handler<AverageBatchCounter>] = &[
+    Handler::read("average", |e, cx, _| Ok(e.until(cx).last.average())),
+    Handler::read("average_total", |e, cx, _| Ok(e.until(cx).total.average())),
+    Handler::<AverageBatchCounter>::read("count_packets", |e, cx, _| {
+        Ok(e.until(cx).last.packets.to_string())
+    })
+    .summed(),
+    Handler::<AverageBatchCounter>::read("count_packets_total", |e, cx, _| {
+        Ok(e.until(cx).total.packets.to_string())
+    })
+    .summed(),
+    Handler::<AverageBatchCounter>::read("count_batches", |e, cx, _| {
+        Ok(e.until(cx).last.batches.to_string())
+    })
+    .summed(),
+    Handler::<AverageBatchCounter>::read("count_batches_total", |e, cx, _| {
+        Ok(e.until(cx).total.batches.to_string())
+    })
+    .summed(),
+];
+
+impl AverageBatchCounter {
+    /// Returns the counts up to now.
+    fn until(&mut self, cx: &Cx<'_>) -> &AverageBatchCounter {
         self.advance(cx.now());
-        Ok(match name {
-            "average" => self.last.average(),
-            "average_total" => self.total.average(),
-            "count_packets" => self.last.packets.to_string(),
-            "count_batches" => self.last.batches.to_string(),
-            "count_packets_total" => self.total.packets.to_string(),
-            _ => self.total.batches.to_string(),
-        })
+        self
     }
 }

@@ -17,8 +17,7 @@
 //! ## See also
 //! AverageBatchCounter, BurstStats
 
-use element::class::HandlerInfo;
-use element::{Batch, Class, Cx, Effects, Element, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 use packet::BATCH_CAPACITY;
 
 use super::histogram::Histogram;
@@ -28,7 +27,7 @@ use super::metering;
 pub static CLASS: Class = Class {
     name: "BatchStats",
     manual: manual!("batch_stats.rs"),
-    handlers: &[HandlerInfo::read("median"), HandlerInfo::read("average"), HandlerInfo::read("dump")],
+    table: &HANDLERS,
     build: |args| {
         args.finish()?;
         Ok(Box::new(BatchStats { sizes: Histogram::new(BATCH_CAPACITY) }))
@@ -50,12 +49,10 @@ impl Element for BatchStats {
             self.sizes.add(batch.len());
         }
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "median" => self.sizes.mode().0.to_string(),
-            "average" => self.sizes.sum().checked_div(self.sizes.total()).unwrap_or(0).to_string(),
-            _ => self.sizes.dump(),
-        })
-    }
 }
+
+const HANDLERS: &[Handler<BatchStats>] = &[
+    Handler::get("median", |e| e.sizes.mode().0.to_string()),
+    Handler::get("average", |e| e.sizes.sum().checked_div(e.sizes.total()).unwrap_or(0).to_string()),
+    Handler::get("dump", |e| e.sizes.dump()),
+];

@@ -21,9 +21,8 @@
 //! ## See also
 //! BatchStats, AggregateIPFlows
 
-use element::class::HandlerInfo;
 use element::effects::Field;
-use element::{Batch, Class, Cx, Effects, Element, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 use packet::Annotations;
 
 use super::histogram::Histogram;
@@ -34,17 +33,7 @@ use crate::script::number::Number;
 pub static CLASS: Class = Class {
     name: "BurstStats",
     manual: manual!("burst_stats.rs"),
-    handlers: &[
-        HandlerInfo::read("most_seen"),
-        HandlerInfo::read("most_seen_freq"),
-        HandlerInfo::read("max"),
-        HandlerInfo::count("count"),
-        HandlerInfo::read("nval"),
-        HandlerInfo::read("median"),
-        HandlerInfo::read("average"),
-        HandlerInfo::read("avg"),
-        HandlerInfo::read("dump"),
-    ],
+    table: &HANDLERS,
     build: |args| {
         args.finish()?;
         Ok(Box::new(BurstStats { lengths: Histogram::new(1023), aggregate: 0, length: 0 }))
@@ -76,22 +65,52 @@ impl Element for BurstStats {
             self.length += 1;
         }
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        let lengths = &self.lengths;
-        let (mode, often) = lengths.mode();
-        Ok(match name {
-            "most_seen" => mode.to_string(),
-            "most_seen_freq" => often.to_string(),
-            "max" => lengths.max().map_or("-1".into(), |max| max.to_string()),
-            "count" => lengths.total().to_string(),
-            "nval" => lengths.different().to_string(),
-            "median" => lengths.median().to_string(),
-            "average" | "avg" => match lengths.total() {
-                0 => "0".into(),
-                total => Number::Real(lengths.sum() as f64 / total as f64).to_string(),
-            },
-            _ => lengths.dump(),
-        })
-    }
 }
+
+const HANDLERS: &[Handler<BurstStats>] = &[
+    Handler::read("most_seen", |e, _, _| {
+        let lengths = &e.lengths;
+        let (mode, _often) = lengths.mode();
+        Ok(mode.to_string())
+    }),
+    Handler::read("most_seen_freq", |e, _, _| {
+        let lengths = &e.lengths;
+        let (_mode, often) = lengths.mode();
+        Ok(often.to_string())
+    }),
+    Handler::read("max", |e, _, _| {
+        let lengths = &e.lengths;
+        Ok(lengths.max().map_or("-1".into(), |max| max.to_string()))
+    }),
+    Handler::<BurstStats>::read("count", |e, _, _| {
+        let lengths = &e.lengths;
+        Ok(lengths.total().to_string())
+    })
+    .summed(),
+    Handler::read("nval", |e, _, _| {
+        let lengths = &e.lengths;
+        Ok(lengths.different().to_string())
+    }),
+    Handler::read("median", |e, _, _| {
+        let lengths = &e.lengths;
+        Ok(lengths.median().to_string())
+    }),
+    Handler::read("average", |e, _, _| {
+        let lengths = &e.lengths;
+        Ok(match lengths.total() {
+            0 => "0".into(),
+            total => Number::Real(lengths.sum() as f64 / total as f64).to_string(),
+        })
+    }),
+    Handler::read("avg", |e, _, _| {
+        let lengths = &e.lengths;
+        Ok(match lengths.total() {
+            0 => "0".into(),
+            total => Number::Real(lengths.sum() as f64 / total as f64).to_string(),
+        })
+    }),
+    Handler::read("dump", |e, _, _| {
+        let lengths = &e.lengths;
+        Ok(lengths.dump())
+    }),
+];

@@ -19,8 +19,7 @@
 //! ## See also
 //! SetCycleCount, TimestampAccum
 
-use element::class::HandlerInfo;
-use element::{Batch, Class, Cx, Effects, Element, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 
 use super::{PERFCTR_FIELD, cycles_of, metering};
 
@@ -28,13 +27,7 @@ use super::{PERFCTR_FIELD, cycles_of, metering};
 pub static CLASS: Class = Class {
     name: "CycleCountAccum",
     manual: manual!("cycle_count_accum.rs"),
-    handlers: &[
-        HandlerInfo::count("count"),
-        HandlerInfo::read("cycles"),
-        HandlerInfo::read("cycles_pp"),
-        HandlerInfo::count("zero_count"),
-        HandlerInfo::write("reset_counts"),
-    ],
+    table: &HANDLERS,
     build: |args| {
         args.finish()?;
         Ok(Box::new(CycleCountAccum::default()))
@@ -71,19 +64,12 @@ impl Element for CycleCountAccum {
             }
         }
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "count" => self.count,
-            "cycles" => self.cycles,
-            "cycles_pp" => self.cycles.checked_div(self.count).unwrap_or(0),
-            _ => self.without,
-        }
-        .to_string())
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
-        *self = CycleCountAccum::default();
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<CycleCountAccum>] = &[
+    Handler::count("count", |e| e.count),
+    Handler::get("cycles", |e| e.cycles.to_string()),
+    Handler::get("cycles_pp", |e| e.cycles.checked_div(e.count).unwrap_or(0).to_string()),
+    Handler::count("zero_count", |e| e.without),
+    Handler::act("reset_counts", |e| *e = CycleCountAccum::default()),
+];

@@ -22,8 +22,8 @@
 //! Script, Counter
 
 use element::args::{Arg, ElementRef, parse_real};
-use element::class::{ArgInfo, HandlerInfo};
-use element::{Call, Class, Cx, Effects, Element, ElementId, manual};
+use element::class::ArgInfo;
+use element::{Call, Class, Cx, Effects, Element, ElementId, Handler, manual};
 
 use crate::script::number::Number;
 
@@ -33,7 +33,7 @@ pub static CLASS: Class = Class {
     ports: "0/0",
     manual: manual!("handler_aggregate.rs"),
     args: &[ArgInfo::rest("ELEMENTS", "element")],
-    handlers: &[HandlerInfo::read_param("add"), HandlerInfo::read_param("avg"), HandlerInfo::write("write")],
+    table: &HANDLERS,
     build: |args| {
         let mut elements = Vec::new();
         args.each_of_rest(|args, _, text| {
@@ -72,18 +72,26 @@ impl Element for HandlerAggregate {
     fn effects(&self) -> Effects {
         Effects::none()
     }
+}
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
+const HANDLERS: &[Handler<HandlerAggregate>] = &[
+    Handler::read_param("add", |e, cx, param| Ok(Number::Real(e.sum(cx, param)?).to_string())),
+    Handler::read_param("avg", |e, cx, param| {
+        Ok(Number::Real(e.sum(cx, param)? / e.elements.len() as f64).to_string())
+    }),
+    Handler::set("write", |e, cx, value| {
+        e.calls(cx, value).iter().try_for_each(|call| cx.handlers().write(call))
+    }),
+];
+
+impl HandlerAggregate {
+    /// Returns the sum of the values of a handler of all elements.
+    fn sum(&self, cx: &mut Cx<'_>, param: &str) -> Result<f64, String> {
         let mut sum = 0.0;
         for call in self.calls(cx, param) {
             // As in C, text that is not a number counts as zero.
             sum += parse_real(&cx.handlers().read(&call)?).unwrap_or(0.0);
         }
-        let value = if name == "avg" { sum / self.elements.len() as f64 } else { sum };
-        Ok(Number::Real(value).to_string())
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
-        self.calls(cx, value).iter().try_for_each(|call| cx.handlers().write(call))
+        Ok(sum)
     }
 }

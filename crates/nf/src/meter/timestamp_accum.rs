@@ -22,9 +22,9 @@
 //! ## See also
 //! CycleCountAccum, SetTimestamp
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::Field;
-use element::{Batch, Class, Cx, Effects, Element, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 
 use super::metering;
 use crate::script::number::Number;
@@ -35,16 +35,9 @@ pub static CLASS: Class = Class {
     aliases: &["TimestampAccumMP"],
     manual: manual!("timestamp_accum.rs"),
     args: &[ArgInfo::keyword("STEADY", "bool", "true")],
-    handlers: &[
-        HandlerInfo::count("count"),
-        HandlerInfo::read("time"),
-        HandlerInfo::read("average_time"),
-        HandlerInfo::read("min"),
-        HandlerInfo::read("max"),
-        HandlerInfo::write("reset_counts"),
-    ],
+    table: &HANDLERS,
     build: |args| {
-        args.or("STEADY", true);
+        args.value::<bool>("STEADY");
         args.finish()?;
         Ok(Box::new(TimestampAccum::default()))
     },
@@ -74,21 +67,15 @@ impl Element for TimestampAccum {
             self.count += 1;
         }
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        let seconds = self.nanos as f64 / 1e9;
-        let (least, most) = self.range.unwrap_or_default();
-        Ok(match name {
-            "count" => self.count.to_string(),
-            "time" => Number::Real(seconds).to_string(),
-            "average_time" => Number::Real(seconds / self.count as f64).to_string(),
-            "min" => least.to_string(),
-            _ => most.to_string(),
-        })
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
-        *self = TimestampAccum::default();
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<TimestampAccum>] = &[
+    Handler::count("count", |e| e.count),
+    Handler::get("time", |e| Number::Real(e.nanos as f64 / 1e9).to_string()),
+    Handler::get("average_time", |e| Number::Real(e.nanos as f64 / 1e9 / e.count as f64).to_string()),
+    Handler::get("min", |e| e.range.unwrap_or_default().0.to_string()),
+    Handler::get("max", |e| e.range.unwrap_or_default().1.to_string()),
+    Handler::act("reset_counts", |e| {
+        *e = TimestampAccum::default();
+    }),
+];

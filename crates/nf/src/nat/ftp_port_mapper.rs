@@ -52,9 +52,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use element::args::ElementRef;
-use element::class::{ArgInfo, HandlerInfo, Phase};
+use element::class::{ArgInfo, Phase};
 use element::effects::{Action, Depends, Effects, Field, Header, Target, wire_field};
-use element::{Args, Base, Batch, Class, Cx, DropReason, Element, ElementId, Invalid, Packet, manual};
+use element::{
+    Args, Base, Batch, Class, Cx, DropReason, Element, ElementId, Handler, Invalid, Packet, manual,
+};
 use wire::checksum::Delta;
 use wire::{FromBytes, ip_protocol, ipv4, tcp};
 
@@ -76,7 +78,7 @@ pub static CLASS: Class = Class {
         ArgInfo::required("DATA_REWRITER", "element"),
         ArgInfo::required("DATA_REWRITER_INPUT", "int"),
     ],
-    handlers: &[HandlerInfo::count("commands")],
+    table: &HANDLERS,
     // Built before the translators, which look for elements that help them.
     phase: Phase::Service,
     samples: &[],
@@ -368,11 +370,9 @@ impl Element for FtpPortMapper {
         let mut fates = fates.into_iter();
         crate::editing::each(cx, batch, |_| fates.next().unwrap_or(Ok(())));
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.commands.to_string())
-    }
 }
+
+const HANDLERS: &[Handler<FtpPortMapper>] = &[Handler::count("commands", |e| e.commands)];
 
 #[cfg(test)]
 mod tests {

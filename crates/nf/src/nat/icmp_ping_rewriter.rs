@@ -83,8 +83,8 @@ pub static CLASS: Class = Class {
         "pattern 1.0.0.1 1024-65535 - - 0 0, INDEPENDENT_MAPPING true, SUBSCRIBER_CAPACITY 9, OTHER_QUERIES true",
     ],
     build: |args| {
-        let policies = plain_policies(args, 300);
-        let others = args.or(OTHER_QUERIES.name, false);
+        let policies = plain_policies(args);
+        let others = args.value(OTHER_QUERIES.name);
         rewriter::build(args, Flavour::Ping { others }, policies)
     },
     ..Class::DEFAULT

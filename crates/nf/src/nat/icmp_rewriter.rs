@@ -69,7 +69,7 @@ pub static CLASS: Class = Class {
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let Raw(text) = args.required("MAPS");
-    let sets_next_hop = args.or("DST_ANNO", true);
+    let sets_next_hop = args.value::<bool>("DST_ANNO");
     let reply_annotation = args.get("REPLY_ANNO").map(|AnnotationOffset::<1>(offset)| offset);
     args.finish()?;
     let mut maps = Vec::new();

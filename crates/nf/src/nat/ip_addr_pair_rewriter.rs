@@ -73,7 +73,7 @@ pub static CLASS: Class = Class {
         "keep 0 0, GUARANTEE 0, TIMEOUT 2, CAPACITY 2",
     ],
     build: |args| {
-        let policies = plain_policies(args, 7200);
+        let policies = plain_policies(args);
         rewriter::build(args, Flavour::Pair, policies)
     },
     ..Class::DEFAULT

@@ -70,7 +70,7 @@ pub static CLASS: Class = Class {
     handlers: &HANDLERS,
     samples: &["pattern 1.0.0.1-1.0.0.9# - 0 1, drop -> 2/2", "keep 0 0, GUARANTEE 0, TIMEOUT 2, CAPACITY 2"],
     build: |args| {
-        let policies = plain_policies(args, 7200);
+        let policies = plain_policies(args);
         rewriter::build(args, Flavour::Address, policies)
     },
     ..Class::DEFAULT

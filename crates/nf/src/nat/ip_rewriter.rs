@@ -102,12 +102,12 @@ pub static CLASS: Class = Class {
     manual: manual!("ip_rewriter.rs"),
     args: &with_common::<12, 19>([
         seconds("TCP_TIMEOUT", "86400"),
-        seconds("TIMEOUT", "86400"),
+        seconds("TIMEOUT", "").computed("TCP_TIMEOUT"),
         seconds("TCP_DONE_TIMEOUT", "240"),
         seconds("TCP_NODATA_TIMEOUT", "300"),
-        seconds("TCP_GUARANTEE", "5"),
+        seconds("TCP_GUARANTEE", "").computed("GUARANTEE"),
         seconds("UDP_TIMEOUT", "300"),
-        seconds("UDP_STREAMING_TIMEOUT", ""),
+        seconds("UDP_STREAMING_TIMEOUT", "").computed("UDP_TIMEOUT"),
         seconds("UDP_GUARANTEE", "5"),
         DST_ANNO,
         SHARING[0],
@@ -141,7 +141,7 @@ pub static CLASS: Class = Class {
         "pass 1, pattern - - 10.9.9.9 7 1 0 -> 2/2",
     ],
     build: |args| {
-        let udp = udp_policy(args, &["UDP_TIMEOUT"], &["UDP_STREAMING_TIMEOUT"], &["UDP_GUARANTEE"]);
+        let udp = udp_policy(args, (&[], "UDP_TIMEOUT"), &["UDP_STREAMING_TIMEOUT"], (&[], "UDP_GUARANTEE"));
         let tcp = tcp_policy(args);
         rewriter::build(args, Flavour::Both, [tcp, udp])
     },

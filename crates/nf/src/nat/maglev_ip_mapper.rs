@@ -37,8 +37,8 @@ use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use element::args::{Arg, Args};
-use element::class::{ArgInfo, HandlerInfo, Phase};
-use element::{Class, Cx, Effects, Element, Invalid, manual};
+use element::class::{ArgInfo, Phase};
+use element::{Class, Cx, Effects, Element, Handler, Invalid, manual};
 
 use super::mapper::{self, Choice, Mapper};
 use crate::balance::maglev::{Maglev, places};
@@ -49,13 +49,7 @@ pub static CLASS: Class = Class {
     ports: "0/0",
     manual: manual!("maglev_ip_mapper.rs"),
     args: &[ArgInfo::rest("PATTERN", "pattern"), ArgInfo::keyword("CST_BUCKETS", "unsigned", "65537")],
-    handlers: &[
-        HandlerInfo::read("servers"),
-        HandlerInfo::read("nb_total_servers"),
-        HandlerInfo::read("nb_active_servers"),
-        HandlerInfo::write("add_server"),
-        HandlerInfo::write("remove_server"),
-    ],
+    table: &HANDLERS,
     phase: Phase::Service,
     samples: &["- - 10.0.0.1 80 0 1, - - 10.0.0.2 80 0 1"],
     build,
@@ -123,31 +117,6 @@ impl Element for MaglevIpMapper {
         Effects::none()
     }
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "nb_total_servers" => self.names.len().to_string(),
-            "nb_active_servers" => self.active.iter().filter(|active| **active).count().to_string(),
-            _ => {
-                let mut text = String::new();
-                let shares = self.current().map(|table| table.shares(self.names.len())).unwrap_or_default();
-                let rows = self.names.iter().zip(&self.active).zip(shares).enumerate();
-                for (number, ((name, active), places)) in rows {
-                    let state = if *active { "active" } else { "inactive" };
-                    let _ = writeln!(text, "{number} {state} {places} {name}");
-                }
-                text
-            }
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        let number = usize::parse(value, &cx.place()).map_err(|_| "expected number of a pattern")?;
-        let active = self.active.get_mut(number).ok_or("no pattern has this number")?;
-        *active = name == "add_server";
-        self.update_choice();
-        Ok(())
-    }
-
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         let inactive = self.names.iter().zip(&self.active).filter(|(_, active)| !**active);
         Some(Box::new(Inactive(inactive.map(|(name, _)| name.clone()).collect())))
@@ -158,6 +127,32 @@ impl Element for MaglevIpMapper {
         for (name, active) in self.names.iter().zip(&mut self.active) {
             *active = !names.contains(name);
         }
+        self.update_choice();
+        Ok(())
+    }
+}
+
+const HANDLERS: &[Handler<MaglevIpMapper>] = &[
+    Handler::get("servers", |e| {
+        let mut text = String::new();
+        let shares = e.current().map(|table| table.shares(e.names.len())).unwrap_or_default();
+        let rows = e.names.iter().zip(&e.active).zip(shares).enumerate();
+        for (number, ((name, active), places)) in rows {
+            let state = if *active { "active" } else { "inactive" };
+            let _ = writeln!(text, "{number} {state} {places} {name}");
+        }
+        text
+    }),
+    Handler::get("nb_total_servers", |e| e.names.len().to_string()),
+    Handler::get("nb_active_servers", |e| e.active.iter().filter(|active| **active).count().to_string()),
+    Handler::set("add_server", |e, cx, value| e.set_active(cx, value, true)),
+    Handler::set("remove_server", |e, cx, value| e.set_active(cx, value, false)),
+];
+
+impl MaglevIpMapper {
+    fn set_active(&mut self, cx: &Cx<'_>, number: &str, active: bool) -> Result<(), String> {
+        let number = usize::parse(number, &cx.place()).map_err(|_| "expected number of a pattern")?;
+        *self.active.get_mut(number).ok_or("no pattern has this number")? = active;
         self.update_choice();
         Ok(())
     }

@@ -37,7 +37,7 @@ pub(super) struct Rewriter {
     published: Arc<Published>,
     home: Home,
     policies: [Policy; 2],
-    capacity: Option<i32>,
+    capacity: i32,
     /// True if mappings end when they expire.
     reaps: bool,
     /// True if an element reads the destination annotation.
@@ -50,10 +50,10 @@ pub(super) struct Rewriter {
 const COMMON: [ArgInfo; 7] = [
     ArgInfo::rest("INPUTSPEC", "input specification"),
     seconds("GUARANTEE", "5"),
-    seconds("REAP_INTERVAL", "900"),
+    seconds("REAP_INTERVAL", "").computed("REAP_TIME"),
     seconds("REAP_TIME", "900"),
     ArgInfo::keyword("MAPPING_CAPACITY", "int or element", "1048576"),
-    ArgInfo::keyword("CAPACITY", "int or element", "1048576"),
+    ArgInfo::keyword("CAPACITY", "int or element", "").computed("MAPPING_CAPACITY"),
     ArgInfo::keyword("REPLY_ANNO", "annotation", ""),
 ];
 
@@ -99,44 +99,48 @@ pub(super) const HANDLERS: [HandlerInfo; 9] = {
     [HandlerInfo::list("table"), HandlerInfo::list("mappings"), a, b, c, d, e, f, g]
 };
 
-/// Returns the last given of some time-outs, or a default in seconds; the result is in nanoseconds.
-pub(super) fn last_of(args: &mut Args<'_>, names: &[&'static str], default: i64) -> i64 {
-    last_given(args, names).unwrap_or(default * 1_000_000_000)
+/// Returns the time-out `name`, or the last given of its other names `others`, in nanoseconds. The class
+/// declares the default of `name` only.
+pub(super) fn last_of(args: &mut Args<'_>, others: &[&'static str], name: &'static str) -> i64 {
+    let other = last_given(args, others);
+    let time = args.value(name);
+    let time = not_negative(args, name, time);
+    other.filter(|_| !args.was_given(name)).or(time).unwrap_or_default()
 }
 
 /// Returns the last given of some time-outs, in nanoseconds.
 pub(super) fn last_given(args: &mut Args<'_>, names: &[&'static str]) -> Option<i64> {
     let mut last = None;
     for name in names {
-        match args.get::<Timestamp>(name) {
-            Some(Timestamp(time)) if time < 0 => {
-                args.error_as(
-                    format!("{name}: a time must not be negative"),
-                    format!("{name}: invalid number"),
-                );
-            }
-            Some(Timestamp(time)) => last = Some(time),
-            None => {}
-        }
+        let given = args.get(name);
+        last = given.and_then(|time| not_negative(args, name, time)).or(last);
     }
     last
 }
 
-/// The default capacity, in mappings.
-const CAPACITY: i32 = 1 << 20;
+/// Returns a time in nanoseconds. Reports a negative time.
+fn not_negative(args: &mut Args<'_>, name: &str, Timestamp(time): Timestamp) -> Option<i64> {
+    if time < 0 {
+        let clicks_words = format!("{name}: invalid number");
+        args.error_as(format!("{name}: a time must not be negative"), clicks_words);
+    }
+    (time >= 0).then_some(time)
+}
 
-/// Reads the capacity: a number, or the name of another translator.
-fn capacity(args: &mut Args<'_>) -> (Option<i32>, Option<ElementId>) {
-    let both = ["CAPACITY", "MAPPING_CAPACITY"].map(|name| args.get::<Raw>(name));
-    let Some(Raw(text)) = both.into_iter().flatten().last() else { return (None, None) };
+/// Reads the capacity: a number, or the name of another translator. The number also applies if translators
+/// name each other.
+fn capacity(args: &mut Args<'_>) -> (i32, Option<ElementId>) {
+    let usual = args.default_of("MAPPING_CAPACITY").unwrap_or_default();
+    let (other, Raw(text)) = (args.get("CAPACITY"), args.value("MAPPING_CAPACITY"));
+    let text = other.filter(|_| !args.was_given("MAPPING_CAPACITY")).map_or(text, |Raw(text)| text);
     if let Ok(capacity) = i32::parse(&text, &args.place()) {
-        return (Some(capacity), None);
+        return (capacity, None);
     }
     match ElementRef::parse(&text, &args.place()) {
-        Ok(ElementRef(id)) => (None, Some(id)),
+        Ok(ElementRef(id)) => (usual, Some(id)),
         Err(_) => {
             args.error("bad MAPPING_CAPACITY");
-            (None, None)
+            (usual, None)
         }
     }
 }
@@ -147,14 +151,14 @@ fn sharing(args: &mut Args<'_>, flavour: Flavour) -> Sharing {
     if !flavour.has_ports() {
         return sharing;
     }
-    sharing.is_independent = args.or(SHARING[0].name, false);
+    sharing.is_independent = args.value(SHARING[0].name);
     if !flavour.is_ping() {
-        sharing.filters_independently = args.or(INDEPENDENT_FILTERING.name, false);
+        sharing.filters_independently = args.value(INDEPENDENT_FILTERING.name);
     }
     if sharing.filters_independently && !sharing.is_independent {
         args.error(format!("{} needs {}", INDEPENDENT_FILTERING.name, SHARING[0].name));
     }
-    sharing.most_of_one = args.or(SHARING[1].name, 0);
+    sharing.most_of_one = args.value(SHARING[1].name);
     sharing
 }
 
@@ -167,9 +171,9 @@ pub(super) fn build(
     flavour: Flavour,
     policies: [Policy; 2],
 ) -> Result<Box<dyn Element>, Invalid> {
-    let sets_next_hop = if flavour.has_ports() { args.or("DST_ANNO", true) } else { true };
+    let sets_next_hop = if flavour.has_ports() { args.value("DST_ANNO") } else { true };
     let reply_annotation = args.get("REPLY_ANNO").map(|AnnotationOffset::<1>(offset)| offset);
-    let reaps = last_of(args, &["REAP_INTERVAL", "REAP_TIME"], 900) > 0;
+    let reaps = last_of(args, &["REAP_INTERVAL"], "REAP_TIME") > 0;
     let (capacity, shares) = capacity(args);
     let sharing = sharing(args, flavour);
     let texts = args.rest();
@@ -446,7 +450,7 @@ impl Element for Rewriter {
             let mut store = locked(&self.home.store);
             store.seed(cx.hash_seed());
             store.start_ids(cx.next_series()).ok_or("there is no memory for mappings")?;
-            store.set_capacity(part(self.capacity.unwrap_or(CAPACITY), cx.worker()));
+            store.set_capacity(part(self.capacity, cx.worker()));
         }
         self.is_read = cx.graph().facts().annotation_read(Annotations::DST_IP, 4);
         Ok(())

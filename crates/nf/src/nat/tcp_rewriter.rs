@@ -101,10 +101,10 @@ pub static CLASS: Class = Class {
     manual: manual!("tcp_rewriter.rs"),
     args: &with_common::<10, 17>([
         seconds("TCP_TIMEOUT", "86400"),
-        seconds("TIMEOUT", "86400"),
+        seconds("TIMEOUT", "").computed("TCP_TIMEOUT"),
         seconds("TCP_DONE_TIMEOUT", "240"),
         seconds("TCP_NODATA_TIMEOUT", "300"),
-        seconds("TCP_GUARANTEE", "5"),
+        seconds("TCP_GUARANTEE", "").computed("GUARANTEE"),
         DST_ANNO,
         SHARING[0],
         SHARING[1],
@@ -120,7 +120,7 @@ pub static CLASS: Class = Class {
         "keep 0 0, TCP_GUARANTEE 0, TCP_NODATA_TIMEOUT 3",
     ],
     build: |args| {
-        args.or(HANDLE_MIGRATION.name, false);
+        args.value::<bool>(HANDLE_MIGRATION.name);
         let tcp = tcp_policy(args);
         rewriter::build(args, Flavour::Tcp, [tcp; 2])
     },

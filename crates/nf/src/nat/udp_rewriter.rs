@@ -96,11 +96,11 @@ pub static CLASS: Class = Class {
     processing: "h/h",
     manual: manual!("udp_rewriter.rs"),
     args: &with_common::<10, 17>([
-        seconds("UDP_TIMEOUT", "300"),
+        seconds("UDP_TIMEOUT", "").computed("TIMEOUT"),
         seconds("TIMEOUT", "300"),
-        seconds("UDP_STREAMING_TIMEOUT", ""),
-        seconds("STREAMING_TIMEOUT", ""),
-        seconds("UDP_GUARANTEE", "5"),
+        seconds("UDP_STREAMING_TIMEOUT", "").computed("TIMEOUT"),
+        seconds("STREAMING_TIMEOUT", "").computed("TIMEOUT"),
+        seconds("UDP_GUARANTEE", "").computed("GUARANTEE"),
         DST_ANNO,
         SHARING[0],
         SHARING[1],
@@ -110,9 +110,10 @@ pub static CLASS: Class = Class {
     handlers: &HANDLERS,
     samples: &["pattern 1.0.0.1 1024-65535 - - 0 1, drop -> 2/2", "keep 0 0, UDP_GUARANTEE 0, TIMEOUT 3"],
     build: |args| {
-        args.or(HANDLE_MIGRATION.name, false);
+        args.value::<bool>(HANDLE_MIGRATION.name);
         let streaming = ["UDP_STREAMING_TIMEOUT", "STREAMING_TIMEOUT"];
-        let udp = udp_policy(args, &["UDP_TIMEOUT", "TIMEOUT"], &streaming, &["UDP_GUARANTEE", "GUARANTEE"]);
+        let udp =
+            udp_policy(args, (&["UDP_TIMEOUT"], "TIMEOUT"), &streaming, (&["UDP_GUARANTEE"], "GUARANTEE"));
         rewriter::build(args, Flavour::Udp, [udp; 2])
     },
     ..Class::DEFAULT

@@ -52,7 +52,7 @@ pub static CLASS: Class = Class {
         "",
     ],
     build: |args| {
-        let overrides = args.or("OVERRIDE", false);
+        let overrides = args.value::<bool>("OVERRIDE");
         let mut table = Entries::default();
         args.each_of_rest(|args, number, text| match parse(text, &args.place()) {
             Ok(entries) => drop(table.add(&entries)),

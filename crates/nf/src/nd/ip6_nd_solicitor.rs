@@ -56,12 +56,12 @@ use std::collections::VecDeque;
 use std::net::Ipv6Addr;
 
 use classify::IntervalSet;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{
     Access, Action, Case, DST_IP6, Depends, Emit, Field, Filter, Header, Hold, Number, Order, State, Target,
     Value, wire_field,
 };
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 use packet::Annotations;
 use wire::icmpv6::kind;
 use wire::neighbor::{Message, flag, multicast_mac, option, solicited_node};
@@ -90,7 +90,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("POLL_TIMEOUT", "seconds", "60"),
         ArgInfo::keyword("UNSOLICITED", "bool", "false"),
     ],
-    handlers: &[HandlerInfo::read("table"), HandlerInfo::read("stats")],
+    table: &HANDLERS,
     samples: &[
         "2001:db8::1, 2:0:0:0:0:1",
         "2001:db8::1, 2:0:0:0:0:1, ENTRY_PACKET_CAPACITY 0, CAPACITY 4, ENTRY_CAPACITY 3 -> 2/2",
@@ -99,13 +99,13 @@ pub static CLASS: Class = Class {
     build: |args| {
         let ip: Option<Ipv6Addr> = args.get("IP");
         let mac = args.required("ETH");
-        let mut number = |name, default: u32| args.or(name, default) as usize;
-        let packets = number("CAPACITY", 2048);
-        let entries = number("ENTRY_CAPACITY", 65_536);
-        let per_address = number("ENTRY_PACKET_CAPACITY", 1);
-        let timeout = table::milliseconds(args.or("TIMEOUT", Timestamp::from_secs(120)));
-        let poll_timeout = table::milliseconds(args.or("POLL_TIMEOUT", Timestamp::from_secs(60)));
-        let unsolicited = args.or("UNSOLICITED", false);
+        let mut number = |name| args.value::<u32>(name) as usize;
+        let packets = number("CAPACITY");
+        let entries = number("ENTRY_CAPACITY");
+        let per_address = number("ENTRY_PACKET_CAPACITY");
+        let timeout = table::milliseconds(args.value("TIMEOUT"));
+        let poll_timeout = table::milliseconds(args.value("POLL_TIMEOUT"));
+        let unsolicited = args.value::<bool>("UNSOLICITED");
         let Some(ip) = ip else { return missing(args, "IP") };
         args.finish()?;
         // The bound for one address is checked by this element, which holds the packets.
@@ -508,23 +508,6 @@ impl Element for Ip6NdSolicitor {
         self.known.waiting.len()
     }
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        let now = table::now(cx);
-        let Known { table, .. } = &self.known;
-        let line = |entry: &table::Entry<u128>| {
-            let address = entry.address;
-            let known = u8::from(table.known(address, now).is_some());
-            format!("{} {known} {:#}\n", Ipv6Addr::from_bits(address), entry.mac)
-        };
-        Ok(match name {
-            "table" => table.iter().map(line).collect(),
-            _ => {
-                let (drops, sent) = (self.drops + table.drops(), self.solicitations);
-                format!("{drops} packets killed\n{sent} ND Solicitation Message sent\n")
-            }
-        })
-    }
-
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         let limits = self.known.table.limits();
         let empty = Known { table: Table::new(limits), waiting: Waiting::default(), asked: VecDeque::new() };
@@ -553,3 +536,23 @@ impl Element for Ip6NdSolicitor {
         Ok(())
     }
 }
+
+const HANDLERS: &[Handler<Ip6NdSolicitor>] = &[
+    Handler::read("table", |e, cx, _| {
+        let now = table::now(cx);
+        let Known { table, .. } = &e.known;
+        let line = |entry: &table::Entry<u128>| {
+            let address = entry.address;
+            let known = u8::from(table.known(address, now).is_some());
+            format!("{} {known} {:#}\n", Ipv6Addr::from_bits(address), entry.mac)
+        };
+        Ok(table.iter().map(line).collect())
+    }),
+    Handler::read("stats", |e, _, _| {
+        let Known { table, .. } = &e.known;
+        Ok({
+            let (drops, sent) = (e.drops + table.drops(), e.solicitations);
+            format!("{drops} packets killed\n{sent} ND Solicitation Message sent\n")
+        })
+    }),
+];

@@ -29,7 +29,7 @@
 use std::fmt::Write;
 use std::net::Ipv4Addr;
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::Field;
 use element::{Base, Class, Packet, manual};
 
@@ -46,15 +46,15 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("ACTIVE", "bool", "true"),
         ArgInfo::keyword("OUTFILE", "file", ""),
     ],
-    handlers: &[HandlerInfo::both("active")],
+    table: &Printing::<ArpPrint>::HANDLERS,
     samples: &["", "x, ETHER true, OUTFILE $OUTPUT"],
     build: |args| {
         let print = ArpPrint {
-            label: args.or("LABEL", String::new()),
-            timestamp: args.or("TIMESTAMP", true),
-            ether: args.or("ETHER", false),
+            label: args.get("LABEL").unwrap_or_default(),
+            timestamp: args.value("TIMESTAMP"),
+            ether: args.value("ETHER"),
         };
-        let active = args.or("ACTIVE", true);
+        let active = args.value::<bool>("ACTIVE");
         let printer = Printer::new(args.get("OUTFILE"));
         args.finish()?;
         Ok(Box::new(Printing::new(print, active, printer)))

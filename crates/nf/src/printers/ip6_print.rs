@@ -25,7 +25,7 @@
 
 use std::fmt::Write;
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::Field;
 use element::{Base, Class, Packet, manual};
 use wire::{FromBytes, ipv6};
@@ -42,15 +42,15 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("NBYTES", "unsigned", "1500"),
         ArgInfo::keyword("ACTIVE", "bool", "true"),
     ],
-    handlers: &[HandlerInfo::both("active")],
+    table: &Printing::<Ip6Print>::HANDLERS,
     samples: &["", "x, CONTENTS true"],
     build: |args| {
         let print = Ip6Print {
-            label: args.or("LABEL", String::new()),
-            contents: args.or("CONTENTS", false),
-            most: args.or("NBYTES", 1500u32) as usize,
+            label: args.get("LABEL").unwrap_or_default(),
+            contents: args.value("CONTENTS"),
+            most: args.value::<u32>("NBYTES") as usize,
         };
-        let active = args.or("ACTIVE", true);
+        let active = args.value::<bool>("ACTIVE");
         args.finish()?;
         Ok(Box::new(Printing::new(print, active, Printer::new(None))))
     },

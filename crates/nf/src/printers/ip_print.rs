@@ -39,7 +39,7 @@
 use std::fmt::Write;
 
 use element::args::Raw;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Field, PAINT};
 use element::{Base, Class, Packet, manual};
 use packet::Annotations;
@@ -55,9 +55,9 @@ pub static CLASS: Class = Class {
     args: &[
         ArgInfo::positional("LABEL", "string", ""),
         ArgInfo::keyword("CONTENTS", "word", "NONE"),
-        ArgInfo::keyword("PAYLOAD", "word", "NONE"),
+        ArgInfo::keyword("PAYLOAD", "word", "false"),
         ArgInfo::keyword("MAXLENGTH", "int", "1500"),
-        ArgInfo::keyword("NBYTES", "int", "1500"),
+        ArgInfo::keyword("NBYTES", "int", "").computed("MAXLENGTH"),
         ArgInfo::keyword("TIMESTAMP", "bool", "true"),
         ArgInfo::keyword("ID", "bool", "false"),
         ArgInfo::keyword("TOS", "bool", "false"),
@@ -72,45 +72,45 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("OUTFILE", "file", ""),
         ArgInfo::keyword("CHANNEL", "word", ""),
     ],
-    handlers: &[HandlerInfo::both("active")],
+    table: &Printing::<IpPrint>::HANDLERS,
     samples: &[
         "",
         "x, CONTENTS HEX, ID true, TOS true, TTL true, LENGTH true, AGGREGATE true, PAINT true, VLAN true, ETHER true",
         "PAYLOAD ASCII, MAXLENGTH -1, OUTFILE $OUTPUT",
     ],
     build: |args| {
-        let contents = args.get("CONTENTS").map(|Raw(word)| Contents::from_word(args, &word));
-        let payload = args.get("PAYLOAD").map(|Raw(word)| {
-            let shown = Contents::parse(&word).filter(|_| !word.eq_ignore_ascii_case("NONE"));
-            shown.unwrap_or_else(|| {
-                let word = word.to_ascii_uppercase();
-                args.error(format!("bad payload value '{word}'; should be 'false', 'hex', or 'ascii'"));
-                Contents::None
-            })
+        let Raw(word) = args.value("CONTENTS");
+        let contents = Contents::from_word(args, &word);
+        let Raw(word) = args.value("PAYLOAD");
+        let payload = Contents::parse(&word).filter(|_| !word.eq_ignore_ascii_case("NONE"));
+        let payload = payload.unwrap_or_else(|| {
+            let word = word.to_ascii_uppercase();
+            args.error(format!("bad payload value '{word}'; should be 'false', 'hex', or 'ascii'"));
+            Contents::None
         });
-        let wanted = |contents: Option<Contents>| contents.filter(|contents| *contents != Contents::None);
+        let wanted = |contents| Some(contents).filter(|contents| *contents != Contents::None);
         let (contents, payload) = (wanted(contents), wanted(payload));
         if contents.is_some() && payload.is_some() {
             args.error("specify at most one of PAYLOAD and CONTENTS");
         }
-        let most = args.get("NBYTES").unwrap_or(1500);
+        let (most, older): (i64, Option<i64>) = (args.value("MAXLENGTH"), args.get("NBYTES"));
         let print = IpPrint {
-            label: args.or("LABEL", String::new()),
+            label: args.get("LABEL").unwrap_or_default(),
             contents,
             payload,
-            most: at_most(args.or("MAXLENGTH", most)),
-            timestamp: args.or("TIMESTAMP", true),
-            id: args.or("ID", false),
-            tos: args.or("TOS", false),
-            ttl: args.or("TTL", false),
-            length: args.or("LENGTH", false),
-            aggregate: args.or("AGGREGATE", false),
-            paint: args.or("PAINT", false),
-            vlan: args.or("VLAN", false),
-            ether: args.or("ETHER", false),
-            swap: args.or("SWAP", true),
+            most: at_most(older.filter(|_| !args.was_given("MAXLENGTH")).unwrap_or(most)),
+            timestamp: args.value("TIMESTAMP"),
+            id: args.value("ID"),
+            tos: args.value("TOS"),
+            ttl: args.value("TTL"),
+            length: args.value("LENGTH"),
+            aggregate: args.value("AGGREGATE"),
+            paint: args.value("PAINT"),
+            vlan: args.value("VLAN"),
+            ether: args.value("ETHER"),
+            swap: args.value("SWAP"),
         };
-        let active = args.or("ACTIVE", true);
+        let active = args.value::<bool>("ACTIVE");
         let printer = Printer::new(args.get("OUTFILE"));
         args.get::<Raw>("CHANNEL");
         args.finish()?;

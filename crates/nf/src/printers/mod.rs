@@ -10,7 +10,7 @@ use std::io::{BufWriter, Write};
 
 use element::args::parse_bool;
 use element::effects::{Counts, Field};
-use element::{Args, Batch, Cx, Effects, Element, Packet, WriteTimer};
+use element::{Args, Batch, Cx, Effects, Element, Handler, Packet, WriteTimer};
 use packet::MAX_PACKET;
 
 /// The form in which bytes are printed.
@@ -149,7 +149,7 @@ impl Printer {
 }
 
 /// A description of packets in lines of text.
-pub(crate) trait Describe: Send {
+pub(crate) trait Describe: 'static + Send {
     /// Returns the fields that the description depends on.
     fn seen(&self) -> Vec<Field>;
 
@@ -201,15 +201,12 @@ impl<D: Describe> Element for Printing<D> {
     fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
         self.printer.close()
     }
+}
 
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.active.to_string())
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
-        self.active = parse_bool(value).ok_or("expected boolean")?;
-        Ok(())
-    }
+impl<D: Describe> Printing<D> {
+    /// The handlers.
+    pub(crate) const HANDLERS: &'static [Handler<Self>] =
+        &[Handler::flag("active", |e| &mut e.active, "expected boolean")];
 }
 
 /// Returns the system's text for an error, without the error number.

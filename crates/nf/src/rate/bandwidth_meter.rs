@@ -23,9 +23,9 @@
 //! Meter, BandwidthShaper, Shaper, RatedSplitter
 
 use element::args::{Arg, Bandwidth};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Case, Depends, Field, Filter, Target};
-use element::{Args, Batch, Class, Cx, Effects, Element, Invalid, manual};
+use element::{Args, Batch, Class, Cx, Effects, Element, Handler, Invalid, manual};
 
 use super::ewma::{FREQUENCY, Rate};
 use super::fixed;
@@ -39,7 +39,7 @@ pub static CLASS: Class = Class {
     processing: "h/h",
     manual: manual!("bandwidth_meter.rs"),
     args: ARGS,
-    handlers: HANDLERS,
+    table: &HANDLERS,
     samples: &["1kBps -> 1/2", "100Bps, 1MBps -> 1/3"],
     build: |args| build(args, true),
     ..Class::DEFAULT
@@ -47,9 +47,6 @@ pub static CLASS: Class = Class {
 
 /// The arguments of Meter and BandwidthMeter.
 pub(super) const ARGS: &[ArgInfo] = &[ArgInfo::rest("RATE", "rate")];
-/// The handlers of Meter and BandwidthMeter.
-pub(super) const HANDLERS: &[HandlerInfo] = &[HandlerInfo::count("rate"), HandlerInfo::read("meters")];
-
 /// The number of fractional bits of averages.
 const SCALE: u32 = 10;
 
@@ -88,7 +85,7 @@ pub(super) fn build(args: &mut Args<'_>, bandwidth: bool) -> Result<Box<dyn Elem
     Ok(Box::new(Meter { bandwidth, meters, average: Rate::default(), sorter: Sorter::new(outputs) }))
 }
 
-struct Meter {
+pub(super) struct Meter {
     bandwidth: bool,
     /// The limits per epoch, scaled like the average.
     meters: Vec<u64>,
@@ -113,11 +110,9 @@ impl Element for Meter {
             Fate::Output(meters.iter().take_while(|&&meter| average.average() >= meter).count())
         })
     }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        if name == "meters" {
-            return Ok(self.meters.iter().map(|meter| fixed::show(meter * FREQUENCY, SCALE)).collect());
-        }
-        Ok(self.average.show(cx.now(), 0))
-    }
 }
+
+pub(super) const HANDLERS: &[Handler<Meter>] = &[
+    Handler::<Meter>::read("rate", |e, cx, _| Ok(e.average.show(cx.now(), 0))).summed(),
+    Handler::get("meters", |e| e.meters.iter().map(|meter| fixed::show(meter * FREQUENCY, SCALE)).collect()),
+];

@@ -23,7 +23,7 @@
 //! ## See also
 //! RatedSplitter, BandwidthMeter, BandwidthShaper, BandwidthRatedUnqueue
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::{Class, manual};
 
 use super::limit::Limit;
@@ -40,7 +40,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("BURST_DURATION", "seconds", "20ms"),
         ArgInfo::keyword("BURST_BYTES", "unsigned", ""),
     ],
-    handlers: &[HandlerInfo::both("rate")],
+    table: &super::rated_splitter::HANDLERS,
     samples: &["1kBps -> 1/2", "100000Bps, BURST_BYTES 10"],
     reconfigures: true,
     build: |args| {

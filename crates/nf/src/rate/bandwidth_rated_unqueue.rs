@@ -46,13 +46,13 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("EXTRA_LENGTH", "bool", "false"),
         ArgInfo::keyword("LINK_RATE", "bool", "false"),
     ],
-    handlers: HANDLERS,
+    table: &HANDLERS,
     samples: &["1Gbps", "1MBps, BURST_BYTES 100, LINK_RATE true, EXTRA_LENGTH true"],
     reconfigures: true,
     build: |args| {
         let limit = Limit::read(args, true);
-        let extra = args.or("EXTRA_LENGTH", false);
-        let overhead = if args.or("LINK_RATE", false) { LINK_OVERHEAD } else { 0 };
+        let extra = args.value::<bool>("EXTRA_LENGTH");
+        let overhead = if args.value::<bool>("LINK_RATE") { LINK_OVERHEAD } else { 0 };
         args.finish()?;
         Ok(Box::new(RatedUnqueue::new(limit.counting(extra, overhead))))
     },

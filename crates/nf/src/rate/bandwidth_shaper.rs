@@ -32,7 +32,7 @@ pub static CLASS: Class = Class {
     processing: "l/l",
     manual: manual!("bandwidth_shaper.rs"),
     args: &[ArgInfo::required("RATE", "bandwidth")],
-    handlers: HANDLERS,
+    table: &HANDLERS,
     notes: Notes { signals_packets: true, ..Notes::NONE },
     samples: &["100MBps"],
     reconfigures: true,

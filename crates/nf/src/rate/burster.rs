@@ -29,6 +29,6 @@ pub static CLASS: Class = Class {
     notes: Notes::TASK,
     args: &[ArgInfo::required("INTERVAL", "seconds"), ArgInfo::positional("BURST", "int", "8")],
     samples: &["1ms"],
-    build: |args| build(args, 8),
+    build,
     ..Class::DEFAULT
 };

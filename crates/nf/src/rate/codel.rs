@@ -28,9 +28,11 @@
 //! Queue, SetTimestamp, RED
 
 use element::args::{Place, Raw, read_value};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Case, Depends, Field, Filter, Target};
-use element::{Batch, Class, Complaint, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+use element::{
+    Batch, Class, Complaint, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual,
+};
 use packet::Annotations;
 
 use super::queues::Watched;
@@ -47,19 +49,10 @@ pub static CLASS: Class = Class {
         ArgInfo::positional("INTERVAL", "seconds", "100ms"),
         ArgInfo::keyword("QUEUES", "elements", ""),
     ],
-    handlers: &[
-        HandlerInfo::both("target"),
-        HandlerInfo::both("codel_target"),
-        HandlerInfo::both("interval"),
-        HandlerInfo::both("codel_interval"),
-        HandlerInfo::count("drops"),
-        HandlerInfo::read("queues"),
-        HandlerInfo::read("stats"),
-    ],
+    table: &HANDLERS,
     samples: &["", "1us, 2us"],
     build: |args| {
-        let texts = ["TARGET", "INTERVAL"]
-            .map(|name| args.get::<Raw>(name).map(|Raw(text)| text).unwrap_or_default());
+        let texts = ["TARGET", "INTERVAL"].map(|name| args.value(name)).map(|Raw(text)| text);
         let names = args.get::<Raw>("QUEUES").map(|Raw(text)| text).unwrap_or_default();
         args.finish()?;
         let queues = Watched::read(args, &names);
@@ -207,19 +200,14 @@ impl Element for CoDel {
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
         collect(cx, max, |cx| self.next_packet(cx))
     }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "target" | "codel_target" => self.texts[0].clone(),
-            "interval" | "codel_interval" => self.texts[1].clone(),
-            "drops" => self.drops.to_string(),
-            "queues" => self.queues.list(cx),
-            _ => format!("{} current queue\n{} drops\n", self.queues.length(), self.drops),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        self.set(usize::from(name.ends_with("interval")), value, &cx.place())?;
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<CoDel>] = &[
+    Handler::data("target", |e| e.texts[0].clone(), |e, cx, value| Ok(e.set(0, value, &cx.place())?)),
+    Handler::data("codel_target", |e| e.texts[0].clone(), |e, cx, value| Ok(e.set(0, value, &cx.place())?)),
+    Handler::data("interval", |e| e.texts[1].clone(), |e, cx, value| Ok(e.set(1, value, &cx.place())?)),
+    Handler::data("codel_interval", |e| e.texts[1].clone(), |e, cx, value| Ok(e.set(1, value, &cx.place())?)),
+    Handler::count("drops", |e| e.drops),
+    Handler::read("queues", |e, cx, _| Ok(e.queues.list(cx))),
+    Handler::get("stats", |e| format!("{} current queue\n{} drops\n", e.queues.length(), e.drops)),
+];

@@ -6,7 +6,6 @@ use element::args::{AnnotationOffset, Arg, Args};
 use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Access, Action, Case, Depends, Field, Filter, State, Target, Value};
 use element::{Base, Batch, Cx, DropReason, Effects, Element, Invalid, Lengths, Packet, Timestamp};
-use packet::Annotations;
 use wire::ipv6;
 
 use super::fixed::show_bandwidth;
@@ -134,8 +133,8 @@ pub(super) fn build<M: Marker>(
     args: &mut Args<'_>,
     marker: Result<M, String>,
 ) -> Result<Box<dyn Element>, Invalid> {
-    let aware = args.or("COLOR_AWARE", false);
-    let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<1>(Annotations::PAINT));
+    let aware = args.value::<bool>("COLOR_AWARE");
+    let AnnotationOffset::<1>(place) = args.value("ANNO");
     // Report missing arguments first; contradictions are meaningless then.
     args.finish()?;
     let marker = marker.map_err(|error| args.error(error)).map_err(|()| Invalid)?;

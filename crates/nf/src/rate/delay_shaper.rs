@@ -22,7 +22,7 @@
 //! ## See also
 //! BandwidthShaper, DelayUnqueue, SetTimestamp
 
-use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::class::{ArgInfo, Notes};
 use element::{Class, manual};
 
 use super::delay_unqueue::Delay;
@@ -33,7 +33,7 @@ pub static CLASS: Class = Class {
     processing: "l/l",
     manual: manual!("delay_shaper.rs"),
     args: &[ArgInfo::required("DELAY", "seconds")],
-    handlers: &[HandlerInfo::both("delay")],
+    table: &super::delay_unqueue::HANDLERS,
     notes: Notes { signals_packets: true, ..Notes::NONE },
     samples: &["1ms"],
     build: |args| {

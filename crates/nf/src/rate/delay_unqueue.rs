@@ -22,9 +22,9 @@
 //! Queue, Unqueue, RatedUnqueue, BandwidthRatedUnqueue, LinkUnqueue, DelayShaper, SetTimestamp
 
 use element::args::parse_seconds;
-use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::class::{ArgInfo, Notes};
 use element::effects::{Action, Case, Depends, Field, Filter, Hold, Target, Value};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, Signal, Timestamp, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Signal, Timestamp, manual};
 
 use crate::schedule::{collect, pull_one};
 
@@ -35,7 +35,7 @@ pub static CLASS: Class = Class {
     manual: manual!("delay_unqueue.rs"),
     notes: Notes::TASK,
     args: &[ArgInfo::required("DELAY", "seconds")],
-    handlers: &[HandlerInfo::both("delay")],
+    table: &HANDLERS,
     samples: &["1ms"],
     build: |args| {
         let delay = args.required("DELAY");
@@ -144,13 +144,13 @@ impl Element for Delay {
     fn held(&self) -> usize {
         usize::from(self.waiting.is_some())
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.delay.as_interval())
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
-        self.delay = parse_seconds(value).ok_or("delay must be a timestamp")?;
-        Ok(())
-    }
 }
+
+pub(super) const HANDLERS: &[Handler<Delay>] = &[Handler::data(
+    "delay",
+    |e| e.delay.as_interval(),
+    |e, _, value| {
+        e.delay = parse_seconds(value).ok_or("delay must be a timestamp")?;
+        Ok(())
+    },
+)];

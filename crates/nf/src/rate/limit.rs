@@ -39,15 +39,15 @@ impl Limit {
             true => args.required::<Bandwidth>("RATE").0,
             false => u64::from(args.required::<u32>("RATE")),
         };
-        let duration: Option<Timestamp> = args.get("BURST_DURATION");
+        let duration = args.value("BURST_DURATION");
         let size: Option<u32> = args.get(if bandwidth { "BURST_BYTES" } else { "BURST_SIZE" });
-        if duration.is_some() && size.is_some() {
+        if args.was_given("BURST_DURATION") && size.is_some() {
             args.error("cannot specify both BURST_DURATION and BURST_SIZE");
         }
         let mut limit = Limit {
             bucket: Bucket::new(rate, 1, 1),
             bandwidth,
-            duration: duration.unwrap_or(Timestamp(20_000_000)),
+            duration,
             size: size.map(u64::from),
             extra: false,
             overhead: 0,

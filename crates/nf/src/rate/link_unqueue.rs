@@ -30,9 +30,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use element::args::{Arg, Bandwidth, parse_seconds};
-use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::class::{ArgInfo, Notes};
 use element::effects::{Action, Case, Depends, EXTRA_LENGTH, Field, Filter, Hold, Target, Value};
-use element::{Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+use element::{Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 use packet::Annotations;
 
 use crate::schedule::pull_one;
@@ -45,12 +45,7 @@ pub static CLASS: Class = Class {
     manual: manual!("link_unqueue.rs"),
     notes: Notes::TASK,
     args: &[ArgInfo::required("LATENCY", "seconds"), ArgInfo::required("BANDWIDTH", "bandwidth")],
-    handlers: &[
-        HandlerInfo::both("latency"),
-        HandlerInfo::both("bandwidth"),
-        HandlerInfo::count("size"),
-        HandlerInfo::write("reset"),
-    ],
+    table: &HANDLERS,
     samples: &["1ms, 100Mbps", "10us, 0"],
     build: |args| {
         let latency: Timestamp = args.required("LATENCY");
@@ -180,28 +175,36 @@ impl Element for LinkUnqueue {
     fn held(&self) -> usize {
         self.link.len()
     }
+}
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "latency" => self.latency.as_interval(),
-            "bandwidth" => (self.bandwidth * 100).to_string(),
-            _ => self.link.len().to_string(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "latency" => self.latency = parse_seconds(value).ok_or("latency must be a timestamp")?,
-            "bandwidth" => {
-                let Bandwidth(rate) =
-                    Bandwidth::parse(value, &cx.place()).map_err(|_| "invalid bandwidth")?;
-                if rate < 100 {
-                    return Err("bandwidth too small, minimum 100Bps".into());
-                }
-                self.bandwidth = rate / 100;
+const HANDLERS: &[Handler<LinkUnqueue>] = &[
+    Handler::data(
+        "latency",
+        |e| e.latency.as_interval(),
+        |e, cx, value| {
+            e.latency = parse_seconds(value).ok_or("latency must be a timestamp")?;
+            e.reset(cx)
+        },
+    ),
+    Handler::data(
+        "bandwidth",
+        |e| (e.bandwidth * 100).to_string(),
+        |e, cx, value| {
+            let Bandwidth(rate) = Bandwidth::parse(value, &cx.place()).map_err(|_| "invalid bandwidth")?;
+            if rate < 100 {
+                return Err("bandwidth too small, minimum 100Bps".into());
             }
-            _ => {}
-        }
+            e.bandwidth = rate / 100;
+            e.reset(cx)
+        },
+    ),
+    Handler::count("size", |e| e.link.len() as u64),
+    Handler::set("reset", |e, cx, _| e.reset(cx)),
+];
+
+impl LinkUnqueue {
+    /// Drops the packets on the link, and starts again.
+    fn reset(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.clear(cx, DropReason::Reset);
         cx.clear_timer(0);
         cx.schedule();

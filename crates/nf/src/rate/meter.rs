@@ -33,7 +33,7 @@ pub static CLASS: Class = Class {
     processing: "h/h",
     manual: manual!("meter.rs"),
     args: ARGS,
-    handlers: HANDLERS,
+    table: &HANDLERS,
     samples: &["1000 -> 1/2"],
     build: |args| build(args, false),
     ..Class::DEFAULT

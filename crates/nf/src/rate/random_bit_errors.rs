@@ -25,9 +25,9 @@
 //! RandomSample
 
 use element::args::Arg;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Action, Case, Depends, Field, Filter, Target, Value};
-use element::{Batch, Class, Cx, Effects, Element, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 
 use super::fixed;
 
@@ -40,17 +40,13 @@ pub static CLASS: Class = Class {
         ArgInfo::positional("KIND", "flip, set or clear", "flip"),
         ArgInfo::positional("ACTIVE", "bool", "true"),
     ],
-    handlers: &[
-        HandlerInfo::both("p_bit_error"),
-        HandlerInfo::both("error_kind"),
-        HandlerInfo::both("active"),
-    ],
+    table: &HANDLERS,
     samples: &["0.01", "1, set", "0.5, clear, false"],
     reconfigures: true,
     build: |args| {
         let p: f64 = args.required("P");
-        let kind: String = args.or("KIND", "flip".to_string());
-        let active = args.or("ACTIVE", true);
+        let kind: String = args.value::<String>("KIND");
+        let active = args.value::<bool>("ACTIVE");
         args.finish()?;
         let kind = Kind::parse(&kind);
         if let Err(reason) = &kind {
@@ -137,35 +133,42 @@ impl Element for RandomBitErrors {
             change(packet.data_mut(), p, self.kind, cx.random());
         }
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match (name, self.kind) {
-            ("p_bit_error", _) => fixed::show(self.probability, BITS),
-            ("active", _) => self.active.to_string(),
-            (_, Kind::Flip) => "flip".into(),
-            (_, Kind::Set) => "set".into(),
-            (_, Kind::Clear) => "clear".into(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "p_bit_error" => {
-                let p = f64::parse(value, &cx.place()).map_err(|reason| format!("P: {reason}"))?;
-                if !(0.0..=1.0).contains(&p) {
-                    return Err("drop probability must be between 0 and 1".into());
-                }
-                self.probability = fixed::quantize(p, BITS);
-            }
-            "active" => {
-                self.active =
-                    bool::parse(value, &cx.place()).map_err(|reason| format!("ACTIVE: {reason}"))?;
-            }
-            _ => self.kind = Kind::parse(value)?,
-        }
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<RandomBitErrors>] = &[
+    Handler::data(
+        "p_bit_error",
+        |e| fixed::show(e.probability, BITS),
+        |e, cx, value| {
+            let p = f64::parse(value, &cx.place()).map_err(|reason| format!("P: {reason}"))?;
+            if !(0.0..=1.0).contains(&p) {
+                return Err("drop probability must be between 0 and 1".into());
+            }
+            e.probability = fixed::quantize(p, BITS);
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "error_kind",
+        |e| match e.kind {
+            Kind::Flip => "flip".into(),
+            Kind::Set => "set".into(),
+            Kind::Clear => "clear".into(),
+        },
+        |e, _, value| {
+            e.kind = Kind::parse(value)?;
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "active",
+        |e| e.active.to_string(),
+        |e, cx, value| {
+            e.active = bool::parse(value, &cx.place()).map_err(|reason| format!("ACTIVE: {reason}"))?;
+            Ok(())
+        },
+    ),
+];
 
 #[cfg(test)]
 mod tests {

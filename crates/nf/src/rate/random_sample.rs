@@ -25,10 +25,10 @@
 //! ## See also
 //! RandomBitErrors
 
-use element::args::{parse_bool, parse_real};
-use element::class::{ArgInfo, HandlerInfo};
+use element::args::parse_real;
+use element::class::ArgInfo;
 use element::effects::{Case, Depends, Filter, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 use std::any::Any;
 
 use super::fixed;
@@ -46,18 +46,13 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("DROP", "probability", ""),
         ArgInfo::keyword("ACTIVE", "bool", "true"),
     ],
-    handlers: &[
-        HandlerInfo::both("sampling_prob"),
-        HandlerInfo::both("drop_prob"),
-        HandlerInfo::both("active"),
-        HandlerInfo::count("drops"),
-    ],
+    table: &HANDLERS,
     samples: &["0.5", "DROP 0.25 -> 1/2", "0, ACTIVE false"],
     reconfigures: true,
     build: |args| {
         let (p, sample, drop): (Option<f64>, Option<f64>, Option<f64>) =
             (args.get("P"), args.get("SAMPLE"), args.get("DROP"));
-        let active = args.or("ACTIVE", true);
+        let active = args.value::<bool>("ACTIVE");
         if sample.is_some() && drop.is_some() {
             args.error("give at most one of SAMPLE and DROP");
         }
@@ -107,26 +102,6 @@ impl Element for RandomSample {
         );
     }
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "sampling_prob" => fixed::show(self.threshold, BITS),
-            "drop_prob" => fixed::show(ONE - self.threshold, BITS),
-            "active" => self.active.to_string(),
-            _ => self.drops.to_string(),
-        })
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        if name == "active" {
-            self.active = parse_bool(value).ok_or("syntax error")?;
-            return Ok(());
-        }
-        let p = parse_real(value).filter(|p| (0.0..=1.0).contains(p));
-        let p = fixed::quantize(p.ok_or("Must be given a number between 0.0 and 1.0")?, BITS);
-        self.threshold = if name == "drop_prob" { ONE - p } else { p };
-        Ok(())
-    }
-
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         Some(Box::new(self.drops))
     }
@@ -135,4 +110,30 @@ impl Element for RandomSample {
         self.drops = *state.downcast().map_err(|_| "not a count")?;
         Ok(())
     }
+}
+
+const HANDLERS: &[Handler<RandomSample>] = &[
+    Handler::data(
+        "sampling_prob",
+        |e| fixed::show(e.threshold, BITS),
+        |e, _, value| {
+            e.threshold = probability(value)?;
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "drop_prob",
+        |e| fixed::show(ONE - e.threshold, BITS),
+        |e, _, value| {
+            e.threshold = ONE - probability(value)?;
+            Ok(())
+        },
+    ),
+    Handler::flag("active", |e| &mut e.active, "syntax error"),
+    Handler::count("drops", |e| e.drops),
+];
+
+fn probability(text: &str) -> Result<u64, String> {
+    let p = parse_real(text).filter(|p| (0.0..=1.0).contains(p));
+    Ok(fixed::quantize(p.ok_or("Must be given a number between 0.0 and 1.0")?, BITS))
 }

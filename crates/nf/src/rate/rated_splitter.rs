@@ -23,9 +23,8 @@
 //! ## See also
 //! BandwidthRatedSplitter, Meter, Shaper, RatedUnqueue
 
-use element::class::HandlerInfo;
 use element::effects::{Case, Depends, Filter, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 
 use super::limit::{Limit, PACKET_ARGS};
 use crate::editing::aside;
@@ -38,7 +37,7 @@ pub static CLASS: Class = Class {
     processing: "h/h",
     manual: manual!("rated_splitter.rs"),
     args: PACKET_ARGS,
-    handlers: &[HandlerInfo::both("rate")],
+    table: &HANDLERS,
     samples: &["1000", "1000 -> 1/2", "0"],
     reconfigures: true,
     build: |args| {
@@ -77,12 +76,7 @@ impl Element for RatedSplitter {
             |packet, reason| cx.emit_one(1, packet, reason),
         );
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.limit.show())
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
-        self.limit.write(cx, value)
-    }
 }
+
+pub(super) const HANDLERS: &[Handler<RatedSplitter>] =
+    &[Handler::data("rate", |e| e.limit.show(), |e, cx, value| e.limit.write(cx, value))];

@@ -26,9 +26,9 @@
 //! BandwidthRatedUnqueue, Unqueue, Shaper, RatedSplitter
 
 use element::args::parse_bool;
-use element::class::{HandlerInfo, Notes};
+use element::class::Notes;
 use element::effects::Depends;
-use element::{Class, Cx, Effects, Element, manual};
+use element::{Class, Cx, Effects, Element, Handler, manual};
 use packet::BATCH_CAPACITY;
 
 use super::limit::{Limit, PACKET_ARGS};
@@ -41,7 +41,7 @@ pub static CLASS: Class = Class {
     manual: manual!("rated_unqueue.rs"),
     notes: Notes::TASK,
     args: PACKET_ARGS,
-    handlers: HANDLERS,
+    table: &HANDLERS,
     samples: &["1000000", "5000, BURST_SIZE 3", "0"],
     reconfigures: true,
     build: |args| {
@@ -51,10 +51,6 @@ pub static CLASS: Class = Class {
     },
     ..Class::DEFAULT
 };
-
-/// The handlers of RatedUnqueue and BandwidthRatedUnqueue.
-pub(super) const HANDLERS: &[HandlerInfo] =
-    &[HandlerInfo::both("rate"), HandlerInfo::both("active"), HandlerInfo::count("calls")];
 
 /// An element that pulls and pushes packets within a limit.
 pub(super) struct RatedUnqueue {
@@ -124,24 +120,32 @@ impl Element for RatedUnqueue {
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
         cx.schedule();
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "rate" => self.limit.show(),
-            "active" => self.active.to_string(),
-            _ => format!(
-                "{} calls to run_task()\n{} empty runs\n{} pushes\n{} failed pulls\n{} packets\n",
-                self.calls, self.empty_runs, self.pushes, self.failed_pulls, self.packets
-            ),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "rate" => self.limit.write(cx, value)?,
-            _ => self.active = parse_bool(value).ok_or("syntax error")?,
-        }
-        cx.schedule();
-        Ok(())
-    }
 }
+
+pub(super) const HANDLERS: &[Handler<RatedUnqueue>] = &[
+    Handler::data(
+        "rate",
+        |e| e.limit.show(),
+        |e, cx, value| {
+            e.limit.write(cx, value)?;
+            cx.schedule();
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "active",
+        |e| e.active.to_string(),
+        |e, cx, value| {
+            e.active = parse_bool(value).ok_or("syntax error")?;
+            cx.schedule();
+            Ok(())
+        },
+    ),
+    Handler::<RatedUnqueue>::get("calls", |e| {
+        format!(
+            "{} calls to run_task()\n{} empty runs\n{} pushes\n{} failed pulls\n{} packets\n",
+            e.calls, e.empty_runs, e.pushes, e.failed_pulls, e.packets
+        )
+    })
+    .summed(),
+];

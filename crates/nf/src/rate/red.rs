@@ -36,9 +36,9 @@
 use std::any::Any;
 
 use element::args::{Arg, Raw};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Case, Depends, Filter, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Timestamp, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Timestamp, manual};
 use packet::BATCH_CAPACITY;
 
 use super::fixed;
@@ -59,15 +59,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("STABILITY", "unsigned", "4"),
         ArgInfo::keyword("GENTLE", "bool", "true"),
     ],
-    handlers: &[
-        HandlerInfo::both("min_thresh"),
-        HandlerInfo::both("max_thresh"),
-        HandlerInfo::both("max_p"),
-        HandlerInfo::count("drops"),
-        HandlerInfo::read("queues"),
-        HandlerInfo::read("avg_queue_size"),
-        HandlerInfo::read("stats"),
-    ],
+    table: &HANDLERS,
     samples: &["5, 50, 0.5", "5, 20, 1, STABILITY 0 -> 1/2", "0, 5, 0.02, GENTLE false"],
     reconfigures: true,
     build: |args| {
@@ -77,8 +69,8 @@ pub static CLASS: Class = Class {
             p: fixed::quantize(args.required::<f64>("MAX_P").min(2.0), P_BITS) as u32,
         };
         let names = args.get::<Raw>("QUEUES").map(|Raw(text)| text).unwrap_or_default();
-        let stability = args.or("STABILITY", 4u32);
-        let gentle = args.or("GENTLE", true);
+        let stability = args.value::<u32>("STABILITY");
+        let gentle = args.value::<bool>("GENTLE");
         args.finish()?;
         if let Err(reason) = bounds.check() {
             args.error(reason);
@@ -255,37 +247,6 @@ impl Element for Red {
         self.drops += drops;
     }
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        let average = fixed::show(self.average.scaled.max(0) as u64, SCALE);
-        Ok(match name {
-            "min_thresh" => self.bounds.least.to_string(),
-            "max_thresh" => self.bounds.most.to_string(),
-            "max_p" => fixed::show(u64::from(self.bounds.p), P_BITS),
-            "drops" => self.drops.to_string(),
-            "queues" => self.queues.list(cx),
-            "avg_queue_size" => average,
-            _ => {
-                format!("{} current queue\n{average} avg queue\n{} drops\n", self.queues.length(), self.drops)
-            }
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        let mut bounds = self.bounds;
-        let number = |name| u32::parse(value, &cx.place()).map_err(|reason| format!("{name}: {reason}"));
-        match name {
-            "min_thresh" => bounds.least = number("MIN_THRESH")?,
-            "max_thresh" => bounds.most = number("MAX_THRESH")?,
-            _ => {
-                let p = f64::parse(value, &cx.place()).map_err(|reason| format!("MAX_P: {reason}"))?;
-                bounds.p = fixed::quantize(p.min(2.0), P_BITS) as u32;
-            }
-        }
-        bounds.check()?;
-        self.bounds = bounds;
-        Ok(())
-    }
-
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         Some(Box::new(self.average))
     }
@@ -295,6 +256,50 @@ impl Element for Red {
         self.average = Average { stability: self.average.stability, ..state };
         Ok(())
     }
+}
+
+const HANDLERS: &[Handler<Red>] = &[
+    Handler::data(
+        "min_thresh",
+        |e| e.bounds.least.to_string(),
+        |e, cx, value| e.set(Bounds { least: number("MIN_THRESH", value, cx)?, ..e.bounds }),
+    ),
+    Handler::data(
+        "max_thresh",
+        |e| e.bounds.most.to_string(),
+        |e, cx, value| e.set(Bounds { most: number("MAX_THRESH", value, cx)?, ..e.bounds }),
+    ),
+    Handler::data(
+        "max_p",
+        |e| fixed::show(u64::from(e.bounds.p), P_BITS),
+        |e, cx, value| {
+            let p: f64 = number("MAX_P", value, cx)?;
+            e.set(Bounds { p: fixed::quantize(p.min(2.0), P_BITS) as u32, ..e.bounds })
+        },
+    ),
+    Handler::count("drops", |e| e.drops),
+    Handler::read("queues", |e, cx, _| Ok(e.queues.list(cx))),
+    Handler::get("avg_queue_size", Red::show_average),
+    Handler::get("stats", |e| {
+        let (queue, average) = (e.queues.length(), e.show_average());
+        format!("{queue} current queue\n{average} avg queue\n{} drops\n", e.drops)
+    }),
+];
+
+impl Red {
+    fn show_average(&self) -> String {
+        fixed::show(self.average.scaled.max(0) as u64, SCALE)
+    }
+
+    fn set(&mut self, bounds: Bounds) -> Result<(), String> {
+        bounds.check()?;
+        self.bounds = bounds;
+        Ok(())
+    }
+}
+
+fn number<T: Arg>(name: &str, text: &str, cx: &Cx<'_>) -> Result<T, String> {
+    T::parse(text, &cx.place()).map_err(|reason| format!("{name}: {reason}"))
 }
 
 #[cfg(test)]

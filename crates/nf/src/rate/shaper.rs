@@ -26,9 +26,9 @@
 //! ## See also
 //! BandwidthShaper, RatedSplitter, RatedUnqueue
 
-use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::class::{ArgInfo, Notes};
 use element::effects::{Depends, Field};
-use element::{Args, Batch, Class, Cx, Effects, Element, Signal, Timestamp, manual};
+use element::{Args, Batch, Class, Cx, Effects, Element, Handler, Signal, Timestamp, manual};
 
 use super::fixed::show_bandwidth;
 use super::limit::parse_rate;
@@ -42,7 +42,7 @@ pub static CLASS: Class = Class {
     processing: "l/l",
     manual: manual!("shaper.rs"),
     args: &[ArgInfo::required("RATE", "unsigned")],
-    handlers: HANDLERS,
+    table: &HANDLERS,
     notes: Notes { signals_packets: true, ..Notes::NONE },
     samples: &["100000", "1000 -> 1/2"],
     reconfigures: true,
@@ -53,9 +53,6 @@ pub static CLASS: Class = Class {
     },
     ..Class::DEFAULT
 };
-
-/// The handlers of Shaper and BandwidthShaper.
-pub(super) const HANDLERS: &[HandlerInfo] = &[HandlerInfo::both("rate"), HandlerInfo::write("reset")];
 
 const SECOND: i128 = 1_000_000_000;
 
@@ -169,17 +166,23 @@ impl Element for Shaper {
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
         cx.set_signal(Signal::Packets, true);
     }
+}
 
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        let rate = self.gaps.rate;
-        Ok(if self.bandwidth { show_bandwidth(rate) } else { rate.to_string() })
-    }
+pub(super) const HANDLERS: &[Handler<Shaper>] = &[
+    Handler::data(
+        "rate",
+        |e| if e.bandwidth { show_bandwidth(e.gaps.rate) } else { e.gaps.rate.to_string() },
+        |e, cx, value| {
+            let rate = parse_rate(cx, value, e.bandwidth)?;
+            e.restart(cx, rate)
+        },
+    ),
+    Handler::set("reset", |e, cx, _| e.restart(cx, e.gaps.rate)),
+];
 
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        let rate = match name {
-            "rate" => parse_rate(cx, value, self.bandwidth)?,
-            _ => self.gaps.rate,
-        };
+impl Shaper {
+    /// Begins to count anew, at this rate.
+    fn restart(&mut self, cx: &mut Cx<'_>, rate: u64) -> Result<(), String> {
         self.gaps = Gaps::new(rate);
         cx.set_signal(Signal::Packets, true);
         Ok(())

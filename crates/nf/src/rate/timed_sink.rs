@@ -19,9 +19,9 @@
 //! Shaper, Discard
 
 use element::args::parse_seconds;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::Depends;
-use element::{Class, Cx, DropReason, Effects, Element, Timestamp, manual};
+use element::{Class, Cx, DropReason, Effects, Element, Handler, Timestamp, manual};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -30,10 +30,10 @@ pub static CLASS: Class = Class {
     processing: "l",
     manual: manual!("timed_sink.rs"),
     args: &[ArgInfo::positional("INTERVAL", "seconds", "0.5")],
-    handlers: &[HandlerInfo::both("interval")],
+    table: &HANDLERS,
     samples: &[],
     build: |args| {
-        let interval = args.or("INTERVAL", Timestamp(500_000_000));
+        let interval = args.value::<Timestamp>("INTERVAL");
         args.finish()?;
         if interval <= Timestamp::ZERO {
             args.error("bad interval");
@@ -72,14 +72,14 @@ impl Element for TimedSink {
         cx.drop_all(batch, DropReason::Discard);
         self.wait(cx, self.next);
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.interval.as_interval())
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
-        let interval = parse_seconds(value).filter(|&t| t > Timestamp::ZERO);
-        self.interval = interval.ok_or("bad interval")?;
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<TimedSink>] = &[Handler::data(
+    "interval",
+    |e| e.interval.as_interval(),
+    |e, _, value| {
+        let interval = parse_seconds(value).filter(|&t| t > Timestamp::ZERO);
+        e.interval = interval.ok_or("bad interval")?;
+        Ok(())
+    },
+)];

@@ -30,14 +30,14 @@ pub static CLASS: Class = Class {
     notes: Notes::TASK,
     args: &[ArgInfo::required("INTERVAL", "seconds"), ArgInfo::positional("BURST", "int", "1")],
     samples: &["1ms", "1ms, 300"],
-    build: |args| build(args, 1),
+    build,
     ..Class::DEFAULT
 };
 
-/// Makes an element that pulls `burst` packets per turn, unless BURST is given.
-pub(super) fn build(args: &mut Args<'_>, burst: i32) -> Result<Box<dyn Element>, Invalid> {
+/// Makes an element that pulls BURST packets per turn.
+pub(super) fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let interval = args.required("INTERVAL");
-    let burst = args.or("BURST", burst);
+    let burst = args.value::<i32>("BURST");
     args.finish()?;
     if burst <= 0 {
         args.error("bad BURST");

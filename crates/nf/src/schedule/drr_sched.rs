@@ -36,7 +36,7 @@ pub static CLASS: Class = Class {
     notes: Notes { signals_packets: true, ..Notes::NONE },
     samples: &[" -> 1/1", "3000 -> 3/1"],
     build: |args| {
-        let quantum = args.or("QUANTUM", 500u32);
+        let quantum = args.value::<u32>("QUANTUM");
         args.finish()?;
         if quantum == 0 {
             args.error("QUANTUM must be > 0");

@@ -22,9 +22,9 @@
 //! SimplePullSwitch, StaticPullSwitch, PrioSched, RoundRobinSched, StrideSched, Switch
 
 use element::args::Arg;
-use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::class::{ArgInfo, Notes};
 use element::effects::{Case, Depends, Filter, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Signal, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Signal, manual};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -33,12 +33,12 @@ pub static CLASS: Class = Class {
     processing: "l/l",
     manual: manual!("pull_switch.rs"),
     args: &[ArgInfo::positional("INPUT", "int", "0")],
-    handlers: &[HandlerInfo::both("switch")],
+    table: &HANDLERS,
     notes: Notes { signals_packets: true, ..Notes::NONE },
     samples: &[" -> 2/1", "1 -> 2/1", "-1 -> 1/1"],
     reconfigures: true,
     build: |args| {
-        let chosen = args.or("INPUT", 0i32);
+        let chosen = args.value::<i32>("INPUT");
         args.finish()?;
         Ok(Box::new(PullSwitch::new(chosen, args.inputs(), true)))
     },
@@ -98,15 +98,15 @@ impl Element for PullSwitch {
         }
         batch
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.chosen.map_or("-1".into(), |input| input.to_string()))
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
-        let input = i32::parse(value, &cx.place()).map_err(|_| "syntax error")?;
-        self.choose(input);
-        self.tell(cx);
-        Ok(())
-    }
 }
+
+pub(super) const HANDLERS: &[Handler<PullSwitch>] = &[Handler::data(
+    "switch",
+    |e| e.chosen.map_or("-1".into(), |input| input.to_string()),
+    |e, cx, value| {
+        let input = i32::parse(value, &cx.place()).map_err(|_| "syntax error")?;
+        e.choose(input);
+        e.tell(cx);
+        Ok(())
+    },
+)];

@@ -33,7 +33,7 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::positional("N", "unsigned", "1"), ArgInfo::positional("MAX", "unsigned", "")],
     samples: &["3 -> 2/1"],
     build: |args| {
-        let turn = args.or("N", 1u32);
+        let turn = args.value::<u32>("N");
         round_robin_sched::build(args, turn)
     },
     ..Class::DEFAULT

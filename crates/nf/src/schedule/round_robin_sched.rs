@@ -30,7 +30,7 @@ pub static CLASS: Class = Class {
     ports: "-/1",
     processing: "l/l",
     manual: manual!("round_robin_sched.rs"),
-    args: &[ArgInfo::positional("MAX", "unsigned", "")],
+    args: &[ArgInfo::positional("MAX", "unsigned", "").computed("the number of inputs")],
     samples: &[" -> 1/1", " -> 3/1", "2 -> 3/1"],
     build: |args| build(args, 1),
     ..Class::DEFAULT
@@ -38,7 +38,7 @@ pub static CLASS: Class = Class {
 
 /// Makes a scheduler that pulls `turn` packets from an input before it turns to the next.
 pub(super) fn build(args: &mut Args<'_>, turn: u32) -> Result<Box<dyn Element>, Invalid> {
-    let inputs = args.or("MAX", args.inputs()).min(args.inputs());
+    let inputs = args.get("MAX").unwrap_or(args.inputs()).min(args.inputs());
     args.finish()?;
     Ok(Box::new(RoundRobinSched { inputs, turn, next: 0, taken: 0 }))
 }

@@ -20,7 +20,7 @@
 //! ## See also
 //! PullSwitch, StaticPullSwitch
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::{Class, manual};
 
 use super::pull_switch::PullSwitch;
@@ -32,10 +32,10 @@ pub static CLASS: Class = Class {
     processing: "l/l",
     manual: manual!("simple_pull_switch.rs"),
     args: &[ArgInfo::positional("INPUT", "int", "0")],
-    handlers: &[HandlerInfo::both("switch")],
+    table: &super::pull_switch::HANDLERS,
     samples: &[" -> 1/1"],
     build: |args| {
-        let chosen = args.or("INPUT", 0i32);
+        let chosen = args.value::<i32>("INPUT");
         args.finish()?;
         Ok(Box::new(PullSwitch::new(chosen, args.inputs(), false)))
     },

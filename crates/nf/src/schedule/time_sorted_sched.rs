@@ -24,9 +24,9 @@
 //! ## See also
 //! RoundRobinSched
 
-use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::class::{ArgInfo, Notes};
 use element::effects::{Case, Field, Filter, Hold, Order, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, Signal, Timestamp, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Signal, Timestamp, manual};
 
 use super::{collect, pull_one};
 
@@ -37,12 +37,12 @@ pub static CLASS: Class = Class {
     processing: "l/l",
     manual: manual!("time_sorted_sched.rs"),
     args: &[ArgInfo::keyword("STOP", "bool", "false"), ArgInfo::keyword("BUFFER", "int", "1")],
-    handlers: &[HandlerInfo::count("well_ordered")],
+    table: &HANDLERS,
     notes: Notes { signals_packets: true, ..Notes::NONE },
     samples: &[" -> 1/1", "BUFFER 4, STOP true -> 3/1"],
     build: |args| {
-        let stop = args.or("STOP", false);
-        let buffer = args.or("BUFFER", 1i32);
+        let stop = args.value::<bool>("STOP");
+        let buffer = args.value::<i32>("BUFFER");
         if buffer <= 0 {
             args.error("BUFFER must be at least 1");
         }
@@ -182,8 +182,7 @@ impl Element for TimeSortedSched {
     fn held(&self) -> usize {
         self.heap.len()
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.well_ordered.to_string())
-    }
 }
+
+const HANDLERS: &[Handler<TimeSortedSched>] =
+    &[Handler::<TimeSortedSched>::get("well_ordered", |e| e.well_ordered.to_string()).summed()];

@@ -3,10 +3,10 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use element::args::{Arg, parse_bool};
-use element::class::{ArgInfo, HandlerInfo, Notes, Task};
+use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Case, DST_IP, Filter, Target};
 use element::{
-    Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Signal, Timestamp,
+    Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Signal, Timestamp,
 };
 use packet::Annotations;
 use wire::build::Builder;
@@ -43,22 +43,10 @@ pub(super) const fn flow_args<const N: usize>(more: &[ArgInfo]) -> [ArgInfo; N] 
 /// The common parts of the classes.
 pub(super) const COMMON: Class = Class {
     ports: "0/1",
-    handlers: HANDLERS,
+    table: &HANDLERS,
     notes: Notes { signals_packets: true, task: Task::WherePushing, ..Notes::NONE },
     ..Class::DEFAULT
 };
-
-const HANDLERS: &[HandlerInfo] = &[
-    HandlerInfo::count("count"),
-    HandlerInfo::both("rate"),
-    HandlerInfo::write("reset"),
-    HandlerInfo::both("active"),
-    HandlerInfo::both("limit"),
-    HandlerInfo::both("length"),
-    HandlerInfo::write("srceth"),
-    HandlerInfo::write("dsteth"),
-    HandlerInfo::both("stop"),
-];
 
 /// The kind of a source's packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,18 +143,18 @@ impl FastFlows {
             flows = args.required::<u32>("FLOWS");
             size = args.required("FLOWSIZE");
         }
-        let checksum = if kind == Kind::Tcp { true } else { args.or("CHECKSUM", true) };
+        let checksum = if kind == Kind::Tcp { true } else { args.value("CHECKSUM") };
         if single {
-            size = args.or("INTERVAL", 0);
+            size = args.value("INTERVAL");
         }
-        let active = args.or("ACTIVE", true);
+        let active = args.value::<bool>("ACTIVE");
         let (mut burst, mut sequential) = (1, false);
         if kind == Kind::Udp {
-            burst = args.or("FLOWBURST", 1u32).max(1);
-            sequential = args.or("SEQUENTIAL", false);
-            args.or("DUPLICATE", false);
+            burst = args.value::<u32>("FLOWBURST").max(1);
+            sequential = args.value("SEQUENTIAL");
+            args.value::<bool>("DUPLICATE");
         }
-        let stop = args.or("STOP", false);
+        let stop = args.value::<bool>("STOP");
         if (length as usize) < LEAST {
             args.warn("packet length < 60, defaulting to 60");
             length = LEAST as u32;
@@ -455,55 +443,81 @@ impl Element for FastFlows {
         }
         batch
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "count" => self.count.to_string(),
-            "rate" => {
-                let span = (self.last - self.first.unwrap_or(self.last)).0 / 1_000_000;
-                let finished = self.count >= self.limit && span > 0;
-                if finished { (self.count * 1_000 / span.cast_unsigned()).to_string() } else { "0".into() }
-            }
-            "active" => self.active.to_string(),
-            "limit" => show_limit(self.limit),
-            "length" => self.packet.len().to_string(),
-            _ => self.stop.to_string(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        let number = |error: &str| i64::parse(value, &cx.place()).map_err(|_| error.to_string());
-        let address = || MacAddr::parse(value, &cx.place()).map_err(|_| "Invalid argument");
-        match name {
-            "rate" => {
-                let error = "rate parameter must be integer >= 0";
-                self.bucket = bucket(u64::try_from(number(error)?).map_err(|_| error)?);
-            }
-            "limit" => self.limit = limit_of(number("limit parameter must be integer >= 0")?),
-            "length" => {
-                let length = number("length parameter must be integer")?;
-                let length = usize::try_from(length).unwrap_or(0).clamp(LEAST, MOST);
-                self.packet = vec![0; length];
-                self.renew_all(cx);
-            }
-            "srceth" => {
-                self.ends.ether.0 = address()?;
-                self.renew_all(cx);
-            }
-            "dsteth" => {
-                self.ends.ether.1 = address()?;
-                self.renew_all(cx);
-            }
-            "stop" => self.stop = parse_bool(value).ok_or("expected boolean")?,
-            "active" => {
-                self.active = parse_bool(value).ok_or("active parameter must be boolean")?;
-                if self.active {
-                    self.reset();
-                }
-            }
-            _ => self.reset(),
-        }
-        self.start(cx);
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<FastFlows>] = &[
+    Handler::count("count", |e| e.count),
+    Handler::data(
+        "rate",
+        |e| {
+            let span = (e.last - e.first.unwrap_or(e.last)).0 / 1_000_000;
+            let finished = e.count >= e.limit && span > 0;
+            if finished { (e.count * 1_000 / span.cast_unsigned()).to_string() } else { "0".into() }
+        },
+        |e, cx, value| {
+            let rate = i64::parse(value, &cx.place()).ok().and_then(|rate| u64::try_from(rate).ok());
+            e.bucket = bucket(rate.ok_or("rate parameter must be integer >= 0")?);
+            e.start(cx);
+            Ok(())
+        },
+    ),
+    Handler::set("reset", |e, cx, _| {
+        e.reset();
+        e.start(cx);
+        Ok(())
+    }),
+    Handler::data(
+        "active",
+        |e| e.active.to_string(),
+        |e, cx, value| {
+            e.active = parse_bool(value).ok_or("active parameter must be boolean")?;
+            if e.active {
+                e.reset();
+            }
+            e.start(cx);
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "limit",
+        |e| show_limit(e.limit),
+        |e, cx, value| {
+            let limit = i64::parse(value, &cx.place());
+            e.limit = limit_of(limit.map_err(|_| "limit parameter must be integer >= 0")?);
+            e.start(cx);
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "length",
+        |e| e.packet.len().to_string(),
+        |e, cx, value| {
+            let length = i64::parse(value, &cx.place()).map_err(|_| "length parameter must be integer")?;
+            e.packet = vec![0; usize::try_from(length).unwrap_or(0).clamp(LEAST, MOST)];
+            e.renew_all(cx);
+            e.start(cx);
+            Ok(())
+        },
+    ),
+    Handler::set("srceth", |e, cx, value| {
+        e.ends.ether.0 = MacAddr::parse(value, &cx.place()).map_err(|_| "Invalid argument")?;
+        e.renew_all(cx);
+        e.start(cx);
+        Ok(())
+    }),
+    Handler::set("dsteth", |e, cx, value| {
+        e.ends.ether.1 = MacAddr::parse(value, &cx.place()).map_err(|_| "Invalid argument")?;
+        e.renew_all(cx);
+        e.start(cx);
+        Ok(())
+    }),
+    Handler::data(
+        "stop",
+        |e| e.stop.to_string(),
+        |e, cx, value| {
+            e.stop = parse_bool(value).ok_or("expected boolean")?;
+            e.start(cx);
+            Ok(())
+        },
+    ),
+];

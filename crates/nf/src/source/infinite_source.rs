@@ -34,12 +34,12 @@
 //! RatedSource, TimedSource
 
 use element::args::{Arg, parse_bool};
-use element::class::{ArgInfo, HandlerInfo, Notes, Task};
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Signal, manual};
+use element::class::{ArgInfo, Notes, Task};
+use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Signal, manual};
 use packet::BATCH_CAPACITY;
 use std::any::Any;
 
-use super::{AtEnd, Data, count_on, limit_of, show_limit};
+use super::{AtEnd, DEFAULT_DATA, Data, count_on, limit_of, show_limit};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -47,34 +47,24 @@ pub static CLASS: Class = Class {
     ports: "0/1",
     manual: manual!("infinite_source.rs"),
     args: &[
-        ArgInfo::positional("DATA", "bytes", ""),
+        ArgInfo::positional("DATA", "bytes", DEFAULT_DATA),
         ArgInfo::positional("LIMIT", "int", "-1"),
-        ArgInfo::positional("BURST", "int", "1"),
+        ArgInfo::positional("BURST", "int", "").burst_of_run("1"),
         ArgInfo::positional("ACTIVE", "bool", "true"),
         ArgInfo::keyword("TIMESTAMP", "bool", "true"),
         ArgInfo::keyword("HEADROOM", "unsigned", "256"),
         ArgInfo::keyword("LENGTH", "int", "-1"),
-        ArgInfo::keyword("DATASIZE", "int", "-1"),
+        ArgInfo::keyword("DATASIZE", "int", "").computed("LENGTH"),
         ArgInfo::keyword("STOP", "bool", "false"),
         ArgInfo::keyword("END_CALL", "HANDLER [VALUE]", ""),
     ],
-    handlers: &[
-        HandlerInfo::count("count"),
-        HandlerInfo::both("data"),
-        HandlerInfo::both("limit"),
-        HandlerInfo::both("burst"),
-        HandlerInfo::both("burstsize"),
-        HandlerInfo::both("active"),
-        HandlerInfo::both("length"),
-        HandlerInfo::both("datasize"),
-        HandlerInfo::write("reset"),
-    ],
+    table: &HANDLERS,
     notes: Notes { signals_packets: true, task: Task::WherePushing, ..Notes::NONE },
     samples: &["LIMIT 50", "LIMIT 40, LENGTH 5000, BURST 7"],
     reconfigures: true,
     build: |args| {
         let data = Data::read(args);
-        args.or("HEADROOM", 0u32);
+        args.value::<u32>("HEADROOM");
         build(args, data, false)
     },
     ..Class::DEFAULT
@@ -91,9 +81,8 @@ pub(super) fn build_random(args: &mut Args<'_>) -> Result<Box<dyn Element>, Inva
 }
 
 fn build(args: &mut Args<'_>, data: Data, random: bool) -> Result<Box<dyn Element>, Invalid> {
-    let default = args.setup.burst.unwrap_or(1) as i64;
-    let limit = limit_of(args.or("LIMIT", -1));
-    let burst = args.or("BURST", default);
+    let limit = limit_of(args.value("LIMIT"));
+    let burst = args.value::<i64>("BURST");
     if burst < 1 {
         args.error("burst size must be >= 1");
     } else if burst > MOST_BURST {
@@ -104,8 +93,8 @@ fn build(args: &mut Args<'_>, data: Data, random: bool) -> Result<Box<dyn Elemen
         random,
         limit,
         burst: burst as usize,
-        active: args.or("ACTIVE", true),
-        timestamp: args.or("TIMESTAMP", true),
+        active: args.value("ACTIVE"),
+        timestamp: args.value("TIMESTAMP"),
         end: AtEnd::read(args, true),
         count: 0,
     };
@@ -116,7 +105,7 @@ fn build(args: &mut Args<'_>, data: Data, random: bool) -> Result<Box<dyn Elemen
 /// The maximum BURST: all packets of a burst are in memory before other tasks have a turn.
 const MOST_BURST: i64 = 65_536;
 
-struct InfiniteSource {
+pub(super) struct InfiniteSource {
     data: Data,
     /// True if each packet's bytes are random.
     random: bool,
@@ -212,39 +201,92 @@ impl Element for InfiniteSource {
         self.make(cx, max)
     }
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "count" => self.count.to_string(),
-            "limit" => show_limit(self.limit),
-            "burst" | "burstsize" => self.burst.to_string(),
-            "active" => self.active.to_string(),
-            _ => self.data.show(name).unwrap_or_default(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        let number = || i64::parse(value, &cx.place());
-        match name {
-            "data" => self.data.set_given(value),
-            "limit" => self.limit = limit_of(number().map_err(|_| "limit parameter must be integer")?),
-            "burst" | "burstsize" => {
-                let burst = number().ok().filter(|n| (1..=MOST_BURST).contains(n));
-                self.burst = burst.ok_or("burstsize parameter must be integer >= 1")? as usize;
-            }
-            "active" => self.active = parse_bool(value).ok_or("active parameter must be boolean")?,
-            "length" | "datasize" => self.data.set_length(number().map_err(|_| "length must be integer")?),
-            _ => self.count = 0,
-        }
-        self.start(cx);
-        Ok(())
-    }
-
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         Some(Box::new(self.count))
     }
 
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         self.count = count_on(cx, state, self.limit)?;
+        Ok(())
+    }
+}
+
+const HANDLERS: &[Handler<InfiniteSource>] = &[
+    COUNT,
+    Handler::data(
+        "data",
+        |e| e.data.show(),
+        |e, cx, value| {
+            e.data.set_given(value);
+            e.start(cx);
+            Ok(())
+        },
+    ),
+    LIMIT,
+    BURST,
+    Handler::data("burstsize", InfiniteSource::show_burst, InfiniteSource::set_burst),
+    ACTIVE,
+    LENGTH,
+    Handler::data(
+        "datasize",
+        |e| e.data.show_length(),
+        |e, cx, value| {
+            e.data.set_length(i64::parse(value, &cx.place()).map_err(|_| "length must be integer")?);
+            e.start(cx);
+            Ok(())
+        },
+    ),
+    RESET,
+];
+
+const COUNT: Handler<InfiniteSource> = Handler::count("count", |e| e.count);
+const LIMIT: Handler<InfiniteSource> = Handler::data(
+    "limit",
+    |e| show_limit(e.limit),
+    |e, cx, value| {
+        e.limit = limit_of(i64::parse(value, &cx.place()).map_err(|_| "limit parameter must be integer")?);
+        e.start(cx);
+        Ok(())
+    },
+);
+const BURST: Handler<InfiniteSource> =
+    Handler::data("burst", InfiniteSource::show_burst, InfiniteSource::set_burst);
+const ACTIVE: Handler<InfiniteSource> = Handler::data(
+    "active",
+    |e| e.active.to_string(),
+    |e, cx, value| {
+        e.active = parse_bool(value).ok_or("active parameter must be boolean")?;
+        e.start(cx);
+        Ok(())
+    },
+);
+const LENGTH: Handler<InfiniteSource> = Handler::data(
+    "length",
+    |e| e.data.show_length(),
+    |e, cx, value| {
+        e.data.set_length(i64::parse(value, &cx.place()).map_err(|_| "length must be integer")?);
+        e.start(cx);
+        Ok(())
+    },
+);
+const RESET: Handler<InfiniteSource> = Handler::set("reset", |e, cx, _| {
+    e.count = 0;
+    e.start(cx);
+    Ok(())
+});
+
+/// The handlers of RandomSource.
+pub(super) const OF_RANDOM: &[Handler<InfiniteSource>] = &[COUNT, LIMIT, BURST, ACTIVE, LENGTH, RESET];
+
+impl InfiniteSource {
+    fn show_burst(&self) -> String {
+        self.burst.to_string()
+    }
+
+    fn set_burst(&mut self, cx: &mut Cx<'_>, value: &str) -> Result<(), String> {
+        let burst = i64::parse(value, &cx.place()).ok().filter(|n| (1..=MOST_BURST).contains(n));
+        self.burst = burst.ok_or("burstsize parameter must be integer >= 1")? as usize;
+        self.start(cx);
         Ok(())
     }
 }

@@ -16,8 +16,8 @@ use std::sync::Arc;
 use element::args::{Bytes, Raw};
 use element::{Args, Call, Class, Cx};
 
-/// The default data of sources: 69 bytes, as many as Click's.
-const DEFAULT_DATA: &[u8] = b"This packet was made by a source that had not been told what to send.";
+/// The default of DATA: 69 bytes, as many as Click's.
+const DEFAULT_DATA: &str = "\"This packet was made by a source that had not been told what to send.\"";
 
 /// The data of a source's packets.
 struct Data {
@@ -38,8 +38,10 @@ impl Data {
 
     /// Parses DATA, LENGTH and its deprecated name DATASIZE.
     fn read(args: &mut Args<'_>) -> Data {
-        let Bytes(given) = args.or("DATA", Bytes(DEFAULT_DATA.to_vec()));
-        let length = args.get::<i64>("LENGTH").or(args.get("DATASIZE")).and_then(|n| usize::try_from(n).ok());
+        let Bytes(given) = args.value("DATA");
+        let (length, older): (i64, Option<i64>) = (args.value("LENGTH"), args.get("DATASIZE"));
+        let length = older.filter(|_| !args.was_given("LENGTH")).unwrap_or(length);
+        let length = usize::try_from(length).ok();
         if length.is_some_and(|n| n > packet::MAX_PACKET) {
             args.too_large("LENGTH", packet::MAX_PACKET);
             return Data::new(given, None);
@@ -47,13 +49,14 @@ impl Data {
         Data::new(given, length)
     }
 
-    /// Returns the value of the handler `data`, `length` or `datasize`.
-    fn show(&self, name: &str) -> Option<String> {
-        match name {
-            "data" => Some(String::from_utf8_lossy(&self.given).into_owned()),
-            "length" | "datasize" => Some(self.length.map_or("-1".into(), |n| n.to_string())),
-            _ => None,
-        }
+    /// Returns the data as configured.
+    fn show(&self) -> String {
+        String::from_utf8_lossy(&self.given).into_owned()
+    }
+
+    /// Returns the length as configured; -1 for the length of the data.
+    fn show_length(&self) -> String {
+        self.length.map_or("-1".into(), |n| n.to_string())
     }
 
     /// Sets the data to the value written to `data`, in which no character is special.
@@ -87,7 +90,7 @@ struct AtEnd {
 impl AtEnd {
     /// Parses STOP and, if the class has it, END_CALL.
     fn read(args: &mut Args<'_>, has_call: bool) -> AtEnd {
-        let stop = args.or("STOP", false);
+        let stop = args.value::<bool>("STOP");
         let text = if has_call { args.get::<Raw>("END_CALL").map(|Raw(text)| text) } else { None };
         if stop && text.is_some() {
             args.error("END_CALL and STOP are mutually exclusive");
@@ -99,7 +102,7 @@ impl AtEnd {
     /// source's own handler, if `class` has it.
     fn initialize(&mut self, cx: &Cx<'_>, class: &Class) -> Result<(), String> {
         if let Some(text) = &self.text {
-            let own = |name: &str| class.handlers.iter().any(|h| h.name == name).then_some(cx.id());
+            let own = |name: &str| class.each_handler().any(|h| h.name == name).then_some(cx.id());
             self.call = Some(Arc::new(Call::parse(text, cx, own)?));
         }
         Ok(())

@@ -26,10 +26,10 @@
 //! ## See also
 //! InfiniteSource
 
-use element::class::{ArgInfo, HandlerInfo, Notes, Task};
+use element::class::{ArgInfo, Notes, Task};
 use element::{Class, manual};
 
-use super::infinite_source::build_random;
+use super::infinite_source::{OF_RANDOM, build_random};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -39,20 +39,13 @@ pub static CLASS: Class = Class {
     args: &[
         ArgInfo::required("LENGTH", "int"),
         ArgInfo::positional("LIMIT", "int", "-1"),
-        ArgInfo::positional("BURST", "int", "1"),
+        ArgInfo::positional("BURST", "int", "").burst_of_run("1"),
         ArgInfo::positional("ACTIVE", "bool", "true"),
         ArgInfo::keyword("TIMESTAMP", "bool", "true"),
         ArgInfo::keyword("STOP", "bool", "false"),
         ArgInfo::keyword("END_CALL", "HANDLER [VALUE]", ""),
     ],
-    handlers: &[
-        HandlerInfo::count("count"),
-        HandlerInfo::both("limit"),
-        HandlerInfo::both("burst"),
-        HandlerInfo::both("active"),
-        HandlerInfo::both("length"),
-        HandlerInfo::write("reset"),
-    ],
+    table: &OF_RANDOM,
     notes: Notes { signals_packets: true, task: Task::WherePushing, ..Notes::NONE },
     samples: &["64, LIMIT 50"],
     build: build_random,

@@ -34,13 +34,13 @@
 //! InfiniteSource, TimedSource
 
 use element::args::{Arg, Bandwidth, parse_bool};
-use element::class::{ArgInfo, HandlerInfo, Notes, Task};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Signal, manual};
+use element::class::{ArgInfo, Notes, Task};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Signal, manual};
 use std::any::Any;
 
 use crate::rate::bucket::Bucket;
 
-use super::{AtEnd, Data, count_on, limit_of, show_limit};
+use super::{AtEnd, DEFAULT_DATA, Data, count_on, limit_of, show_limit};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -48,42 +48,33 @@ pub static CLASS: Class = Class {
     ports: "0/1",
     manual: manual!("rated_source.rs"),
     args: &[
-        ArgInfo::positional("DATA", "bytes", ""),
+        ArgInfo::positional("DATA", "bytes", DEFAULT_DATA),
         ArgInfo::positional("RATE", "unsigned", "10"),
         ArgInfo::positional("LIMIT", "int", "-1"),
         ArgInfo::positional("ACTIVE", "bool", "true"),
         ArgInfo::keyword("HEADROOM", "unsigned", "256"),
         ArgInfo::keyword("LENGTH", "int", "-1"),
-        ArgInfo::keyword("DATASIZE", "int", "-1"),
+        ArgInfo::keyword("DATASIZE", "int", "").computed("LENGTH"),
         ArgInfo::keyword("BANDWIDTH", "bandwidth", "0"),
         ArgInfo::keyword("STOP", "bool", "false"),
         ArgInfo::keyword("END_CALL", "HANDLER [VALUE]", ""),
     ],
-    handlers: &[
-        HandlerInfo::count("count"),
-        HandlerInfo::both("data"),
-        HandlerInfo::both("rate"),
-        HandlerInfo::both("limit"),
-        HandlerInfo::both("active"),
-        HandlerInfo::both("length"),
-        HandlerInfo::both("datasize"),
-        HandlerInfo::write("reset"),
-    ],
+    table: &HANDLERS,
     notes: Notes { signals_packets: true, task: Task::WherePushing, ..Notes::NONE },
     samples: &["RATE 1000000, LIMIT 50"],
     reconfigures: true,
     build: |args| {
         let data = Data::read(args);
-        let mut rate = u64::from(args.or("RATE", 10u32));
-        let limit = limit_of(args.or("LIMIT", -1));
-        let Bandwidth(bandwidth) = args.or("BANDWIDTH", Bandwidth(0));
+        let mut rate = u64::from(args.value::<u32>("RATE"));
+        let limit = limit_of(args.value("LIMIT"));
+        let Bandwidth(bandwidth) = args.value("BANDWIDTH");
         if bandwidth > 0 {
             rate = bandwidth / data.bytes.len().max(1) as u64;
         }
-        args.or("HEADROOM", 0u32);
+        args.value::<u32>("HEADROOM");
         let source = RatedSource {
             bucket: bucket(rate),
-            active: args.or("ACTIVE", true),
+            active: args.value("ACTIVE"),
             end: AtEnd::read(args, true),
             data,
             limit,
@@ -197,30 +188,6 @@ impl Element for RatedSource {
         batch
     }
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "count" => self.count.to_string(),
-            "rate" => self.bucket.rate().to_string(),
-            "limit" => show_limit(self.limit),
-            "active" => self.active.to_string(),
-            _ => self.data.show(name).unwrap_or_default(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        let number = || i64::parse(value, &cx.place()).map_err(|_| "syntax error");
-        match name {
-            "data" => self.data.set_given(value),
-            "rate" => self.bucket = bucket(u64::from(u32::try_from(number()?).map_err(|_| "syntax error")?)),
-            "limit" => self.limit = limit_of(number()?),
-            "active" => self.active = parse_bool(value).ok_or("syntax error")?,
-            "length" | "datasize" => self.data.set_length(number()?),
-            _ => self.count = 0,
-        }
-        self.start(cx);
-        Ok(())
-    }
-
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         Some(Box::new(self.count))
     }
@@ -230,3 +197,67 @@ impl Element for RatedSource {
         Ok(())
     }
 }
+
+const HANDLERS: &[Handler<RatedSource>] = &[
+    Handler::count("count", |e| e.count),
+    Handler::data(
+        "data",
+        |e| e.data.show(),
+        |e, cx, value| {
+            e.data.set_given(value);
+            e.start(cx);
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "rate",
+        |e| e.bucket.rate().to_string(),
+        |e, cx, value| {
+            let rate = i64::parse(value, &cx.place()).ok().and_then(|rate| u32::try_from(rate).ok());
+            e.bucket = bucket(rate.ok_or("syntax error")?.into());
+            e.start(cx);
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "limit",
+        |e| show_limit(e.limit),
+        |e, cx, value| {
+            e.limit = limit_of(i64::parse(value, &cx.place()).map_err(|_| "syntax error")?);
+            e.start(cx);
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "active",
+        |e| e.active.to_string(),
+        |e, cx, value| {
+            e.active = parse_bool(value).ok_or("syntax error")?;
+            e.start(cx);
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "length",
+        |e| e.data.show_length(),
+        |e, cx, value| {
+            e.data.set_length(i64::parse(value, &cx.place()).map_err(|_| "syntax error")?);
+            e.start(cx);
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "datasize",
+        |e| e.data.show_length(),
+        |e, cx, value| {
+            e.data.set_length(i64::parse(value, &cx.place()).map_err(|_| "syntax error")?);
+            e.start(cx);
+            Ok(())
+        },
+    ),
+    Handler::set("reset", |e, cx, _| {
+        e.count = 0;
+        e.start(cx);
+        Ok(())
+    }),
+];

@@ -37,9 +37,9 @@
 //! InfiniteSource, Unqueue
 
 use element::args::{Arg, parse_bool};
-use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::class::{ArgInfo, Notes};
 use element::effects::{Case, Field, Filter, Hold, Order, Target};
-use element::{Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+use element::{Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 use packet::{BATCH_CAPACITY, Store};
 
 use super::limit_of;
@@ -58,7 +58,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("STOP", "int", "-1"),
         ArgInfo::keyword("STOP_TIME", "seconds", "0"),
         ArgInfo::keyword("LIMIT", "int", "-1"),
-        ArgInfo::keyword("BURST", "unsigned", "64"),
+        ArgInfo::keyword("BURST", "unsigned", "").burst_of_run("64"),
         ArgInfo::keyword("ACTIVE", "bool", "true"),
         ArgInfo::keyword("TIMING", "unsigned", "0"),
         ArgInfo::keyword("USE_SIGNAL", "bool", "true"),
@@ -66,29 +66,20 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("FREEONTERMINATE", "bool", "true"),
         ArgInfo::keyword("VERBOSE", "bool", "false"),
     ],
-    handlers: &[
-        HandlerInfo::both("active"),
-        HandlerInfo::read("loaded"),
-        HandlerInfo::count("count"),
-        HandlerInfo::both("stop"),
-        HandlerInfo::both("timing"),
-        HandlerInfo::write("reset"),
-    ],
+    table: &HANDLERS,
     samples: &["STOP 3", "STOP 2, BURST 5 -> 2/2"],
     build: |args| {
-        // With Click's default of 1, downstream elements would process packets one by one.
-        let default = args.setup.burst.unwrap_or(64);
         for name in ["USE_SIGNAL", "QUICK_CLONE", "FREEONTERMINATE"] {
-            args.or(name, false);
+            args.value::<bool>(name);
         }
         let replay = ReplayUnqueue {
-            rounds: args.or("STOP", -1i64),
-            stop_time: args.or("STOP_TIME", Timestamp::ZERO),
-            most: limit_of(args.or("LIMIT", -1)),
-            burst: args.or("BURST", default).clamp(1, BATCH_CAPACITY),
-            active: args.or("ACTIVE", true),
-            timing: args.or("TIMING", 0u32),
-            verbose: args.or("VERBOSE", false),
+            rounds: args.value::<i64>("STOP"),
+            stop_time: args.value("STOP_TIME"),
+            most: limit_of(args.value("LIMIT")),
+            burst: args.value::<usize>("BURST").clamp(1, BATCH_CAPACITY),
+            active: args.value("ACTIVE"),
+            timing: args.value::<u32>("TIMING"),
+            verbose: args.value("VERBOSE"),
             incoming: (0..args.inputs()).map(|_| Vec::new()).collect(),
             store: None,
             outputs: Vec::new(),
@@ -325,33 +316,53 @@ impl Element for ReplayUnqueue {
         let incoming: usize = self.incoming.iter().map(Vec::len).sum();
         incoming + self.store.as_ref().map_or(0, |store| store.len())
     }
+}
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "active" => self.active.to_string(),
-            "loaded" => self.store.is_some().to_string(),
-            "count" => self.count.to_string(),
-            "stop" => self.rounds.to_string(),
-            _ => self.timing.to_string(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "active" => self.active = parse_bool(value).ok_or("type mismatch")?,
-            "stop" => self.rounds = i64::parse(value, &cx.place())?,
-            "timing" => self.timing = u32::parse(value, &cx.place())?,
-            _ => {
-                if let Some(mut store) = self.store.take() {
-                    cx.stores().release(&mut store, DropReason::Reset);
-                }
-                (self.next, self.outputs) = (0, Vec::new());
-                (self.started, self.round_started) = (None, Timestamp::ZERO);
-            }
+const HANDLERS: &[Handler<ReplayUnqueue>] = &[
+    Handler::data(
+        "active",
+        |e| e.active.to_string(),
+        |e, cx, value| {
+            e.active = parse_bool(value).ok_or("type mismatch")?;
+            e.start(cx);
+            Ok(())
+        },
+    ),
+    Handler::get("loaded", |e| e.store.is_some().to_string()),
+    Handler::count("count", |e| e.count),
+    Handler::data(
+        "stop",
+        |e| e.rounds.to_string(),
+        |e, cx, value| {
+            e.rounds = i64::parse(value, &cx.place())?;
+            e.start(cx);
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "timing",
+        |e| e.timing.to_string(),
+        |e, cx, value| {
+            e.timing = u32::parse(value, &cx.place())?;
+            e.start(cx);
+            Ok(())
+        },
+    ),
+    Handler::set("reset", |e, cx, _| {
+        if let Some(mut store) = e.store.take() {
+            cx.stores().release(&mut store, DropReason::Reset);
         }
+        (e.next, e.outputs) = (0, Vec::new());
+        (e.started, e.round_started) = (None, Timestamp::ZERO);
+        e.start(cx);
+        Ok(())
+    }),
+];
+
+impl ReplayUnqueue {
+    fn start(&self, cx: &mut Cx<'_>) {
         if self.active {
             cx.schedule();
         }
-        Ok(())
     }
 }

@@ -26,8 +26,8 @@
 //! InfiniteSource, RatedSource
 
 use element::args::{Arg, Bytes, parse_bool, parse_seconds};
-use element::class::{ArgInfo, HandlerInfo};
-use element::{Class, Cx, Effects, Element, Timestamp, manual};
+use element::class::ArgInfo;
+use element::{Class, Cx, Effects, Element, Handler, Timestamp, manual};
 
 use super::{AtEnd, DEFAULT_DATA, Data, limit_of, show_limit};
 
@@ -40,33 +40,26 @@ pub static CLASS: Class = Class {
     manual: manual!("timed_source.rs"),
     args: &[
         ArgInfo::positional("INTERVAL", "seconds", "0.5"),
-        ArgInfo::positional("DATA", "bytes", ""),
+        ArgInfo::positional("DATA", "bytes", DEFAULT_DATA),
         ArgInfo::keyword("LIMIT", "int", "-1"),
         ArgInfo::keyword("ACTIVE", "bool", "true"),
         ArgInfo::keyword("STOP", "bool", "false"),
         ArgInfo::keyword("HEADROOM", "unsigned", "256"),
     ],
-    handlers: &[
-        HandlerInfo::count("count"),
-        HandlerInfo::both("interval"),
-        HandlerInfo::both("data"),
-        HandlerInfo::both("limit"),
-        HandlerInfo::both("active"),
-        HandlerInfo::write("reset"),
-    ],
+    table: &HANDLERS,
     samples: &["1ms, LIMIT 5"],
     build: |args| {
-        let interval = args.or("INTERVAL", Timestamp(500_000_000));
+        let interval = args.value::<Timestamp>("INTERVAL");
         if interval <= Timestamp::ZERO {
             args.error("bad interval");
         }
-        let Bytes(given) = args.or("DATA", Bytes(DEFAULT_DATA.to_vec()));
-        args.or("HEADROOM", 0u32);
+        let Bytes(given) = args.value("DATA");
+        args.value::<u32>("HEADROOM");
         let source = TimedSource {
             interval,
             data: Data::new(given, None),
-            limit: limit_of(args.or("LIMIT", -1)),
-            active: args.or("ACTIVE", true),
+            limit: limit_of(args.value("LIMIT")),
+            active: args.value("ACTIVE"),
             end: AtEnd::read(args, false),
             next: None,
             count: 0,
@@ -124,39 +117,49 @@ impl Element for TimedSource {
         let due = self.next.unwrap_or(cx.now());
         self.wait(cx, due);
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "count" => self.count.to_string(),
-            "interval" => self.interval.as_interval(),
-            "data" => String::from_utf8_lossy(&self.data.given).into_owned(),
-            "limit" => show_limit(self.limit),
-            _ => self.active.to_string(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "interval" => {
-                let interval = parse_seconds(value).filter(|&t| t > Timestamp::ZERO);
-                self.interval = interval.ok_or("bad interval")?;
-                self.wait(cx, cx.now());
-            }
-            "data" => {
-                let Bytes(given) = Bytes::parse(value, &cx.place())?;
-                self.data = Data::new(given, None);
-            }
-            "limit" => self.limit = limit_of(i64::parse(value, &cx.place())?),
-            "active" => {
-                let active = parse_bool(value).ok_or("bad active")?;
-                if active && !self.active {
-                    cx.set_timer(0, cx.now());
-                    self.next = Some(cx.now());
-                }
-                self.active = active;
-            }
-            _ => self.count = 0,
-        }
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<TimedSource>] = &[
+    Handler::count("count", |e| e.count),
+    Handler::data(
+        "interval",
+        |e| e.interval.as_interval(),
+        |e, cx, value| {
+            let interval = parse_seconds(value).filter(|&t| t > Timestamp::ZERO);
+            e.interval = interval.ok_or("bad interval")?;
+            e.wait(cx, cx.now());
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "data",
+        |e| String::from_utf8_lossy(&e.data.given).into_owned(),
+        |e, cx, value| {
+            let Bytes(given) = Bytes::parse(value, &cx.place())?;
+            e.data = Data::new(given, None);
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "limit",
+        |e| show_limit(e.limit),
+        |e, cx, value| {
+            e.limit = limit_of(i64::parse(value, &cx.place())?);
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "active",
+        |e| e.active.to_string(),
+        |e, cx, value| {
+            let active = parse_bool(value).ok_or("bad active")?;
+            if active && !e.active {
+                cx.set_timer(0, cx.now());
+                e.next = Some(cx.now());
+            }
+            e.active = active;
+            Ok(())
+        },
+    ),
+    Handler::act("reset", |e| e.count = 0),
+];

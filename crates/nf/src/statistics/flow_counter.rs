@@ -63,10 +63,10 @@
 use std::fmt::Write as _;
 
 use element::args::Args;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{self, Access, Field, Marks, State};
 use element::five_tuple::{READS, five_tuple};
-use element::{Batch, Class, Cx, Effects, Element, Packet, Timestamp, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, Packet, Timestamp, manual};
 use flow::{FiveTupleKey, FlowId, Inserted, Notes};
 use packet::{BATCH_CAPACITY, prefetch_line};
 
@@ -86,25 +86,12 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("FILE", "file", ""),
         ArgInfo::keyword("FORMAT", "csv or json", ""),
     ],
-    handlers: &[
-        HandlerInfo::count("count"),
-        HandlerInfo::read("open"),
-        HandlerInfo::count("expired"),
-        HandlerInfo::count("packets"),
-        HandlerInfo::count("bytes"),
-        HandlerInfo::count("overflows"),
-        HandlerInfo::count("overflow_bytes"),
-        HandlerInfo::read("others"),
-        HandlerInfo::read_param("csv").listed(),
-        HandlerInfo::read_param("json").listed(),
-        HandlerInfo::read_param("top").listed(),
-        HandlerInfo::write("clear"),
-    ],
+    table: &HANDLERS,
     samples: &["", "CAPACITY 3, TIMEOUT 1ms, BIDIRECTIONAL true", "FILE $OUTPUT, FORMAT json, TIMEOUT 2us"],
     build: |args| {
-        let capacity: usize = args.or("CAPACITY", 1 << 20);
-        let timeout: Timestamp = args.or("TIMEOUT", Timestamp::from_secs(300));
-        let replies = args.or("BIDIRECTIONAL", false);
+        let capacity: usize = args.value("CAPACITY");
+        let timeout: Timestamp = args.value("TIMEOUT");
+        let replies = args.value::<bool>("BIDIRECTIONAL");
         let path: Option<String> = args.get("FILE");
         let layout = layout(args, path.as_deref());
         if timeout.0 < 0 {
@@ -427,32 +414,44 @@ impl Element for FlowCounter {
         write!(file, "{}", self.book.written.tail(self.book.rows == 0));
         file.close()
     }
+}
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
-        // These counts do not depend on how many flows have ended.
-        if !matches!(name, "count" | "packets" | "bytes" | "overflows" | "overflow_bytes" | "others") {
-            self.catch_up(cx.now());
-        }
-        let counts = &self.counts;
-        let number = match name {
-            "count" => counts.flows,
-            "open" => self.flows.table.stats().entries as u64,
-            "expired" => counts.expired,
-            "packets" => counts.packets,
-            "bytes" => counts.bytes,
-            "overflows" => counts.overflows,
-            "overflow_bytes" => counts.overflow_bytes,
-            "others" => counts.others,
-            "csv" => return Ok(self.document(Layout::Csv, Wanted::parse(param, None)?)),
-            "json" => return Ok(self.document(Layout::Json, Wanted::parse(param, None)?)),
-            _ => return Ok(self.document(Layout::Lines, Wanted::parse(param, Some(10))?)),
-        };
-        Ok(number.to_string())
-    }
+const HANDLERS: &[Handler<FlowCounter>] = &[
+    Handler::count("count", |e| e.counts.flows),
+    Handler::read("open", |e, cx, _| {
+        e.catch_up(cx.now());
+        Ok(e.flows.table.stats().entries.to_string())
+    }),
+    Handler::<FlowCounter>::read("expired", |e, cx, _| {
+        e.catch_up(cx.now());
+        Ok(e.counts.expired.to_string())
+    })
+    .summed(),
+    // Counts of packets do not depend on how many flows have ended.
+    Handler::count("packets", |e| e.counts.packets),
+    Handler::count("bytes", |e| e.counts.bytes),
+    Handler::count("overflows", |e| e.counts.overflows),
+    Handler::count("overflow_bytes", |e| e.counts.overflow_bytes),
+    Handler::get("others", |e| e.counts.others.to_string()),
+    Handler::<FlowCounter>::read_param("csv", |e, cx, param| e.list(cx, Layout::Csv, param, None)).listed(),
+    Handler::<FlowCounter>::read_param("json", |e, cx, param| e.list(cx, Layout::Json, param, None)).listed(),
+    Handler::<FlowCounter>::read_param("top", |e, cx, param| e.list(cx, Layout::Lines, param, Some(10)))
+        .listed(),
+    Handler::act("clear", |e| {
+        e.end_where(|_| true);
+        e.counts = Counts::default();
+    }),
+];
 
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
-        self.end_where(|_| true);
-        self.counts = Counts::default();
-        Ok(())
+impl FlowCounter {
+    fn list(
+        &mut self,
+        cx: &Cx<'_>,
+        layout: Layout,
+        param: &str,
+        usual: Option<usize>,
+    ) -> Result<String, String> {
+        self.catch_up(cx.now());
+        Ok(self.document(layout, Wanted::parse(param, usual)?))
     }
 }

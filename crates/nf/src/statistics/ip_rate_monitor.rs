@@ -44,11 +44,13 @@ use std::net::Ipv4Addr;
 
 use classify::IntervalSet;
 use element::args::{Arg, Args};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{
     Access, Action, Case, Counts, Depends, Filter, Header, State, Target, Value, wire_field,
 };
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual};
+use element::{
+    Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp, manual,
+};
 use packet::Annotations;
 use wire::{FromBytes, ipv4};
 
@@ -69,14 +71,7 @@ pub static CLASS: Class = Class {
         ArgInfo::positional("MEMORY", "unsigned", "65536"),
         ArgInfo::positional("ANNO", "bool", "true"),
     ],
-    handlers: &[
-        HandlerInfo::read("look"),
-        HandlerInfo::read("thresh"),
-        HandlerInfo::read("mem"),
-        HandlerInfo::both("memmax"),
-        HandlerInfo::write("anno_level"),
-        HandlerInfo::write("reset"),
-    ],
+    table: &HANDLERS,
     samples: &["PACKETS, 1, 10", "BYTES, 0.5, 1000, 100 -> 2/2", "BYTES, 1, 1, 0, false"],
     build: |args| build(args),
     ..Class::DEFAULT
@@ -86,8 +81,8 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let kind: String = args.required("TYPE");
     let ratio: f64 = args.required("RATIO");
     let threshold: i32 = args.required("THRESH");
-    let memory: usize = args.or("MEMORY", 65_536);
-    let marks = args.or("ANNO", true);
+    let memory: usize = args.value("MEMORY");
+    let marks = args.value::<bool>("ANNO");
     args.finish()?;
     let packets = match kind.to_ascii_uppercase().as_str() {
         "PACKETS" => true,
@@ -209,49 +204,58 @@ impl Element for IpRateMonitor {
         self.measure_all(cx, &mut batch, port);
         batch
     }
+}
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "look" => {
-                let since = epoch(cx.now()) - self.reset_at;
-                format!("{since}\n{}", self.tree.show(cx.now()))
-            }
-            "thresh" => self.tree.threshold.to_string(),
-            "mem" => self.tree.used.to_string(),
-            _ => self.tree.limit.to_string(),
+const HANDLERS: &[Handler<IpRateMonitor>] = &[
+    Handler::read("look", |e, cx, _| {
+        Ok({
+            let since = epoch(cx.now()) - e.reset_at;
+            format!("{since}\n{}", e.tree.show(cx.now()))
         })
-    }
+    }),
+    Handler::get("thresh", |e| e.tree.threshold.to_string()),
+    Handler::get("mem", |e| e.tree.used.to_string()),
+    Handler::data(
+        "memmax",
+        |e| e.tree.limit.to_string(),
+        |e, cx, value| {
+            let now = cx.now();
+            let words: Vec<&str> = match value.contains(',') {
+                true => value.split(',').map(str::trim).collect(),
+                false => value.split_whitespace().collect(),
+            };
 
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+            let [number] = words[..] else { return Err("expecting 1 integer".into()) };
+            let kilobytes = usize::parse(number, &cx.place()).map_err(|_| "not an integer")?;
+            e.tree.set_limit(limit(kilobytes), now);
+            Ok(())
+        },
+    ),
+    Handler::set("anno_level", |e, cx, value| {
         let now = cx.now();
         let words: Vec<&str> = match value.contains(',') {
             true => value.split(',').map(str::trim).collect(),
             false => value.split_whitespace().collect(),
         };
-        match name {
-            "reset" => {
-                self.tree.clear();
-                self.reset_at = epoch(now);
-            }
-            "memmax" => {
-                let [number] = words[..] else { return Err("expecting 1 integer".into()) };
-                let kilobytes = usize::parse(number, &cx.place()).map_err(|_| "not an integer")?;
-                self.tree.set_limit(limit(kilobytes), now);
-            }
-            _ => {
-                let [address, level, seconds] = words[..] else {
-                    return Err("expecting 3 arguments".into());
-                };
-                let place = cx.place();
-                let address = Ipv4Addr::parse(address, &place).map_err(|_| "not an IP address")?;
-                let level = usize::parse(level, &place).ok().filter(|level| (0..4).contains(level));
-                let level = level.ok_or("2nd argument specifies a level, between 0 and 3, to annotate")?;
-                let seconds = i32::parse(seconds, &place).ok().filter(|&seconds| seconds > 0);
-                let seconds = seconds.ok_or("3rd argument specifies when this rule expires, must be > 0")?;
-                let until = epoch(now + Timestamp::from_secs(seconds.into()));
-                self.tree.keep_whole(address.to_bits(), level, until);
-            }
-        }
+
+        let [address, level, seconds] = words[..] else {
+            return Err("expecting 3 arguments".into());
+        };
+        let place = cx.place();
+        let address = Ipv4Addr::parse(address, &place).map_err(|_| "not an IP address")?;
+        let level = usize::parse(level, &place).ok().filter(|level| (0..4).contains(level));
+        let level = level.ok_or("2nd argument specifies a level, between 0 and 3, to annotate")?;
+        let seconds = i32::parse(seconds, &place).ok().filter(|&seconds| seconds > 0);
+        let seconds = seconds.ok_or("3rd argument specifies when this rule expires, must be > 0")?;
+        let until = epoch(now + Timestamp::from_secs(seconds.into()));
+        e.tree.keep_whole(address.to_bits(), level, until);
         Ok(())
-    }
-}
+    }),
+    Handler::set("reset", |e, cx, _| {
+        let now = cx.now();
+
+        e.tree.clear();
+        e.reset_at = epoch(now);
+        Ok(())
+    }),
+];

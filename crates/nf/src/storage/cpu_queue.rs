@@ -22,7 +22,7 @@
 //! ## See also
 //! Queue, CPUSwitch
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::{Class, manual};
 
 use super::fifo::{self, Policy, SignalsEmpty};
@@ -34,7 +34,7 @@ pub static CLASS: Class = Class {
     processing: "h/l",
     manual: manual!("cpu_queue.rs"),
     args: &[ArgInfo::positional("CAPACITY", "unsigned", "128")],
-    handlers: &[HandlerInfo::read("capacity"), HandlerInfo::count("drops")],
+    table: &fifo::OF_CPU_QUEUE,
     samples: &["", "3 -> 1/2"],
     reconfigures: true,
     build: |args| {
@@ -44,7 +44,7 @@ pub static CLASS: Class = Class {
             spills: false,
             ..fifo::DEFAULT
         };
-        fifo::build(args, policy, 128)
+        fifo::build(args, policy)
     },
     ..Class::DEFAULT
 };

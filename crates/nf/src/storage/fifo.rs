@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use element::args::Arg;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Case, Filter, Hold, Order, Target};
-use element::{Args, Batch, Cx, DropReason, Effects, Element, Invalid, Packet, Signal};
+use element::{Args, Batch, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Signal};
 use packet::BATCH_CAPACITY;
 
 /// The arguments of all queues.
@@ -16,16 +16,6 @@ pub(super) const ARGS: &[ArgInfo] = &[
     ArgInfo::positional("CAPACITY", "unsigned", "1000"),
     ArgInfo::keyword("BLOCKING", "bool", "false"),
     ArgInfo::keyword("NOUSELESS", "bool", "false"),
-];
-
-/// The handlers of all queues.
-pub(super) const HANDLERS: &[HandlerInfo] = &[
-    HandlerInfo::count("length"),
-    HandlerInfo::read("highwater_length"),
-    HandlerInfo::both("capacity"),
-    HandlerInfo::count("drops"),
-    HandlerInfo::write("reset_counts"),
-    HandlerInfo::write("reset"),
 ];
 
 /// The number of packets that an element stores, and its capacity. Queues publish it as a service, for
@@ -125,12 +115,12 @@ struct State {
 }
 
 /// Parses the arguments and makes a queue.
-pub(super) fn build(args: &mut Args<'_>, policy: Policy, capacity: u32) -> Result<Box<dyn Element>, Invalid> {
-    let capacity = args.or("CAPACITY", capacity) as usize;
+pub(super) fn build(args: &mut Args<'_>, policy: Policy) -> Result<Box<dyn Element>, Invalid> {
+    let capacity = args.value::<u32>("CAPACITY") as usize;
     // Arguments of FastClick. A push cannot wait for room here, because the same worker pulls.
     if policy.spills {
-        args.or("BLOCKING", false);
-        args.or("NOUSELESS", false);
+        args.value::<bool>("BLOCKING");
+        args.value::<bool>("NOUSELESS");
     }
     args.finish()?;
     // Elements that watch this queue keep watching the same object if a new queue with another capacity
@@ -277,36 +267,6 @@ impl Element for Fifo {
         self.packets.len()
     }
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "length" => self.packets.len().to_string(),
-            "highwater_length" => self.highwater.to_string(),
-            "capacity" => self.capacity.to_string(),
-            _ => self.drops.to_string(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        match name {
-            "capacity" => {
-                let capacity = u32::parse(value, &cx.place()).map_err(|e| format!("CAPACITY: {e}"))?;
-                self.capacity = capacity as usize;
-                self.occupancy.set_capacity(self.capacity);
-                self.shorten(cx, self.capacity, DropReason::Reset);
-                self.tell_room(cx);
-            }
-            "reset" => {
-                while let Some(packet) = self.packets.pop_front() {
-                    cx.emit_one(1, packet, DropReason::Reset);
-                }
-                self.tell_length();
-                self.tell_room(cx);
-            }
-            _ => (self.drops, self.highwater) = (0, self.packets.len()),
-        }
-        Ok(())
-    }
-
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         let packets = std::mem::take(&mut self.packets);
         self.tell_length();
@@ -326,5 +286,40 @@ impl Element for Fifo {
         }
         self.tell_room(cx);
         Ok(())
+    }
+}
+
+/// The handlers of most queues.
+pub(super) const HANDLERS: &[Handler<Fifo>] = &[
+    Handler::count("length", |e| e.packets.len() as u64),
+    Handler::get("highwater_length", |e| e.highwater.to_string()),
+    Handler::data("capacity", Fifo::show_capacity, |e, cx, value| {
+        let capacity = u32::parse(value, &cx.place()).map_err(|error| format!("CAPACITY: {error}"))?;
+        e.capacity = capacity as usize;
+        e.occupancy.set_capacity(e.capacity);
+        e.shorten(cx, e.capacity, DropReason::Reset);
+        e.tell_room(cx);
+        Ok(())
+    }),
+    DROPS,
+    Handler::act("reset_counts", |e| (e.drops, e.highwater) = (0, e.packets.len())),
+    Handler::set("reset", |e, cx, _| {
+        while let Some(packet) = e.packets.pop_front() {
+            cx.emit_one(1, packet, DropReason::Reset);
+        }
+        e.tell_length();
+        e.tell_room(cx);
+        Ok(())
+    }),
+];
+
+const DROPS: Handler<Fifo> = Handler::count("drops", |e| e.drops);
+
+/// The handlers of CPUQueue.
+pub(super) const OF_CPU_QUEUE: &[Handler<Fifo>] = &[Handler::get("capacity", Fifo::show_capacity), DROPS];
+
+impl Fifo {
+    fn show_capacity(&self) -> String {
+        self.capacity.to_string()
     }
 }

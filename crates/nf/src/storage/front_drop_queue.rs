@@ -39,16 +39,12 @@ pub static CLASS: Class = Class {
     processing: "h/lh",
     manual: manual!("front_drop_queue.rs"),
     args: fifo::ARGS,
-    handlers: fifo::HANDLERS,
+    table: &fifo::HANDLERS,
     notes: Notes { signals_packets: true, ..Notes::NONE },
     samples: &["", "3 -> 1/2", "0"],
     reconfigures: true,
     build: |args| {
-        fifo::build(
-            args,
-            Policy { signals_full: false, when_full: WhenFull::DropsOldest, ..fifo::DEFAULT },
-            1000,
-        )
+        fifo::build(args, Policy { signals_full: false, when_full: WhenFull::DropsOldest, ..fifo::DEFAULT })
     },
     ..Class::DEFAULT
 };

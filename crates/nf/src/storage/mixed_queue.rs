@@ -40,10 +40,10 @@ pub static CLASS: Class = Class {
     processing: "h/lh",
     manual: manual!("mixed_queue.rs"),
     args: fifo::ARGS,
-    handlers: fifo::HANDLERS,
+    table: &fifo::HANDLERS,
     notes: Notes { signals_packets: true, ..Notes::NONE },
     samples: &["100 -> 2/2", "0"],
     reconfigures: true,
-    build: |args| fifo::build(args, Policy { signals_full: false, ..fifo::DEFAULT }, 1000),
+    build: |args| fifo::build(args, Policy { signals_full: false, ..fifo::DEFAULT }),
     ..Class::DEFAULT
 };

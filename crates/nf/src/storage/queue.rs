@@ -41,10 +41,10 @@ pub static CLASS: Class = Class {
     processing: "h/lh",
     manual: manual!("queue.rs"),
     args: fifo::ARGS,
-    handlers: fifo::HANDLERS,
+    table: &fifo::HANDLERS,
     notes: Notes { signals_packets: true, signals_room: true, ..Notes::NONE },
     samples: &["", "3 -> 1/2", "0"],
     reconfigures: true,
-    build: |args| fifo::build(args, fifo::DEFAULT, 1000),
+    build: |args| fifo::build(args, fifo::DEFAULT),
     ..Class::DEFAULT
 };

@@ -40,10 +40,10 @@ pub static CLASS: Class = Class {
     processing: "h/lh",
     manual: manual!("quick_note_queue.rs"),
     args: fifo::ARGS,
-    handlers: fifo::HANDLERS,
+    table: &fifo::HANDLERS,
     notes: Notes { signals_packets: true, signals_room: true, ..Notes::NONE },
     samples: &["", "3 -> 1/2", "0"],
     reconfigures: true,
-    build: |args| fifo::build(args, Policy { signals_empty: SignalsEmpty::AtOnce, ..fifo::DEFAULT }, 1000),
+    build: |args| fifo::build(args, Policy { signals_empty: SignalsEmpty::AtOnce, ..fifo::DEFAULT }),
     ..Class::DEFAULT
 };

@@ -38,15 +38,11 @@ pub static CLASS: Class = Class {
     processing: "h/lh",
     manual: manual!("simple_queue.rs"),
     args: fifo::ARGS,
-    handlers: fifo::HANDLERS,
+    table: &fifo::HANDLERS,
     samples: &["", "3 -> 1/2", "0"],
     reconfigures: true,
     build: |args| {
-        fifo::build(
-            args,
-            Policy { signals_empty: SignalsEmpty::Never, signals_full: false, ..fifo::DEFAULT },
-            1000,
-        )
+        fifo::build(args, Policy { signals_empty: SignalsEmpty::Never, signals_full: false, ..fifo::DEFAULT })
     },
     ..Class::DEFAULT
 };

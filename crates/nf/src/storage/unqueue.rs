@@ -24,9 +24,9 @@
 //! Queue
 
 use element::args::{Arg, parse_bool};
-use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::class::{ArgInfo, Notes};
 use element::effects::{Case, Counts, Depends, Filter, Target};
-use element::{Class, Cx, DropReason, Effects, Element, Tally, manual};
+use element::{Class, Cx, DropReason, Effects, Element, Handler, Tally, manual};
 use packet::BATCH_CAPACITY;
 
 /// The class.
@@ -36,26 +36,18 @@ pub static CLASS: Class = Class {
     manual: manual!("unqueue.rs"),
     notes: Notes::TASK,
     args: &[
-        ArgInfo::positional("BURST", "int", "1"),
+        ArgInfo::positional("BURST", "int", "").burst_of_run("1"),
         ArgInfo::keyword("ACTIVE", "bool", "true"),
         ArgInfo::keyword("LIMIT", "int", "-1"),
         ArgInfo::keyword("SIGNAL", "bool", "true"),
     ],
-    handlers: &[
-        HandlerInfo::count("count"),
-        HandlerInfo::both("active"),
-        HandlerInfo::both("burst"),
-        HandlerInfo::both("limit"),
-        HandlerInfo::write("reset"),
-        HandlerInfo::write("reset_counts"),
-    ],
+    table: &HANDLERS,
     build: |args| {
-        let default = args.setup.burst.unwrap_or(1) as i64;
         let unqueue = Unqueue {
-            burst: args.or("BURST", default),
-            active: args.or("ACTIVE", true),
-            limit: args.or("LIMIT", -1i64),
-            sleeps: args.or("SIGNAL", true),
+            burst: args.value::<i64>("BURST"),
+            active: args.value("ACTIVE"),
+            limit: args.value::<i64>("LIMIT"),
+            sleeps: args.value("SIGNAL"),
             count: 0,
         };
         args.finish()?;
@@ -129,25 +121,47 @@ impl Element for Unqueue {
     fn tally(&mut self, tally: &Tally) {
         self.count += tally.packets;
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "count" => self.count.to_string(),
-            "active" => self.active.to_string(),
-            "burst" => self.burst.to_string(),
-            _ => self.limit.to_string(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        let number = || i64::parse(value, &cx.place()).map_err(|_| "syntax error");
-        match name {
-            "active" => self.active = parse_bool(value).ok_or("syntax error")?,
-            "burst" => self.burst = number()?,
-            "limit" => self.limit = number()?,
-            _ => self.count = 0,
-        }
-        self.start(cx);
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<Unqueue>] = &[
+    Handler::count("count", |e| e.count),
+    Handler::data(
+        "active",
+        |e| e.active.to_string(),
+        |e, cx, value| {
+            e.active = parse_bool(value).ok_or("syntax error")?;
+            e.start(cx);
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "burst",
+        |e| e.burst.to_string(),
+        |e, cx, value| {
+            let number = || i64::parse(value, &cx.place()).map_err(|_| "syntax error");
+            e.burst = number()?;
+            e.start(cx);
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "limit",
+        |e| e.limit.to_string(),
+        |e, cx, value| {
+            let number = || i64::parse(value, &cx.place()).map_err(|_| "syntax error");
+            e.limit = number()?;
+            e.start(cx);
+            Ok(())
+        },
+    ),
+    Handler::set("reset", |e, cx, _| {
+        e.count = 0;
+        e.start(cx);
+        Ok(())
+    }),
+    Handler::set("reset_counts", |e, cx, _| {
+        e.count = 0;
+        e.start(cx);
+        Ok(())
+    }),
+];

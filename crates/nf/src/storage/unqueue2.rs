@@ -23,9 +23,9 @@
 //! Unqueue, RatedUnqueue, BandwidthRatedUnqueue
 
 use element::args::Raw;
-use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::class::{ArgInfo, Notes};
 use element::effects::Depends;
-use element::{Class, Cx, Effects, Element, manual};
+use element::{Class, Cx, Effects, Element, Handler, manual};
 use packet::BATCH_CAPACITY;
 
 use crate::rate::queues::Watched;
@@ -41,12 +41,12 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("QUEUES", "elements", ""),
         ArgInfo::keyword("QUIET", "bool", "false"),
     ],
-    handlers: &[HandlerInfo::count("packets")],
+    table: &HANDLERS,
     samples: &["", "0, QUIET true", "7"],
     build: |args| {
-        let burst = args.or("BURST", 1i32);
+        let burst = args.value::<i32>("BURST");
         let names = args.get::<Raw>("QUEUES").map(|Raw(text)| text).unwrap_or_default();
-        let quiet = args.or("QUIET", false);
+        let quiet = args.value::<bool>("QUIET");
         let queues = Watched::read(args, &names);
         args.finish()?;
         if !quiet {
@@ -102,8 +102,7 @@ impl Element for Unqueue2 {
         }
         worked
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(format!("{} packets\n", self.count))
-    }
 }
+
+const HANDLERS: &[Handler<Unqueue2>] =
+    &[Handler::<Unqueue2>::get("packets", |e| format!("{} packets\n", e.count)).summed()];

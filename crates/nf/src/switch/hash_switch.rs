@@ -41,7 +41,7 @@ pub static CLASS: Class = Class {
     samples: &["26, 8 -> 1/4", "0, 3000 -> 1/3", "0, 1"],
     build: |args| {
         let (offset, length): (u32, u32) = (args.required("OFFSET"), args.required("LENGTH"));
-        args.or("MAX", 0i32);
+        args.get::<i32>("MAX");
         args.finish()?;
         if length == 0 {
             args.error("length must be > 0");

@@ -20,7 +20,6 @@ use element::args::AnnotationOffset;
 use element::class::ArgInfo;
 use element::effects::{Case, Field, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
-use packet::Annotations;
 
 use crate::sorting::Sorter;
 
@@ -33,7 +32,7 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::positional("ANNO", "annotation", "PAINT")],
     samples: &[" -> 1/1", " -> 1/3", "20 -> 1/2", " -> 1/0"],
     build: |args| {
-        let AnnotationOffset(place) = args.or("ANNO", AnnotationOffset::<1>(Annotations::PAINT));
+        let AnnotationOffset::<1>(place) = args.value("ANNO");
         args.finish()?;
         Ok(Box::new(PaintRr { place, sorter: Sorter::new(args.outputs()) }))
     },

@@ -19,9 +19,9 @@
 //! StaticSwitch, PullSwitch, RoundRobinSwitch, StrideSwitch, HashSwitch, RandomSwitch
 
 use element::args::Arg;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Case, Counts, Depends, Filter, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -30,11 +30,11 @@ pub static CLASS: Class = Class {
     processing: "h/h",
     manual: manual!("switch.rs"),
     args: &[ArgInfo::positional("OUTPUT", "int", "0")],
-    handlers: &[HandlerInfo::both("switch")],
+    table: &HANDLERS,
     samples: &[" -> 1/1", "1 -> 1/3", "-1 -> 1/2"],
     reconfigures: true,
     build: |args| {
-        let chosen = args.or("OUTPUT", 0i32);
+        let chosen = args.value::<i32>("OUTPUT");
         if chosen >= args.outputs() as i32 {
             args.error(format!("output must be < {}", args.outputs()));
         }
@@ -74,14 +74,14 @@ impl Element for Switch {
         }
         None
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.chosen.to_string())
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
-        let chosen = i32::parse(value, &cx.place()).map_err(|_| "Switch output must be integer")?;
-        self.chosen = if chosen >= self.outputs as i32 { -1 } else { chosen };
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<Switch>] = &[Handler::data(
+    "switch",
+    |e| e.chosen.to_string(),
+    |e, cx, value| {
+        let chosen = i32::parse(value, &cx.place()).map_err(|_| "Switch output must be integer")?;
+        e.chosen = if chosen >= e.outputs as i32 { -1 } else { chosen };
+        Ok(())
+    },
+)];

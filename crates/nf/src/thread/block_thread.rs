@@ -18,15 +18,14 @@
 use std::time::Duration;
 
 use element::args::parse_seconds;
-use element::class::HandlerInfo;
-use element::{Class, Cx, Effects, Element, manual};
+use element::{Class, Effects, Element, Handler, manual};
 
 /// The class.
 pub static CLASS: Class = Class {
     name: "BlockThread",
     ports: "0/0",
     manual: manual!("block_thread.rs"),
-    handlers: &[HandlerInfo::write("block")],
+    table: &HANDLERS,
     build: |args| {
         args.finish()?;
         Ok(Box::new(BlockThread))
@@ -40,10 +39,10 @@ impl Element for BlockThread {
     fn effects(&self) -> Effects {
         Effects::none()
     }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
-        let time = parse_seconds(value).ok_or("bad TIME")?;
-        std::thread::sleep(Duration::from_nanos(u64::try_from(time.0).map_err(|_| "bad TIME")?));
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<BlockThread>] = &[Handler::set("block", |_, _, value| {
+    let time = parse_seconds(value).ok_or("bad TIME")?;
+    std::thread::sleep(Duration::from_nanos(u64::try_from(time.0).map_err(|_| "bad TIME")?));
+    Ok(())
+})];

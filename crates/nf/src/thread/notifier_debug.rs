@@ -18,14 +18,13 @@
 //! ## See also
 //! Queue
 
-use element::class::HandlerInfo;
-use element::{Class, Cx, Effects, Element, Signal, manual};
+use element::{Class, Effects, Element, Handler, Signal, manual};
 
 /// The class.
 pub static CLASS: Class = Class {
     name: "NotifierDebug",
     manual: manual!("notifier_debug.rs"),
-    handlers: &[HandlerInfo::read("signal")],
+    table: &HANDLERS,
     build: |args| {
         args.finish()?;
         Ok(Box::new(NotifierDebug))
@@ -58,19 +57,19 @@ impl Element for NotifierDebug {
     fn effects(&self) -> Effects {
         Effects::pass()
     }
-
-    fn read(&mut self, cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        let (signal, name) = match cx.graph().input_is_push(0) {
-            true => (Signal::Room, "full"),
-            false => (Signal::Packets, "empty"),
-        };
-        Ok(match cx.graph().signal_sources(signal, 0) {
-            None => "busy*".into(),
-            Some(signal_sources) if signal_sources.is_empty() => "idle".into(),
-            Some(signal_sources) => show(name, &signal_sources),
-        })
-    }
 }
+
+const HANDLERS: &[Handler<NotifierDebug>] = &[Handler::read("signal", |_, cx, _| {
+    let (signal, name) = match cx.graph().input_is_push(0) {
+        true => (Signal::Room, "full"),
+        false => (Signal::Packets, "empty"),
+    };
+    Ok(match cx.graph().signal_sources(signal, 0) {
+        None => "busy*".into(),
+        Some(signal_sources) if signal_sources.is_empty() => "idle".into(),
+        Some(signal_sources) => show(name, &signal_sources),
+    })
+})];
 
 #[cfg(test)]
 mod tests {

@@ -32,9 +32,9 @@
 use std::collections::VecDeque;
 
 use element::args::parse_bool;
-use element::class::{ArgInfo, HandlerInfo, Notes};
+use element::class::{ArgInfo, Notes};
 use element::effects::{Case, Filter, Hold, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, manual};
 use packet::BATCH_CAPACITY;
 
 /// The class.
@@ -54,16 +54,16 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("NOUSELESS", "bool", "false"),
         ArgInfo::keyword("VERBOSE", "bool", "true"),
     ],
-    handlers: &[HandlerInfo::count("dropped"), HandlerInfo::count("count"), HandlerInfo::both("active")],
+    table: &HANDLERS,
     samples: &["", "DIRECT_TRAVERSAL false", "8, 2, DIRECT_TRAVERSAL false -> 2/1"],
     build: |args| {
-        let capacity = args.or("CAPACITY", 1024i32);
-        let burst = args.or("BURST", 32i32);
+        let capacity = args.value::<i32>("CAPACITY");
+        let burst = args.value::<i32>("BURST");
         for name in ["BLOCKING", "ALWAYS_UP", "NOUSELESS", "VERBOSE"] {
-            args.or(name, false);
+            args.value::<bool>(name);
         }
-        let active = args.or("ACTIVE", true);
-        let direct = args.or("DIRECT_TRAVERSAL", true);
+        let active = args.value::<bool>("ACTIVE");
+        let direct = args.value::<bool>("DIRECT_TRAVERSAL");
         let capacity = if capacity <= 0 { 1024 } else { capacity as usize };
         if capacity < 4 {
             args.error("Pipeliner ring size must be at least 4");
@@ -148,21 +148,21 @@ impl Element for Pipeliner {
     fn held(&self) -> usize {
         self.ring.len()
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "dropped" => self.dropped.to_string(),
-            "count" => self.count.to_string(),
-            _ => self.active.to_string(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
-        self.active = parse_bool(value).ok_or("invalid argument")?;
-        match self.active {
-            true => cx.schedule(),
-            false => cx.unschedule(),
-        }
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<Pipeliner>] = &[
+    Handler::count("dropped", |e| e.dropped),
+    Handler::count("count", |e| e.count),
+    Handler::data(
+        "active",
+        |e| e.active.to_string(),
+        |e, cx, value| {
+            e.active = parse_bool(value).ok_or("invalid argument")?;
+            match e.active {
+                true => cx.schedule(),
+                false => cx.unschedule(),
+            };
+            Ok(())
+        },
+    ),
+];

@@ -19,8 +19,8 @@
 //! RandomSample, RandomSwitch
 
 use element::args::Arg;
-use element::class::{ArgInfo, HandlerInfo, Phase};
-use element::{Class, Cx, Effects, Element, manual};
+use element::class::{ArgInfo, Phase};
+use element::{Class, Cx, Effects, Element, Handler, manual};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -28,7 +28,7 @@ pub static CLASS: Class = Class {
     ports: "0/0",
     manual: manual!("random_seed.rs"),
     args: &[ArgInfo::positional("SEED", "unsigned", "")],
-    handlers: &[HandlerInfo::both("seed")],
+    table: &HANDLERS,
     phase: Phase::Information,
     samples: &["3"],
     build: |args| {
@@ -59,17 +59,17 @@ impl Element for RandomSeed {
         self.apply(cx);
         Ok(())
     }
+}
 
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.seed.map_or(String::new(), |seed| seed.to_string()))
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, _name: &str, value: &str) -> Result<(), String> {
-        self.seed = match value.trim() {
+const HANDLERS: &[Handler<RandomSeed>] = &[Handler::data(
+    "seed",
+    |e| e.seed.map_or(String::new(), |seed| seed.to_string()),
+    |e, cx, value| {
+        e.seed = match value.trim() {
             "" => None,
             text => Some(u32::parse(text, &cx.place()).map_err(|reason| format!("SEED: {reason}"))?),
         };
-        self.apply(cx);
+        e.apply(cx);
         Ok(())
-    }
-}
+    },
+)];

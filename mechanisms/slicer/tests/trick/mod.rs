@@ -23,7 +23,7 @@ pub(crate) static CLASSES: &[&Class] = &[&Class {
 }];
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
-    let trick = Trick { what: args.required("WHAT"), n: args.or("N", 0), held: Vec::new(), count: 0 };
+    let trick = Trick { what: args.required("WHAT"), n: args.value("N"), held: Vec::new(), count: 0 };
     args.finish()?;
     Ok(Box::new(trick))
 }

@@ -1,10 +1,9 @@
 //! The element that runs a user-defined function on batches of packets.
 
-use element::class::HandlerInfo;
 use element::effects::{Access, Depends, State};
 use element::five_tuple::{READS, five_tuple};
 use element::steering::transport;
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp};
+use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp};
 use flow::{CoreStates, FiveTupleKey, FlowId, KeyHasher};
 use packet::BATCH_CAPACITY;
 use wire::FiveTuple;
@@ -15,14 +14,11 @@ use super::flows::WINDOW;
 use super::{FlowPacket, Flows, Function, Needs, Verdict, Way};
 use crate::classes::FLAGS;
 
-/// The read handler `flows` with the number of flows of all workers, which a function's class may list
-/// among its handlers.
-pub const FLOWS: HandlerInfo = HandlerInfo::count("flows");
-
-/// Returns the class of a function, with defaults. The user sets name, ports, arguments, handlers and
-/// manual: `Class { name: "MyFunction", ..class::<MyFunction>() }`.
+/// Returns the class of a function. The user sets name, ports, arguments, handlers and manual:
+/// `Class { name: "MyFunction", ..class::<MyFunction>() }`. The only handler is [`Running::FLOWS`], unless the
+/// class has another table.
 pub const fn class<F: Function>() -> Class {
-    Class { processing: "h", handlers: &[FLOWS], build: build::<F>, ..Class::DEFAULT }
+    Class { processing: "h", table: &Running::<F>::HANDLERS, build: build::<F>, ..Class::DEFAULT }
 }
 
 /// The minimum number of packets that a batch counts for in expiry: per batch, twice as many flows as it
@@ -49,7 +45,8 @@ fn build<F: Function>(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> 
     }))
 }
 
-struct Running<F: Function> {
+/// The element of a function.
+pub struct Running<F: Function> {
     function: F,
     needs: Needs,
     /// True if packets may arrive whose flows other workers own.
@@ -102,14 +99,22 @@ impl<F: Function> Element for Running<F> {
         cx.send_home(input, home);
         Some(batch)
     }
+}
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        // Idle flows are removed first, so that `flows` does not count them.
+impl<F: Function> Running<F> {
+    /// The handler `flows`: the number of flows in the table.
+    pub const FLOWS: Handler<Self> = Handler::<Self>::read("flows", |e, cx, _| {
+        e.function(cx);
+        Ok(e.states.len().to_string())
+    })
+    .summed();
+    const HANDLERS: &'static [Handler<Self>] = &[Self::FLOWS];
+
+    /// Returns the function of this worker, for handlers. Idle flows are removed first, so that they do not
+    /// count.
+    pub fn function(&mut self, cx: &Cx<'_>) -> &F {
         self.expire(cx.now(), usize::MAX);
-        match name {
-            "flows" => Ok(self.states.len().to_string()),
-            _ => self.function.read(name).ok_or_else(|| format!("'{name}' is not a read handler")),
-        }
+        &self.function
     }
 }
 

@@ -20,11 +20,11 @@
 //!   `-` for a header that is not marked. A leading `ANY` declares that all packets have this layout.
 //! - `OTHERWISE`: the output for packets with another layout.
 //! - `PASSING`: the elements that packets bypass.
-//! - `MACHINE_CODE`: the time at which machine code is made for operations on packets: `later` (the
-//!   default), for operations that many packets need, and without delaying packets; `now`, before the first
+//! - `MACHINE_CODE`: the time at which machine code is made for operations on packets: `later`,
+//!   for operations that many packets need, and without delaying packets; `now`, before the first
 //!   packet; `never`. Machine code exists on x86-64 only, with the feature `machine-code`; results are the
 //!   same without it.
-//! - `USE`: `paying` (the default) lets packets bypass the elements while that costs less than the elements
+//! - `USE`: `paying` lets packets bypass the elements while that costs less than the elements
 //!   do, by the cost model of docs/synthesizer.md, and leases flows that have shown that they last;
 //!   `always` takes all packets, and leases flows from their first packets on. Results are the same. If the
 //!   elements are not in the graph, all packets are taken.
@@ -76,7 +76,7 @@ pub static CLASS: Class = Class {
     processing: "h/h",
     manual: manual!("synthesized.rs"),
     args: &[
-        ArgInfo::keyword("LAYOUT", "places", "ANY 0 - -"),
+        ArgInfo::keyword("LAYOUT", "places", "?- - -"),
         ArgInfo::keyword("OTHERWISE", "unsigned", "0"),
         ArgInfo::keyword("PASSING", "element names", ""),
         ArgInfo::keyword("MACHINE_CODE", "`never`, `later` or `now`", "later"),
@@ -105,11 +105,11 @@ pub static CLASS: Class = Class {
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let mut lines = Vec::new();
-    for name in ["LAYOUT", "OTHERWISE", "PASSING", "MACHINE_CODE", "USE", "START"] {
-        if let Some(Raw(value)) = args.get::<Raw>(name) {
-            lines.push(format!("{name} {value}"));
-        }
+    for name in ["LAYOUT", "OTHERWISE", "MACHINE_CODE", "USE", "START"] {
+        let Raw(value) = args.value(name);
+        lines.push(format!("{name} {value}"));
     }
+    lines.extend(args.get("PASSING").map(|Raw(value)| format!("PASSING {value}")));
     lines.extend(args.rest().into_iter().map(|(_, line)| line));
     args.finish()?;
     let program = text::read(&lines, args.outputs()).map_err(|why| {

@@ -116,7 +116,7 @@ static SINK: Class = Class {
     args: &[ArgInfo::required("ANNOTATIONS", "hexadecimal digits")],
     handlers: &[HandlerInfo::read(PACKETS)],
     build: |args| {
-        let annotations = bytes(&args.or("ANNOTATIONS", String::new())).unwrap_or_default();
+        let annotations = bytes(&args.required::<String>("ANNOTATIONS")).unwrap_or_default();
         args.finish()?;
         Ok(Box::new(Sink { annotations, packets: String::new() }))
     },
@@ -156,9 +156,9 @@ pub fn prepare(
 fn build_source(args: &mut Args<'_>, speaks: bool) -> Result<Box<dyn Element>, Invalid> {
     let mut packet = None;
     if speaks {
-        let text: String = args.or("DATA", String::new());
+        let text: String = args.get("DATA").unwrap_or_default();
         let kind: u32 = args.required("KIND");
-        let annotations = bytes(&args.or("ANNOTATIONS", String::new()));
+        let annotations = bytes(&args.get::<String>("ANNOTATIONS").unwrap_or_default());
         match (bytes(&text), annotations) {
             (Some(bytes), Some(annotations)) => packet = Some((bytes, kind as u8, annotations)),
             _ => args.error("hexadecimal digits"),

@@ -30,9 +30,9 @@
 //! ## See also
 //! EtherEncap, VLANEncap, StripEtherVLANHeader, SetVLANAnno
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Action, Depends, Field};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 use wire::{IntoBytes, LinkType, ether_type, ethernet, vlan};
 
 use super::{TCI, TagChoice};
@@ -52,15 +52,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("VLAN_ID", "0-0xfff", "0"),
         ArgInfo::keyword("NATIVE_VLAN", "-1-0xfff", "0"),
     ],
-    handlers: &[
-        HandlerInfo::both("src"),
-        HandlerInfo::both("dst"),
-        HandlerInfo::both("ethertype"),
-        HandlerInfo::both("vlan_tci"),
-        HandlerInfo::both("vlan_id"),
-        HandlerInfo::both("vlan_pcp"),
-        HandlerInfo::both("native_vlan"),
-    ],
+    table: &HANDLERS,
     samples: &[
         "0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2",
         "0x0800, 1:1:1:1:1:1, 2:2:2:2:2:2, VLAN_ID 7, VLAN_PCP 3",
@@ -145,23 +137,39 @@ impl Element for EtherVlanEncap {
             Ok(())
         });
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "ethertype" => self.header.ether_type.get().to_string(),
-            "src" => format!("{:#}", self.header.source),
-            "dst" => format!("{:#}", self.header.destination),
-            _ => self.tag.handler(name),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
-        match name {
-            "ethertype" => self.header.ether_type = value::<u16>(cx, text, "expected uint16_t")?.into(),
-            "src" => self.header.source = value(cx, text, "expected Ethernet address")?,
-            "dst" => self.header.destination = value(cx, text, "expected Ethernet address")?,
-            _ => self.tag.set(cx, name, text)?,
-        }
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<EtherVlanEncap>] = &[
+    Handler::data(
+        "src",
+        |e| format!("{:#}", e.header.source),
+        |e, cx, text| {
+            e.header.source = value(cx, text, "expected Ethernet address")?;
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "dst",
+        |e| format!("{:#}", e.header.destination),
+        |e, cx, text| {
+            e.header.destination = value(cx, text, "expected Ethernet address")?;
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "ethertype",
+        |e| e.header.ether_type.get().to_string(),
+        |e, cx, text| {
+            e.header.ether_type = value::<u16>(cx, text, "expected uint16_t")?.into();
+            Ok(())
+        },
+    ),
+    Handler::data("vlan_tci", |e| e.tag.handler("vlan_tci"), |e, cx, text| e.tag.set(cx, "vlan_tci", text)),
+    Handler::data("vlan_id", |e| e.tag.handler("vlan_id"), |e, cx, text| e.tag.set(cx, "vlan_id", text)),
+    Handler::data("vlan_pcp", |e| e.tag.handler("vlan_pcp"), |e, cx, text| e.tag.set(cx, "vlan_pcp", text)),
+    Handler::data(
+        "native_vlan",
+        |e| e.tag.handler("native_vlan"),
+        |e, cx, text| e.tag.set(cx, "native_vlan", text),
+    ),
+];

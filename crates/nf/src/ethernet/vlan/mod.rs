@@ -10,7 +10,7 @@ pub mod vlan_encap;
 use crate::editing::within;
 use element::args::{Place, Raw, out_of_range, read_value};
 use element::effects::{Field, Filter};
-use element::{Args, Complaint, Cx, Invalid, Packet};
+use element::{Args, Complaint, Cx, DefaultValue, Invalid, Packet};
 use packet::Annotations;
 
 /// The annotation that holds the tag control information, in network byte order.
@@ -43,14 +43,17 @@ const NAMES: [&str; 4] = ["VLAN_TCI", "VLAN_PCP", "VLAN_ID", "NATIVE_VLAN"];
 
 /// The choice of a tag: the arguments as configured, and their meaning.
 pub(super) struct TagChoice {
+    /// The texts of the arguments; VLAN_TCI may have none.
     texts: [Option<String>; 4],
+    /// True for the arguments that were given; handlers show them.
+    given: [bool; 4],
     /// The tag control information; `None` to use the annotation.
     tci: Option<u16>,
     /// The VLAN whose frames have no tag.
     native: Option<u16>,
 }
 
-/// Parses a number within bounds; 0 if there is no text.
+/// Parses a number within bounds; 0 if the class has no such argument.
 fn bounded(
     name: &str,
     text: Option<&String>,
@@ -70,19 +73,20 @@ fn bounded(
 impl TagChoice {
     /// Parses the arguments that the class has. Other positional arguments must have been parsed before.
     pub(super) fn read(args: &mut Args<'_>, class: &element::Class) -> Result<TagChoice, Invalid> {
-        let texts = NAMES.map(|name| {
-            let text = class.arg(name).and_then(|_| args.get::<Raw>(name));
-            text.map(|Raw(text)| text)
+        let texts = NAMES.map(|name| match class.arg(name)?.default {
+            DefaultValue::None => args.get(name).map(|Raw(text)| text),
+            _ => Some(args.value(name)).map(|Raw(text)| text),
         });
         args.finish()?;
-        let choice = TagChoice::new(texts, &args.place());
+        let given = NAMES.map(|name| args.was_given(name));
+        let choice = TagChoice::new(texts, given, &args.place());
         choice.map_err(|reason| {
             args.error(reason);
             Invalid
         })
     }
 
-    fn new(texts: [Option<String>; 4], place: &Place<'_>) -> Result<TagChoice, Complaint> {
+    fn new(texts: [Option<String>; 4], given: [bool; 4], place: &Place<'_>) -> Result<TagChoice, Complaint> {
         let [tci, pcp, id, native] = &texts;
         let annotated = tci.as_deref() == Some("ANNO");
         let pcp = bounded("VLAN_PCP", pcp.as_ref(), place, (0, 7))?;
@@ -94,7 +98,7 @@ impl TagChoice {
             None => id,
         };
         let tci = (!annotated).then_some((base | pcp << 13) as u16);
-        Ok(TagChoice { texts, tci, native: u16::try_from(native).ok() })
+        Ok(TagChoice { texts, given, tci, native: u16::try_from(native).ok() })
     }
 
     /// True if the tag comes from the annotation.
@@ -138,18 +142,20 @@ impl TagChoice {
     pub(super) fn handler(&self, name: &str) -> String {
         match Self::position(name) {
             Some(0) => self.tci.map_or("ANNO".into(), |tci| tci.to_string()),
-            Some(other) => self.texts[other].clone().unwrap_or_default(),
+            Some(other) if self.given[other] => self.texts[other].clone().unwrap_or_default(),
+            Some(_) => String::new(),
             None => String::new(),
         }
     }
 
     /// Handles a write: the argument gets this value, as if configured so.
     pub(super) fn set(&mut self, cx: &Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        let mut texts = self.texts.clone();
+        let (mut texts, mut given) = (self.texts.clone(), self.given);
         if let Some(place) = Self::position(name) {
             texts[place] = Some(value.trim().to_string());
+            given[place] = true;
         }
-        *self = TagChoice::new(texts, &cx.place())?;
+        *self = TagChoice::new(texts, given, &cx.place())?;
         Ok(())
     }
 }

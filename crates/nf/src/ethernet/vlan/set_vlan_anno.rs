@@ -21,9 +21,9 @@
 //! ## See also
 //! VLANEncap, EtherVLANEncap
 
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::Depends;
-use element::{Batch, Class, Cx, Effects, Element, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 
 use super::{TCI, TagChoice, set_tci_annotation};
 use crate::editing::{constant, otherwise};
@@ -38,7 +38,7 @@ pub static CLASS: Class = Class {
         ArgInfo::positional("VLAN_PCP", "0-7", "0"),
         ArgInfo::keyword("VLAN_ID", "0-0xfff", "0"),
     ],
-    handlers: &[HandlerInfo::both("vlan_tci"), HandlerInfo::both("vlan_id"), HandlerInfo::both("vlan_pcp")],
+    table: &HANDLERS,
     samples: &["", "7, 3"],
     build: |args| {
         let tag = TagChoice::read(args, &CLASS)?;
@@ -68,12 +68,16 @@ impl Element for SetVlanAnno {
         let tci = self.tag.constant();
         batch.iter_mut().for_each(|packet| set_tci_annotation(packet, tci));
     }
+}
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.tag.handler(name))
-    }
+const HANDLERS: &[Handler<SetVlanAnno>] = &[
+    Handler::data("vlan_tci", |e| e.tag.handler("vlan_tci"), |e, cx, text| e.set(cx, "vlan_tci", text)),
+    Handler::data("vlan_id", |e| e.tag.handler("vlan_id"), |e, cx, text| e.set(cx, "vlan_id", text)),
+    Handler::data("vlan_pcp", |e| e.tag.handler("vlan_pcp"), |e, cx, text| e.set(cx, "vlan_pcp", text)),
+];
 
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
+impl SetVlanAnno {
+    fn set(&mut self, cx: &Cx<'_>, name: &str, text: &str) -> Result<(), String> {
         if text.trim() == "ANNO" {
             return Err(NOT_ANNO.into());
         }

@@ -36,7 +36,7 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::positional("NATIVE_VLAN", "integer", "0")],
     samples: &["", "7", "-1 -> 1/2"],
     build: |args| {
-        let native = args.or("NATIVE_VLAN", 0i32);
+        let native = args.value::<i32>("NATIVE_VLAN");
         args.finish()?;
         if native > 0xfff {
             args.error("bad NATIVE_VLAN");

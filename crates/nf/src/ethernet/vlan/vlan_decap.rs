@@ -21,7 +21,7 @@
 use element::class::ArgInfo;
 use element::effects::{Action, Case, Filter, Target, Value};
 use element::{Base, Batch, Class, Cx, Effects, Element, Packet, manual};
-use wire::{ether_type, ethernet, vlan};
+use wire::{ethernet, vlan};
 
 use super::vlan_encap::ADDRESSES;
 use super::{TCI, set_tci_annotation, tci_is_read};
@@ -35,8 +35,8 @@ pub static CLASS: Class = Class {
     args: &[ArgInfo::positional("ANNO", "bool", "true"), ArgInfo::keyword("ETHERTYPE", "0-0xffff", "0x8100")],
     samples: &["", "false", "ETHERTYPE 0x0800"],
     build: |args| {
-        let annotate = args.or("ANNO", true);
-        let ether_type = args.or("ETHERTYPE", ether_type::VLAN);
+        let annotate = args.value::<bool>("ANNO");
+        let ether_type = args.value::<u16>("ETHERTYPE");
         args.finish()?;
         Ok(Box::new(VlanDecap { annotate, ether_type }))
     },

@@ -27,10 +27,10 @@
 //! VLANDecap, EtherVLANEncap, SetVLANAnno
 
 use element::args::{Place, Raw, read_value};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Action, Case, Depends, Filter, Target, Value};
-use element::{Base, Batch, Class, Complaint, Cx, DropReason, Effects, Element, Packet, manual};
-use wire::{ether_type, ethernet, vlan};
+use element::{Base, Batch, Class, Complaint, Cx, DropReason, Effects, Element, Handler, Packet, manual};
+use wire::{ethernet, vlan};
 
 use super::{TCI, TagChoice};
 use crate::editing::{Fate, bytes, constant, each, header_at, otherwise};
@@ -47,22 +47,16 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("NATIVE_VLAN", "-1-0xfff", "0"),
         ArgInfo::keyword("ETHERTYPE", "0-0xffff", "0x8100"),
     ],
-    handlers: &[
-        HandlerInfo::both("vlan_tci"),
-        HandlerInfo::both("vlan_id"),
-        HandlerInfo::both("vlan_pcp"),
-        HandlerInfo::both("native_vlan"),
-        HandlerInfo::both("ethertype"),
-    ],
+    table: &HANDLERS,
     samples: &["", "7, 3", "ANNO, NATIVE_VLAN 514, ETHERTYPE 0x88a8"],
     build: |args| {
-        let written = args.get("ETHERTYPE").map(|Raw(text)| text);
-        let ether_type = written.as_deref().map(|text| parse_type(text, &args.place()));
-        if let Some(Err(reason)) = &ether_type {
-            args.error(reason.clone());
-        }
+        let Raw(written) = args.value("ETHERTYPE");
+        let ether_type = parse_type(&written, &args.place()).unwrap_or_else(|reason| {
+            args.error(reason);
+            0
+        });
+        let written = Some(written).filter(|_| args.was_given("ETHERTYPE"));
         let tag = TagChoice::read(args, &CLASS)?;
-        let ether_type = ether_type.and_then(Result::ok).unwrap_or(ether_type::VLAN);
         Ok(Box::new(VlanEncap { tag, ether_type, written }))
     },
     ..Class::DEFAULT
@@ -139,22 +133,24 @@ impl Element for VlanEncap {
             }
         });
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match name {
-            "ethertype" => self.written.clone().unwrap_or_default(),
-            _ => self.tag.handler(name),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
-        match name {
-            "ethertype" => {
-                self.ether_type = parse_type(text, &cx.place())?;
-                self.written = Some(text.trim().to_string());
-            }
-            _ => self.tag.set(cx, name, text)?,
-        }
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<VlanEncap>] = &[
+    Handler::data("vlan_tci", |e| e.tag.handler("vlan_tci"), |e, cx, text| e.tag.set(cx, "vlan_tci", text)),
+    Handler::data("vlan_id", |e| e.tag.handler("vlan_id"), |e, cx, text| e.tag.set(cx, "vlan_id", text)),
+    Handler::data("vlan_pcp", |e| e.tag.handler("vlan_pcp"), |e, cx, text| e.tag.set(cx, "vlan_pcp", text)),
+    Handler::data(
+        "native_vlan",
+        |e| e.tag.handler("native_vlan"),
+        |e, cx, text| e.tag.set(cx, "native_vlan", text),
+    ),
+    Handler::data(
+        "ethertype",
+        |e| e.written.clone().unwrap_or_default(),
+        |e, cx, text| {
+            e.ether_type = parse_type(text, &cx.place())?;
+            e.written = Some(text.trim().to_string());
+            Ok(())
+        },
+    ),
+];

@@ -81,7 +81,7 @@ pub static CLASS: Class = Class {
     ],
     reconfigures: true,
     build: |args| {
-        let caching = args.or("CACHING", false);
+        let caching = args.value::<bool>("CACHING");
         let texts = args.rest();
         // Click reports no further errors if a keyword is wrong.
         let goes_on = args.finish().is_ok();
