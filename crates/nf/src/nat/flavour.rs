@@ -46,7 +46,7 @@ impl PlainSpaces {
     /// follows an IPv4 header of 20 bytes.
     #[inline(always)]
     pub(super) fn key(self, packet: &mut Packet) -> Option<EndsKey> {
-        if !packet.is_marked_behind(ipv4::Header::LEN) {
+        if !packet.transport_follows_network(ipv4::Header::LEN) {
             return None;
         }
         let bytes = packet.header_chunk_mut::<PLAIN>(Base::Network)?;
