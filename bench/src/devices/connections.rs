@@ -10,7 +10,7 @@ use std::io::Result;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::{Duration, Instant};
 
-use lab::{Flows, Net, Space};
+use lab::{Flows, Namespace, Net};
 
 use super::kernel::count;
 use super::{Interrupt, PORT, Program, SEGMENT, is_possible};
@@ -193,7 +193,7 @@ struct Segments {
 }
 
 impl Segments {
-    fn of(sender: &Space, receiver: &Space) -> Result<Segments> {
+    fn of(sender: &Namespace, receiver: &Namespace) -> Result<Segments> {
         Ok(Segments {
             arrived: count(receiver, "snmp", "Tcp", "InSegs")?,
             again: count(sender, "snmp", "Tcp", "RetransSegs")?,

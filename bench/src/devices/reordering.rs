@@ -9,7 +9,7 @@ use std::io::Result;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use lab::{Flows, Received, Space};
+use lab::{Flows, Namespace, Received};
 use serde::Serialize;
 
 use super::kernel::{count, soft_interrupts};
@@ -252,7 +252,7 @@ struct Counts {
 }
 
 impl Counts {
-    fn of(sender: &Space, receiver: &Space) -> Result<Counts> {
+    fn of(sender: &Namespace, receiver: &Namespace) -> Result<Counts> {
         Ok(Counts {
             sent: count(sender, "snmp", "Tcp", "OutSegs")?,
             again: count(sender, "snmp", "Tcp", "RetransSegs")?,
