@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use lab::{Counts, Net, Space};
+use lab::{Counts, Namespace, Net};
 
 use crate::serde_params::Param;
 use crate::{Pair, Row, Settings, median, source};
@@ -54,7 +54,7 @@ const SEGMENT: f64 = 1448.0;
 const SLOW: Duration = Duration::from_secs(20);
 
 pub use boundary::Crossing;
-pub(crate) use boundary::{Beside, Probed, Probing, run as run_boundary};
+pub(crate) use boundary::{Load, Probed, Probing, run as run_boundary};
 pub(crate) use calls::Calling;
 pub(crate) use connections::run as run_connections;
 pub(crate) use guarantee::Guarantee;
@@ -162,9 +162,9 @@ fn rows(devices: &[(Device, Vec<Sample>)]) -> Vec<Row> {
 
 /// Three namespaces: the left and the right machine, and the namespace between them, which forwards.
 struct Line {
-    left: Space,
-    between: Space,
-    right: Space,
+    left: Namespace,
+    between: Namespace,
+    right: Namespace,
     net: Net,
 }
 
@@ -262,7 +262,7 @@ impl Bench {
         Err(Error::other("no ping gets through"))
     }
 
-    fn flow(&self, from: &Space, to: &Space, address: Ipv4Addr) -> Result<f64> {
+    fn flow(&self, from: &Namespace, to: &Namespace, address: Ipv4Addr) -> Result<f64> {
         self.interrupt.check()?;
         lab::flow(from, to, SocketAddr::from((address, PORT)), self.window)
     }

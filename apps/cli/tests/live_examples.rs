@@ -4,16 +4,18 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 
-use lab::{Net, Running, Space, exchange_datagrams, gets_no_echo_reply, gets_no_reply, hops, ping, transfer};
+use lab::{
+    Namespace, Net, Running, exchange_datagrams, gets_no_echo_reply, gets_no_reply, hops, ping, transfer,
+};
 
 const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
 const MEGABYTE: usize = 1 << 20;
 
 /// Two hosts in separate networks, and the machine between them.
 struct Networks {
-    left: Space,
-    between: Space,
-    right: Space,
+    left: Namespace,
+    between: Namespace,
+    right: Namespace,
     _net: Net,
 }
 

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use lab::{Running, Space, gets_no_echo_reply, ping};
+use lab::{Namespace, Running, gets_no_echo_reply, ping};
 use line::{Control, LEFT, Line, RIGHT, TIDEGATE, has_xdp, run, run_until, send, value};
 
 /// Ends a program that was started with `--json -`, and checks that it succeeded and that each packet that
@@ -398,7 +398,7 @@ fn a_tap_that_was_in_another_namespace_has_its_address_again() {
     let mut running = run(&line.between, config, &REPORT);
     assert_eq!(ping(&line.between, LEFT, 2), 2);
     for _ in 0..2 {
-        let [here, there] = [&line.between, &line.right].map(Space::name);
+        let [here, there] = [&line.between, &line.right].map(Namespace::name);
         line.between.ip(&format!("link set tap7 netns {there}")).unwrap();
         line.right.ip(&format!("link set tap7 netns {here}")).unwrap();
         running.wait_for("tap7: has been in another namespace; it has its addresses again").unwrap();

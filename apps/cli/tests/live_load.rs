@@ -10,7 +10,7 @@ use std::process::Command;
 use std::thread::{scope, sleep};
 use std::time::{Duration, Instant};
 
-use lab::{PATIENCE, Space, Stream, ping, transfer};
+use lab::{Namespace, PATIENCE, Stream, ping, transfer};
 use line::{
     COUNTS, Control, LEFT, Line, MEGABYTE, RIGHT, TIDEGATE, has_xdp, run, run_until, send, value, when,
 };
@@ -58,7 +58,7 @@ fn what_a_receiver_has_merged_passes() {
 fn datagrams_that_a_receiver_has_merged_pass() {
     let Some(line) = Line::new() else { return };
     line.know_each_other();
-    let is_set = |space: &Space, arguments: &str| space.ethtool(arguments).is_ok();
+    let is_set = |space: &Namespace, arguments: &str| space.ethtool(arguments).is_ok();
     if !is_set(&line.left, "-K eth0 tx off gso off")
         || !is_set(&line.between, "-K left gro on rx-gro-list on")
     {

@@ -16,7 +16,7 @@ use std::process::Command;
 
 use detour::carry;
 use frames::{Machine, at_borders, damage, finish, of_rule};
-use lab::{Net, Running, Space, openvswitch};
+use lab::{Namespace, Net, Running, openvswitch};
 use line::TIDEGATE;
 use program::{Exit, Program, text};
 use serde::Deserialize;
@@ -37,10 +37,10 @@ const PORTS: &str = "1:2+3=nf2+4=nf3+5=nf4";
 
 /// The machines in a row: `client` sends, `server` receives: `client` - `switch` - `software` - `server`.
 struct Place {
-    client: Space,
-    switch: Space,
-    software: Space,
-    server: Space,
+    client: Namespace,
+    switch: Namespace,
+    software: Namespace,
+    server: Namespace,
     // The last field is dropped last, so that programs have ended before.
     _net: Net,
 }

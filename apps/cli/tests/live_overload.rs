@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{JoinHandle, sleep, spawn};
 use std::time::{Duration, Instant};
 
-use lab::{PATIENCE, Space};
+use lab::{Namespace, PATIENCE};
 use line::{Control, Line, RIGHT, TIDEGATE};
 use serde_json::Value;
 
@@ -30,7 +30,7 @@ impl Load {
     /// A rate that no sender reaches.
     const MOST: u64 = u64::MAX;
 
-    fn start(from: &Space, to: SocketAddr) -> Load {
+    fn start(from: &Namespace, to: SocketAddr) -> Load {
         let sockets = from.enter(|| {
             let bind = |_| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("any address");
             (0..256).map(bind).collect::<Vec<_>>()
@@ -75,7 +75,7 @@ impl Load {
 }
 
 /// Returns the number of packets that an interface has sent.
-fn sent(space: &Space, interface: &str) -> u64 {
+fn sent(space: &Namespace, interface: &str) -> u64 {
     let shown: Value =
         serde_json::from_str(&space.ip(&format!("-s -j link show dev {interface}")).unwrap()).unwrap();
     shown[0]["stats64"]["tx"]["packets"].as_u64().unwrap()

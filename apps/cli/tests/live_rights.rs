@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use lab::Space;
+use lab::Namespace;
 use line::{Line, TIDEGATE};
 
 /// Returns the capabilities of each element, from the table.
@@ -25,7 +25,7 @@ fn listed() -> BTreeMap<String, Vec<String>> {
 
 /// Starts an element as an unprivileged user, with capabilities. If it does not start, the error is its
 /// messages.
-fn start(space: &Space, program: &Path, element: &str, capabilities: &[String]) -> Result<(), String> {
+fn start(space: &Namespace, program: &Path, element: &str, capabilities: &[String]) -> Result<(), String> {
     let config = match element {
         "FromDevice" | "FromXDP" => format!("{element}(left, PROMISC true) -> Discard"),
         "ToDevice" => "Idle -> Queue -> ToDevice(left)".to_string(),

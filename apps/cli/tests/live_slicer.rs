@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
 
 use detour::{Detour, MASQUERADE, SLICED, Way, has_version_6, is_installed, nft, set};
-use lab::{Space, download, exchange_datagrams, hops, ping, transfer};
+use lab::{Namespace, download, exchange_datagrams, hops, ping, transfer};
 use line::{MEGABYTE, run, value};
 
 const ROUTER: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 254);
@@ -49,7 +49,7 @@ fn kernel(rules: &str) -> Option<Detour> {
 }
 
 /// Returns the number of packets that the kernel has marked as INVALID, by nftables and by conntrack.
-fn invalid(function: &Space) -> [u64; 2] {
+fn invalid(function: &Namespace) -> [u64; 2] {
     let counter = ["list", "counter", "inet", "watch", "invalid_seen"];
     let output = function.command("nft").args(counter).output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
@@ -103,7 +103,7 @@ fn a_translator() {
 
 /// True if the client learns that the port is unreachable. The server's error quotes the whole datagram,
 /// and has to pass the translator.
-fn is_refused(client: &Space, address: (Ipv4Addr, u16)) -> bool {
+fn is_refused(client: &Namespace, address: (Ipv4Addr, u16)) -> bool {
     let socket = client.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
     socket.connect(address).unwrap();
@@ -147,7 +147,7 @@ fn a_translator_that_sees_the_start_of_segments() {
 /// True if a single segment is answered. No segment follows, so that an ACK for it is beyond all data that
 /// a function has seen if it sees only the start. With many segments, the start of a later one may be
 /// beyond the ACK.
-fn is_answered(client: &Space, server: &Space, address: (Ipv4Addr, u16)) -> bool {
+fn is_answered(client: &Namespace, server: &Namespace, address: (Ipv4Addr, u16)) -> bool {
     let listener = server.enter(|| TcpListener::bind(address)).unwrap();
     let mut client = client.enter(|| TcpStream::connect(address)).unwrap();
     let (mut server, _) = listener.accept().unwrap();

@@ -8,7 +8,7 @@ use std::io::{Error, Result};
 use std::path::Path;
 use std::time::Duration;
 
-use lab::{Running, Space};
+use lab::{Namespace, Running};
 
 use super::{LEFT, Line, Program, RIGHT};
 
@@ -94,7 +94,7 @@ impl Web {
         Ok(Served { gbps: bytes * 8.0 / 1e9, median, p99, slf: [came, left] })
     }
 
-    fn nginx(&self, server: &Space) -> Result<Running> {
+    fn nginx(&self, server: &Namespace) -> Result<Running> {
         let config = self.folder.path().join("nginx.conf");
         let running = server.spawn("nginx", &["-c", text(&config)?])?;
         // nginx prints nothing when it is ready, but then it writes its process id to a file.
@@ -108,7 +108,7 @@ impl Web {
         Err(Error::other(std::fs::read_to_string(self.folder.path().join("error.log")).unwrap_or_default()))
     }
 
-    fn wrk(&self, clients: &Space, connections: usize, time: Duration) -> Result<String> {
+    fn wrk(&self, clients: &Namespace, connections: usize, time: Duration) -> Result<String> {
         let seconds = format!("{}s", time.as_secs().max(1));
         let output = clients
             .command("wrk")

@@ -2,11 +2,11 @@
 
 use std::io::{Error, Result};
 
-use lab::Space;
+use lab::Namespace;
 
 /// Reads a counter of the network stack of a namespace. `file` is `snmp` (proc_net_snmp(5)) or `netstat`;
 /// in both, a group has a line with names, and the next line has the numbers.
-pub(super) fn count(space: &Space, file: &str, group: &str, name: &str) -> Result<u64> {
+pub(super) fn count(space: &Namespace, file: &str, group: &str, name: &str) -> Result<u64> {
     let text = space.enter(|| std::fs::read_to_string(format!("/proc/thread-self/net/{file}")))?;
     let mut lines = text.lines().filter_map(|line| line.split_once(": ")).filter(|(of, _)| *of == group);
     let both = lines.next().zip(lines.next());

@@ -5,7 +5,7 @@ use std::io::{Error, Result};
 use std::path::Path;
 use std::time::Duration;
 
-use lab::{Net, Running, Space, openvswitch};
+use lab::{Namespace, Net, Running, openvswitch};
 
 use super::{Program, numbers};
 
@@ -20,7 +20,7 @@ pub(crate) struct Switching {
 /// A running switch, with the software that continues its work, if any.
 pub(crate) struct Switch<'s> {
     program: &'s Program,
-    host: Space,
+    host: Namespace,
     // Fields are dropped in this order, so that the programs end before the namespaces are removed.
     _software: Option<Running>,
     _switch: [Running; 2],

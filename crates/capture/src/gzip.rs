@@ -8,7 +8,7 @@ use flate2::Compression;
 use flate2::bufread::GzDecoder;
 use flate2::write::GzEncoder;
 
-use crate::stream::{Stream, behind_end};
+use crate::stream::{Stream, bytes_after_zeros};
 
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
 
@@ -47,7 +47,7 @@ impl<R: BufRead> Read for GzipReader<R> {
             else {
                 break;
             };
-            let start = behind_end(&mut source, MAGIC.len())?;
+            let start = bytes_after_zeros(&mut source, MAGIC.len())?;
             if start == MAGIC {
                 self.member = Some(member(start, source));
             } else {

@@ -18,7 +18,7 @@ pub(crate) type Input = Box<dyn Stream>;
 
 /// Skips the zeros that follow compressed data, because tapes and disks pad files with zeros. Returns up to
 /// `most` of the bytes after them, and consumes these; none at the end of the file.
-pub(crate) fn behind_end(source: &mut impl BufRead, most: usize) -> io::Result<Vec<u8>> {
+pub(crate) fn bytes_after_zeros(source: &mut impl BufRead, most: usize) -> io::Result<Vec<u8>> {
     loop {
         let bytes = match source.fill_buf() {
             Ok(bytes) => bytes,

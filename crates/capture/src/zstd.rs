@@ -11,7 +11,7 @@ use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
 use crate::content::Compression;
-use crate::stream::{Stream, behind_end};
+use crate::stream::{Stream, bytes_after_zeros};
 
 /// A complete frame without content. The decoder checks the window size of all frames except its first, so
 /// this frame is decoded before the frames of the file.
@@ -79,7 +79,7 @@ impl<R: BufRead> ZstdReader<R> {
     /// Starts the next frame, and skips skippable frames before it. Returns false if no frame follows.
     fn next_frame(&mut self) -> io::Result<bool> {
         while !self.ignores_rest {
-            let start = behind_end(&mut self.source, MAGIC_LENGTH)?;
+            let start = bytes_after_zeros(&mut self.source, MAGIC_LENGTH)?;
             if start.is_empty() {
                 return Ok(false);
             }

@@ -302,8 +302,8 @@ impl FromIpSummaryDump {
         }
         let record = &self.record;
         let mut packet = cx.packet(&record.bytes)?;
-        let beside = record.beside;
-        packet.set_time(Timestamp(beside.time));
+        let info = record.info;
+        packet.set_time(Timestamp(info.time));
         let link = if record.mac.is_some() { LinkType::Ethernet } else { LinkType::RawIp };
         packet.set_link(link.number());
         packet.set_offset(Base::Mac, record.mac.map(|at| at as isize));
@@ -312,11 +312,11 @@ impl FromIpSummaryDump {
         let destination = record.network.and_then(|at| record.bytes.get(at + 16..)?.first_chunk());
         let annotations = packet.annotations_mut();
         annotations.set_array4(Annotations::DST_IP, destination.copied().unwrap_or_default());
-        annotations.set_u8(Annotations::PAINT, beside.paint);
-        annotations.set_u32(Annotations::AGGREGATE, beside.aggregate);
-        annotations.set_u32(Annotations::EXTRA_PACKETS, beside.extra_packets);
-        annotations.set_u32(Annotations::EXTRA_LENGTH, beside.extra_length);
-        annotations.bytes_mut()[FIRST].copy_from_slice(&beside.first_time.to_ne_bytes());
+        annotations.set_u8(Annotations::PAINT, info.paint);
+        annotations.set_u32(Annotations::AGGREGATE, info.aggregate);
+        annotations.set_u32(Annotations::EXTRA_PACKETS, info.extra_packets);
+        annotations.set_u32(Annotations::EXTRA_LENGTH, info.extra_length);
+        annotations.bytes_mut()[FIRST].copy_from_slice(&info.first_time.to_ne_bytes());
         Some(packet)
     }
 
@@ -377,31 +377,31 @@ impl Copies {
     /// Returns a single packet for a record, or with `multipacket` the number of packets that the record
     /// describes.
     fn of(record: &mut Record, multipacket: bool) -> Copies {
-        let beside = &mut record.beside;
-        if !multipacket || beside.extra_packets == 0 {
+        let info = &mut record.info;
+        if !multipacket || info.extra_packets == 0 {
             return Copies { left: 1, ..Copies::default() };
         }
-        let count = beside.extra_packets.saturating_add(1);
+        let count = info.extra_packets.saturating_add(1);
         let own = record.bytes.len() as u32;
-        let total = own.saturating_add(beside.extra_length);
+        let total = own.saturating_add(info.extra_length);
         let length = (total / count).max(own);
         let last = u64::from(total).saturating_sub(u64::from(length) * u64::from(count - 1)).max(own.into());
-        let end = beside.time;
+        let end = info.time;
         let mut step = 0;
-        if beside.first_time != 0 {
-            step = (beside.time - beside.first_time) / i64::from(count - 1);
-            beside.time = beside.first_time - step;
+        if info.first_time != 0 {
+            step = (info.time - info.first_time) / i64::from(count - 1);
+            info.time = info.first_time - step;
         }
-        beside.extra_packets = 0;
+        info.extra_packets = 0;
         Copies { left: count, length, last: last as u32, step, end }
     }
 
     /// Returns the time stamp of the next packet.
     fn time(&self, record: &Record) -> Timestamp {
         match (self.length, self.left) {
-            (0, _) => Timestamp(record.beside.time),
+            (0, _) => Timestamp(record.info.time),
             (_, 1) => Timestamp(self.end),
-            _ => Timestamp(record.beside.time + self.step),
+            _ => Timestamp(record.info.time + self.step),
         }
     }
 
@@ -413,8 +413,8 @@ impl Copies {
         }
         let length = if self.left == 0 { self.last } else { self.length };
         record.set_length(length);
-        record.beside.extra_length = length - record.bytes.len() as u32;
-        record.beside.time = if self.left == 0 { self.end } else { record.beside.time + self.step };
+        record.info.extra_length = length - record.bytes.len() as u32;
+        record.info.time = if self.left == 0 { self.end } else { record.info.time + self.step };
     }
 }
 

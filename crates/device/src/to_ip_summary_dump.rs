@@ -45,7 +45,7 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 
-use capture::summary::{self, Beside, Field as Summary, View};
+use capture::summary::{self, Field as Summary, PacketInfo, View};
 use element::args::Raw;
 use element::class::{ArgInfo, Notes, Task};
 use element::effects::{Case, Counts, EXTRA_LENGTH, Field, Filter, PAINT, Target};
@@ -179,10 +179,10 @@ impl ToIpSummaryDump {
         if field == Summary::NanoTimestamp && !self.binary { "timestamp" } else { field.name() }
     }
 
-    fn beside(&self, packet: &Packet) -> Beside {
+    fn info(&self, packet: &Packet) -> PacketInfo {
         let annotations = packet.annotations();
         let first = annotations.bytes()[FIRST].try_into().map_or(0, i64::from_ne_bytes);
-        Beside {
+        PacketInfo {
             time: packet.time().0,
             first_time: first,
             extra_packets: annotations.u32(Annotations::EXTRA_PACKETS),
@@ -193,36 +193,36 @@ impl ToIpSummaryDump {
     }
 
     fn write_packet(&mut self, packet: &Packet) -> io::Result<()> {
-        let beside = self.beside(packet);
-        if !self.multipacket || beside.extra_packets == 0 {
-            return self.write_one(packet, beside);
+        let info = self.info(packet);
+        if !self.multipacket || info.extra_packets == 0 {
+            return self.write_one(packet, info);
         }
-        let count = beside.extra_packets.saturating_add(1);
+        let count = info.extra_packets.saturating_add(1);
         let own = packet.len() as u64;
-        let mut total = (own + u64::from(beside.extra_length)).max(own * u64::from(count));
-        let mut time = beside.time;
+        let mut total = (own + u64::from(info.extra_length)).max(own * u64::from(count));
+        let mut time = info.time;
         let mut step = 0;
-        if beside.first_time != 0 {
-            step = (beside.time - beside.first_time) / i64::from(count - 1);
-            time = beside.first_time;
+        if info.first_time != 0 {
+            step = (info.time - info.first_time) / i64::from(count - 1);
+            time = info.first_time;
         }
         for left in (1..=count).rev() {
             let length = total / u64::from(left);
             total -= length;
             let extra_length = (length - own).min(u32::MAX.into()) as u32;
-            self.write_one(packet, Beside { time, extra_packets: 0, extra_length, ..beside })?;
-            time = if left == 2 { beside.time } else { time + step };
+            self.write_one(packet, PacketInfo { time, extra_packets: 0, extra_length, ..info })?;
+            time = if left == 2 { info.time } else { time + step };
         }
         Ok(())
     }
 
-    fn write_one(&mut self, packet: &Packet, beside: Beside) -> io::Result<()> {
+    fn write_one(&mut self, packet: &Packet, info: PacketInfo) -> io::Result<()> {
         let view = View {
             data: packet.data(),
             mac: packet.offset(Base::Mac),
             network: packet.offset(Base::Network),
             transport: packet.offset(Base::Transport),
-            beside,
+            info,
             thread: 0,
         };
         let Some(file) = &mut self.file else { return Ok(()) };

@@ -175,7 +175,7 @@ mod tests {
                 assert_eq!((tuple.source_port(), tuple.destination_port()), ports, "{number} of {length}");
                 let ends = |ports: (u16, u16)| ((tuple.source(), ports.0), (tuple.destination(), ports.1));
                 let (a, b) = ends(ports);
-                assert_eq!(crate::steering::hash(&packet), Some(flow::rss::FIXED.hash_ends(a, b)));
+                assert_eq!(crate::steering::hash(&packet), Some(flow::rss::DEFAULT_HASH.hash_ends(a, b)));
                 assert_eq!(crate::steering::transport(&packet).is_some(), is_seen);
                 pool.free(packet);
             }

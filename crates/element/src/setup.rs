@@ -133,7 +133,7 @@ impl Setup {
         let mut ends = all.0.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
             if let Some(mut end) = ends.get_mut(self.worker).and_then(Option::take) {
-                end.tell(self.known());
+                end.set_known(self.known());
                 return Ok((end, all.1.clone()));
             }
             *ends =

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 pub use flow::Known;
 use flow::rss::{self, Toeplitz};
 pub use flow::rss::{KEY as STEERING_KEY, Key as SteeringKey, key_of};
-use flow::{Ends, FiveTupleKey, Key};
+use flow::{AddressesAndPorts, FiveTupleKey, Key};
 use packet::{Base, Batch, Packet, Timestamp};
 pub use wire::LinkType;
 use wire::{U16, ip_protocol, ipv4};
@@ -163,7 +163,7 @@ pub fn transport(packet: &Packet) -> Option<(u8, &[u8])> {
 
 /// A number that all packets of a flow in one direction share, and that hardly any other flow has. It is
 /// faster than [`hash`], but differs for the reply direction and for another seed. For packets with
-/// addresses and ports it is [`Ends::number`].
+/// addresses and ports it is [`AddressesAndPorts::number`].
 #[inline]
 pub fn flow_number(packet: &Packet, seed: u64) -> Option<u32> {
     if let Some(ip) = network(packet)
@@ -174,7 +174,7 @@ pub fn flow_number(packet: &Packet, seed: u64) -> Option<u32> {
     {
         let addresses = [u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h])];
         let ports = [u16::from_be_bytes([i, j]), u16::from_be_bytes([k, l])];
-        return Some(Ends::V4(addresses, ports).number(seed));
+        return Some(AddressesAndPorts::V4(addresses, ports).number(seed));
     }
     number_elsewhere(packet, seed)
 }
@@ -278,7 +278,7 @@ impl Dispatch for Rss {
 /// The hash of a packet with the public key. `None` if it is not IP.
 #[inline]
 pub fn hash(packet: &Packet) -> Option<u32> {
-    hash_by(&rss::FIXED, packet)
+    hash_by(&rss::DEFAULT_HASH, packet)
 }
 
 #[inline]

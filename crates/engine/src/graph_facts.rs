@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use element::effects::{Action, Case, EXTRA_LENGTH, Effects, Field, Header, Hold, Number, Target, Value};
 use element::obstacles::{to_large_segments, to_offloads};
 use element::{Base, ElementId, Facts};
-use packet::{Marked, Restore};
+use packet::{ReachFromTransport, Restore};
 
 use crate::flow_marks;
 
@@ -57,8 +57,8 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
         // The work left for a device is stored next to the annotations.
         annotations: receives_offloads.contains(&true)
             || annotations_read.iter().zip(annotations_written).any(|(&read, written)| read && written),
-        beside: receives_offloads.contains(&true) || annotations_read.contains(&true),
-        in_front: grows_in_front(effects, forward),
+        annotations_read: receives_offloads.contains(&true) || annotations_read.contains(&true),
+        headers_added: grows_in_front(effects, forward),
         marked: behind_marks(effects, forward),
     };
     let flow_marks = flow_marks::used(effects, forward);
@@ -371,7 +371,7 @@ fn replayed(effects: &[Effects], forward: &Forward) -> Vec<bool> {
 /// Returns the range of bytes that any element may write, if no element downstream of a replay marks
 /// transport headers. Then these headers are at the same offset as when the packets were stored. `None`
 /// otherwise.
-fn behind_marks(effects: &[Effects], forward: &Forward) -> Option<Marked> {
+fn behind_marks(effects: &[Effects], forward: &Forward) -> Option<ReachFromTransport> {
     let marks = |effect: &Effects| {
         let mut actions = effect.cases.iter().flat_map(|case| &case.actions);
         let is_mark =
@@ -382,7 +382,7 @@ fn behind_marks(effects: &[Effects], forward: &Forward) -> Option<Marked> {
         return None;
     }
     let written = written(effects, &Starts::new(effects, forward))?;
-    Some(Marked { bytes: written.bytes, behind: written.behind_transport })
+    Some(ReachFromTransport { bytes: written.bytes, transport_bytes: written.behind_transport })
 }
 
 /// Returns the number of bytes, from the start of a packet at its source, that elements may write.
@@ -540,7 +540,7 @@ mod tests {
     fn what_nobody_writes_is_not_restored() {
         let facts = gathered(&[Effects::pass()]);
         assert_eq!(Restore { marked: None, ..facts.restore }, Restore::NOTHING);
-        assert_eq!(facts.restore.marked, Some(Marked { bytes: 0, behind: 0 }));
+        assert_eq!(facts.restore.marked, Some(ReachFromTransport { bytes: 0, transport_bytes: 0 }));
         assert!(!facts.annotations_used);
     }
 
@@ -619,7 +619,10 @@ mod tests {
         };
         let ttl = writing(wire_field::IP_TTL);
         let restore = chain(&[&mark, &replay, &ports, &ttl]);
-        assert_eq!((restore.bytes, restore.marked), (78, Some(Marked { bytes: 9, behind: 4 })));
+        assert_eq!(
+            (restore.bytes, restore.marked),
+            (78, Some(ReachFromTransport { bytes: 9, transport_bytes: 4 }))
+        );
         let restore = chain(&[&replay, &mark, &ports, &ttl]);
         assert_eq!((restore.bytes, restore.marked), (78, None));
         assert_eq!(chain(&[&replay, &writing(Field::Payload)]).marked, None);
@@ -701,7 +704,7 @@ mod tests {
         let in_front = |chain: &[Effects], back: Option<usize>| {
             let mut forward: Vec<_> = (1..=chain.len()).map(|next| vec![vec![(next, 0)]]).collect();
             forward[chain.len() - 1] = vec![back.map(|to| (to, 0)).into_iter().collect()];
-            gather(chain, &forward).restore.in_front
+            gather(chain, &forward).restore.headers_added
         };
         assert!(in_front(&[replay.clone(), strip(-14)], None));
         assert!(!in_front(&[replay.clone(), strip(14), strip(-14)], None));

@@ -90,9 +90,9 @@ impl GraphCopy {
         let replays = self.effects.iter().any(|effects| effects.hold == Hold::Replay);
         let more = |now: bool, was: bool| now && !was;
         let unkept = more(now.copies, was.copies) || more(now.annotations, was.annotations);
-        let farther = was
-            .marked
-            .is_some_and(|was| now.marked.is_none_or(|now| now.bytes > was.bytes || now.behind > was.behind));
+        let farther = was.marked.is_some_and(|was| {
+            now.marked.is_none_or(|now| now.bytes > was.bytes || now.transport_bytes > was.transport_bytes)
+        });
         if replays && (now.bytes > was.bytes || farther || unkept) {
             return Err("this change writes to parts of packets that are not restored for a replay".into());
         }

@@ -20,21 +20,21 @@ pub trait Key: Copy + FromZeros {
 
     /// Returns the addresses and ports of a flow with this key; `None`, the default, for key types without
     /// ports.
-    fn addresses_and_ports(&self) -> Option<Ends> {
+    fn addresses_and_ports(&self) -> Option<AddressesAndPorts> {
         None
     }
 }
 
 /// The addresses and ports of a flow: of each pair, the source is first and the destination second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ends {
+pub enum AddressesAndPorts {
     /// IPv4 addresses and ports, in host order.
     V4([u32; 2], [u16; 2]),
     /// IPv6 addresses and ports, in host order.
     V6([u128; 2], [u16; 2]),
 }
 
-impl Ends {
+impl AddressesAndPorts {
     /// Returns a 32-bit hash of addresses and ports, seeded with `seed`. It depends on the direction. It is
     /// cheaper than the hash of a [`KeyHasher`](crate::KeyHasher), and [`Known`](crate::Known) counts flows
     /// by it.
@@ -43,8 +43,8 @@ impl Ends {
         const ODD: u64 = 0x9e37_79b9_7f4a_7c15;
         let mix = |sum: u64, word: u64| (sum ^ word).wrapping_mul(ODD).rotate_left(32);
         let (addresses, [p, q]) = match *self {
-            Ends::V4([a, b], ports) => (mix(seed, u64::from(a) << 32 | u64::from(b)), ports),
-            Ends::V6([a, b], ports) => {
+            AddressesAndPorts::V4([a, b], ports) => (mix(seed, u64::from(a) << 32 | u64::from(b)), ports),
+            AddressesAndPorts::V6([a, b], ports) => {
                 let words = [(a >> 64) as u64, a as u64, (b >> 64) as u64, b as u64];
                 (words.into_iter().fold(seed, mix), ports)
             }
@@ -117,12 +117,12 @@ impl Key for FiveTupleKey {
         &self.0
     }
 
-    fn addresses_and_ports(&self) -> Option<Ends> {
+    fn addresses_and_ports(&self) -> Option<AddressesAndPorts> {
         let tuple = self.tuple();
         let ports = [tuple.source_port(), tuple.destination_port()];
         match (tuple.source(), tuple.destination()) {
-            (IpAddr::V4(a), IpAddr::V4(b)) => Some(Ends::V4([a.to_bits(), b.to_bits()], ports)),
-            (IpAddr::V6(a), IpAddr::V6(b)) => Some(Ends::V6([a.to_bits(), b.to_bits()], ports)),
+            (IpAddr::V4(a), IpAddr::V4(b)) => Some(AddressesAndPorts::V4([a.to_bits(), b.to_bits()], ports)),
+            (IpAddr::V6(a), IpAddr::V6(b)) => Some(AddressesAndPorts::V6([a.to_bits(), b.to_bits()], ports)),
             _ => None,
         }
     }
@@ -235,15 +235,15 @@ impl Key for FragmentKey {
 }
 
 /// The key of an IPv4 flow in one direction, in two words. It is shorter than a [`FiveTupleKey`], and finds
-/// a [`MappedKey`], whose words are an `EndsKey`.
+/// a [`MappedKey`], whose words are an `Ipv4FlowKey`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromZeros)]
 #[repr(transparent)]
-pub struct EndsKey([u64; 2]);
+pub struct Ipv4FlowKey([u64; 2]);
 
-impl EndsKey {
+impl Ipv4FlowKey {
     /// A placeholder for packets without a key. All bits are set, so its space is `u32::MAX`, which no flow
     /// may use.
-    pub const NONE: EndsKey = EndsKey([u64::MAX; 2]);
+    pub const NONE: Ipv4FlowKey = Ipv4FlowKey([u64::MAX; 2]);
 
     /// Makes a key from source and destination, each an address and a port in host order, and from `space`.
     /// The space distinguishes flows with equal addresses and ports: it is a protocol, a VLAN, or any other
@@ -252,7 +252,7 @@ impl EndsKey {
     pub fn new(source: (u32, u16), destination: (u32, u16), space: u32) -> Self {
         let addresses = u64::from(source.0) | u64::from(destination.0) << 32;
         let ports = u64::from(source.1) | u64::from(destination.1) << 16;
-        EndsKey([addresses, ports | u64::from(space) << 32])
+        Ipv4FlowKey([addresses, ports | u64::from(space) << 32])
     }
 
     /// Returns source and destination, each an address and a port in host order.
@@ -269,38 +269,38 @@ impl EndsKey {
     }
 }
 
-impl Key for EndsKey {
+impl Key for Ipv4FlowKey {
     #[inline(always)]
     fn words(&self) -> &[u64] {
         &self.0
     }
 
-    fn addresses_and_ports(&self) -> Option<Ends> {
+    fn addresses_and_ports(&self) -> Option<AddressesAndPorts> {
         let [(a, p), (b, q)] = self.ends();
-        Some(Ends::V4([a, b], [p, q]))
+        Some(AddressesAndPorts::V4([a, b], [p, q]))
     }
 }
 
-/// An [`EndsKey`] with a value of 24 bytes, for example a translated flow's new addresses. With it, the key
+/// An [`Ipv4FlowKey`] with a value of 24 bytes, for example a translated flow's new addresses. With it, the key
 /// is as long as a [`FiveTupleKey`], so an entry of the table still fills one cache line. A look-up of the
 /// flow thus finds the value in the line that it reads anyway.
 #[derive(Clone, Copy, Debug, FromZeros)]
 #[repr(C)]
 pub struct MappedKey {
-    ends: EndsKey,
+    ends: Ipv4FlowKey,
     value: [u32; 6],
 }
 
 impl MappedKey {
     /// Makes a key with a value. Equality ignores the value, so a look-up may use any value.
     #[inline]
-    pub fn new(ends: EndsKey, value: [u32; 6]) -> Self {
+    pub fn new(ends: Ipv4FlowKey, value: [u32; 6]) -> Self {
         MappedKey { ends, value }
     }
 
     /// Returns the addresses, ports and space, by which keys are compared.
     #[inline]
-    pub fn ends(&self) -> EndsKey {
+    pub fn ends(&self) -> Ipv4FlowKey {
         self.ends
     }
 
@@ -423,7 +423,7 @@ mod tests {
 
     #[test]
     fn a_mapped_key_is_told_apart_by_all_but_its_value() {
-        let key = |a, b, space, value| MappedKey::new(EndsKey::new(a, b, space), [value; 6]);
+        let key = |a, b, space, value| MappedKey::new(Ipv4FlowKey::new(a, b, space), [value; 6]);
         let all = [((1, 2), (3, 4), 5), ((9, 2), (3, 4), 5), ((1, 9), (3, 4), 5), ((1, 2), (9, 4), 5)];
         let more = [((1, 2), (3, 9), 5), ((1, 2), (3, 4), 9), ((3, 4), (1, 2), 5)];
         let words = all.iter().chain(&more).map(|&(a, b, space)| key(a, b, space, 7).ends.0);

@@ -2,13 +2,13 @@
 //! whether a packet's flow has state, without a look-up of that state.
 //!
 //! The set is a counting Bloom filter with one hash: an array of 8-bit counters, each of which counts the
-//! flows whose number ([`Ends::number`]) selects it. A flow in the set is always found. A flow that is not
+//! flows whose number ([`AddressesAndPorts::number`]) selects it. A flow in the set is always found. A flow that is not
 //! in the set may be found too, which costs time but does no harm. Numbers differ by direction: a
 //! connection whose two directions are in a table counts twice.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use crate::key::Ends;
+use crate::key::AddressesAndPorts;
 
 /// The binary logarithm of the number of counters. With 100,000 flows in the set, one of 20 other flows is
 /// taken for known.
@@ -21,7 +21,7 @@ const FULL: u8 = u8::MAX;
 /// The approximate set of the flows in the tables of all cores; see the module's documentation. All cores
 /// share it.
 pub struct Known {
-    /// The seed of [`Ends::number`]. An attacker who does not know the seed cannot choose flows that share
+    /// The seed of [`AddressesAndPorts::number`]. An attacker who does not know the seed cannot choose flows that share
     /// a counter with another flow.
     seed: AtomicU64,
     cells: Box<[AtomicU8]>,
@@ -40,7 +40,7 @@ impl Known {
         self.seed.store(seed, Ordering::Relaxed);
     }
 
-    /// Returns the seed, with which callers compute the number of a packet's flow by [`Ends::number`].
+    /// Returns the seed, with which callers compute the number of a packet's flow by [`AddressesAndPorts::number`].
     #[inline]
     pub fn seed(&self) -> u64 {
         self.seed.load(Ordering::Relaxed)
@@ -58,7 +58,7 @@ impl Known {
     }
 
     /// Adds a flow, and returns its number, which the caller keeps to [`remove`](Self::remove) the flow.
-    pub(crate) fn add(&self, ends: &Ends) -> u32 {
+    pub(crate) fn add(&self, ends: &AddressesAndPorts) -> u32 {
         let number = ends.number(self.seed());
         self.change(number, |count| count.saturating_add(1));
         number
@@ -81,8 +81,8 @@ impl Known {
 mod tests {
     use super::*;
 
-    fn ends(client: u32) -> Ends {
-        Ends::V4([client, 0x0a00_0001], [1024, 80])
+    fn ends(client: u32) -> AddressesAndPorts {
+        AddressesAndPorts::V4([client, 0x0a00_0001], [1024, 80])
     }
 
     #[test]
@@ -107,9 +107,12 @@ mod tests {
 
     #[test]
     fn numbers_depend_on_direction_and_seed() {
-        let back = Ends::V4([0x0a00_0001, 1], [80, 1024]);
+        let back = AddressesAndPorts::V4([0x0a00_0001, 1], [80, 1024]);
         assert_ne!(ends(1).number(7), back.number(7));
         assert_ne!(ends(1).number(7), ends(1).number(8));
-        assert_ne!(Ends::V6([1, 2], [3, 4]).number(7), Ends::V6([2, 1], [4, 3]).number(7));
+        assert_ne!(
+            AddressesAndPorts::V6([1, 2], [3, 4]).number(7),
+            AddressesAndPorts::V6([2, 1], [4, 3]).number(7)
+        );
     }
 }

@@ -59,8 +59,8 @@ pub use error::{InsertError, MAX_CAPACITY, TableError};
 pub use hash::KeyHasher;
 pub use id::FlowId;
 pub use key::{
-    AddressKey, AddressPairKey, Directed, Ends, EndsKey, FiveTupleKey, FragmentKey, HostKey, Key, MAX_WORDS,
-    MappedKey, SpiKey, Valued,
+    AddressKey, AddressPairKey, AddressesAndPorts, Directed, FiveTupleKey, FragmentKey, HostKey, Ipv4FlowKey,
+    Key, MAX_WORDS, MappedKey, SpiKey, Valued,
 };
 pub use known::Known;
 pub use notes::Notes;

@@ -116,7 +116,7 @@ pub struct Toeplitz {
 }
 
 /// The hash function of [`KEY`], which is the same in each run and on each machine.
-pub static FIXED: Toeplitz = Toeplitz::new(KEY);
+pub static DEFAULT_HASH: Toeplitz = Toeplitz::new(KEY);
 
 /// Returns the 32 bits of the key that start at offset `bit`, in bits; bits beyond the end of the key are
 /// 0.
@@ -247,7 +247,7 @@ mod tests {
             [&[66, 9, 149, 187][..], &[161, 142, 100, 80], &1766u16.to_be_bytes(), &2794u16.to_be_bytes()];
         let ends =
             ((Ipv4Addr::new(66, 9, 149, 187).into(), 2794), (Ipv4Addr::new(161, 142, 100, 80).into(), 1766));
-        assert_eq!(FIXED.hash_ends(ends.0, ends.1), specified(&sorted.concat()));
+        assert_eq!(DEFAULT_HASH.hash_ends(ends.0, ends.1), specified(&sorted.concat()));
     }
 
     #[test]
@@ -258,11 +258,14 @@ mod tests {
             let (p, q) = (random.u16(..), random.u16(..));
             let input = [&a.min(b).to_be_bytes()[..], &a.max(b).to_be_bytes()].concat();
             let input = [&input[..], &p.min(q).to_be_bytes(), &p.max(q).to_be_bytes()].concat();
-            let hash = FIXED.hash_ends((Ipv6Addr::from(a).into(), p), (Ipv6Addr::from(b).into(), q));
+            let hash = DEFAULT_HASH.hash_ends((Ipv6Addr::from(a).into(), p), (Ipv6Addr::from(b).into(), q));
             assert_eq!(hash, specified(&input));
-            assert_eq!(hash, FIXED.hash_ends((Ipv6Addr::from(b).into(), q), (Ipv6Addr::from(a).into(), p)));
+            assert_eq!(
+                hash,
+                DEFAULT_HASH.hash_ends((Ipv6Addr::from(b).into(), q), (Ipv6Addr::from(a).into(), p))
+            );
             let (a, b) = (a as u32, b as u32);
-            assert_eq!(FIXED.hash_v4([a, b], [p, q]), FIXED.hash_v4([b, a], [q, p]));
+            assert_eq!(DEFAULT_HASH.hash_v4([a, b], [p, q]), DEFAULT_HASH.hash_v4([b, a], [q, p]));
         }
     }
 
@@ -276,7 +279,7 @@ mod tests {
             for shape in shapes {
                 let mut counts = vec![0u32; queues];
                 for (client, port) in (0..10_000).map(shape) {
-                    let hash = FIXED.hash_v4([0x0a00_0000 + client, 0xc0a8_0001], [port, 80]);
+                    let hash = DEFAULT_HASH.hash_v4([0x0a00_0000 + client, 0xc0a8_0001], [port, 80]);
                     counts[queue(hash, queues)] += 1;
                 }
                 let even = 10_000 / queues as u32;

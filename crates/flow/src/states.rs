@@ -78,10 +78,10 @@ impl StateId {
 /// flows and reads the states of all flows. Each core owns one; [`CoreStates::new`] makes them together.
 pub struct CoreStates<K: Key, V: Plain> {
     me: usize,
-    all: Arc<[Of<K, V>]>,
+    all: Arc<[SharedPart<K, V>]>,
     /// The designated core's data of each entry, indexed as in its table. The table has room for `capacity`
     /// entries, of which the first `own.len()` have been used.
-    own: Vec<Own>,
+    own: Vec<OwnerData>,
     /// The indices of entries that are free again; the entry freed last is at the end and is reused first.
     free: Vec<u32>,
     entries: usize,
@@ -98,7 +98,7 @@ pub struct CoreStates<K: Key, V: Plain> {
 }
 
 /// The part of the states of one core that all cores can access.
-struct Of<K, V> {
+struct SharedPart<K, V> {
     table: Table<K, V>,
     /// For each core, by its number, the times at which it last saw the flows of `table`.
     seen: Vec<Seen>,
@@ -106,7 +106,7 @@ struct Of<K, V> {
 
 /// The data of an entry that only the designated core needs, so that no other core can access it.
 #[derive(Clone, Copy, Default)]
-struct Own {
+struct OwnerData {
     hash: u32,
     /// The generation of the flow that has the entry, or had it last if the entry is free.
     generation: u32,
@@ -164,9 +164,9 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         if capacity == 0 || capacity > MAX_CAPACITY || u16::try_from(cores).is_err() {
             return Err(TableError::Capacity(capacity));
         }
-        let of = || -> std::io::Result<Of<K, V>> {
+        let of = || -> std::io::Result<SharedPart<K, V>> {
             let seen = (0..cores).map(|_| Seen::new(capacity)).collect::<std::io::Result<_>>()?;
-            Ok(Of { table: Table::new(capacity)?, seen })
+            Ok(SharedPart { table: Table::new(capacity)?, seen })
         };
         let all: std::io::Result<Vec<_>> = (0..cores).map(|_| of()).collect();
         let all: Arc<[_]> = all.map_err(|source| TableError::Refused { capacity, source })?.into();
@@ -186,7 +186,7 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
 
     /// Sets the approximate set to which this core adds each flow that it inserts from now on, and from
     /// which it removes the flow when it ends. Flows with keys without addresses and ports are not added.
-    pub fn tell(&mut self, known: Arc<Known>) {
+    pub fn set_known(&mut self, known: Arc<Known>) {
         self.known = Some(known);
     }
 
@@ -240,7 +240,7 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
         }
         let ends = key.addresses_and_ports();
         let number = self.known.as_ref().zip(ends).map(|(known, ends)| known.add(&ends));
-        let own = Own { hash, generation, is_used: true, ends: None, pair: None, number };
+        let own = OwnerData { hash, generation, is_used: true, ends: None, pair: None, number };
         match self.free.pop() {
             Some(index) => self.own[index as usize] = own,
             None => self.own.push(own),
@@ -478,14 +478,14 @@ impl<K: Key, V: Plain> CoreStates<K, V> {
     /// Returns the time at which this core, not another, last recorded with [`see`](Self::see) that it saw
     /// the flow: the end of that [`TICK`], or zero if it never did.
     #[inline]
-    pub fn noted(&self, id: StateId) -> Timestamp {
+    pub fn last_seen_here(&self, id: StateId) -> Timestamp {
         let seen = self.all.get(id.core()).and_then(|of| of.seen.get(self.me));
         seen.map_or(Timestamp::default(), |seen| seen.last(id.flow.index))
     }
 
     /// Returns the latest of the times at which cores recorded that they saw the flow, each as
-    /// [`noted`](Self::noted) returns it for its core.
-    pub fn noted_by_any(&self, id: StateId) -> Timestamp {
+    /// [`last_seen_here`](Self::last_seen_here) returns it for its core.
+    pub fn last_seen_by_any(&self, id: StateId) -> Timestamp {
         let seen = self.all.get(id.core()).into_iter().flat_map(|of| &of.seen);
         seen.map(|seen| seen.last(id.flow.index)).max().unwrap_or_default()
     }

@@ -14,11 +14,11 @@
 //! takes 50 and 42 and would save 3 of 80 bytes per flow. Keys within the buckets would save the second
 //! line, but with five-tuples only one key fits into a line.
 
+mod entries;
 mod expiry;
-mod place;
+mod relations;
 #[cfg(test)]
 mod tests;
-mod ties;
 
 use std::num::NonZeroU32;
 
@@ -178,7 +178,7 @@ impl<K: Key> FlowTable<K> {
 
     /// Returns the id of the flow with this key; `None` if it is not in the table. `hash` must be the hash
     /// with which the flow was inserted. The key may be of another type than the table's, as long as its
-    /// words are equal: an [`EndsKey`](crate::EndsKey) finds a [`MappedKey`](crate::MappedKey).
+    /// words are equal: an [`Ipv4FlowKey`](crate::Ipv4FlowKey) finds a [`MappedKey`](crate::MappedKey).
     #[inline]
     pub fn lookup<Q: Key>(&self, key: &Q, hash: u32) -> Option<FlowId> {
         let bucket = self.buckets.get(position(hash, self.buckets.len()))?;

@@ -17,7 +17,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 
 use crate::traffic::{STANDSTILL, accept, connect, joined, listen};
-use crate::{PATIENCE, Space};
+use crate::{Namespace, PATIENCE};
 
 /// The largest number of bytes in one read or write.
 const CHUNK: usize = 64 << 10;
@@ -59,8 +59,8 @@ impl Answered {
 /// # Errors
 /// If a connection cannot be opened, or is closed by the other side.
 pub fn calls(
-    from: &Space,
-    to: &Space,
+    from: &Namespace,
+    to: &Namespace,
     address: SocketAddr,
     kinds: &[Calls],
     time: Duration,
@@ -76,8 +76,8 @@ pub fn calls(
 }
 
 fn of_one_kind(
-    from: &Space,
-    to: &Space,
+    from: &Namespace,
+    to: &Namespace,
     address: SocketAddr,
     calls: &Calls,
     time: Duration,

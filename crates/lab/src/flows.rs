@@ -12,7 +12,7 @@ use nix::sys::time::TimeVal;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::traffic::{SILENCE, accept, control, joined, listen};
-use crate::{CONTROL, Space};
+use crate::{CONTROL, Namespace};
 
 /// The number of bytes in one read or write.
 const CHUNK: usize = 128 << 10;
@@ -52,7 +52,7 @@ pub struct Received {
 ///
 /// # Errors
 /// If the connection cannot be opened, or if no data arrive for eight seconds.
-pub fn flow(from: &Space, to: &Space, address: SocketAddr, time: Duration) -> Result<f64> {
+pub fn flow(from: &Namespace, to: &Namespace, address: SocketAddr, time: Duration) -> Result<f64> {
     let received = flows(from, to, address, &Flows::new(1), time)?;
     Ok(received.iter().map(|one| one.rate).sum())
 }
@@ -62,8 +62,8 @@ pub fn flow(from: &Space, to: &Space, address: SocketAddr, time: Duration) -> Re
 /// # Errors
 /// As for [`flow`], or if a source port or the congestion control is not available.
 pub fn flows(
-    from: &Space,
-    to: &Space,
+    from: &Namespace,
+    to: &Namespace,
     address: SocketAddr,
     flows: &Flows<'_>,
     time: Duration,

@@ -40,12 +40,12 @@ static NUMBER: AtomicU32 = AtomicU32::new(0);
 #[derive(Debug)]
 pub struct Net {
     prefix: String,
-    spaces: Vec<Space>,
+    spaces: Vec<Namespace>,
 }
 
 /// A network namespace, which acts as a separate machine with interfaces, addresses and routes of its own.
 #[derive(Clone, Debug)]
-pub struct Space {
+pub struct Namespace {
     name: String,
 }
 
@@ -91,9 +91,9 @@ impl Net {
     ///
     /// # Errors
     /// The error message of `ip`.
-    pub fn space(&mut self, name: &str) -> Result<Space> {
-        let space = Space { name: format!("{}{name}", self.prefix) };
-        said(Command::new("ip").args(["netns", "add", &space.name]))?;
+    pub fn space(&mut self, name: &str) -> Result<Namespace> {
+        let space = Namespace { name: format!("{}{name}", self.prefix) };
+        output_of(Command::new("ip").args(["netns", "add", &space.name]))?;
         self.spaces.push(space.clone());
         space.ip("link set lo up")?;
         // Without IPv6, interfaces send nothing unasked. ARP repeats a request up to 20 times, because a
@@ -113,7 +113,7 @@ impl Net {
     ///
     /// # Errors
     /// The error message of `ip`.
-    pub fn cable(&self, ends: [(&Space, &str, &str); 2]) -> Result<()> {
+    pub fn cable(&self, ends: [(&Namespace, &str, &str); 2]) -> Result<()> {
         self.cable_of(ends, "")
     }
 
@@ -122,11 +122,11 @@ impl Net {
     ///
     /// # Errors
     /// The error message of `ip`.
-    pub fn wide_cable(&self, ends: [(&Space, &str, &str); 2], queues: usize) -> Result<()> {
+    pub fn wide_cable(&self, ends: [(&Namespace, &str, &str); 2], queues: usize) -> Result<()> {
         self.cable_of(ends, &format!(" numrxqueues {queues} numtxqueues {queues}"))
     }
 
-    fn cable_of(&self, [a, b]: [(&Space, &str, &str); 2], queues: &str) -> Result<()> {
+    fn cable_of(&self, [a, b]: [(&Namespace, &str, &str); 2], queues: &str) -> Result<()> {
         let ends = format!("link add {}{queues} type veth peer name {} netns {}{queues}", a.1, b.1, b.0.name);
         a.0.ip(&ends)?;
         for (space, interface, address) in [a, b] {
@@ -149,7 +149,7 @@ impl Drop for Net {
     }
 }
 
-impl Space {
+impl Namespace {
     /// Returns the name of the namespace on this machine, by which `ip netns` finds it.
     pub fn name(&self) -> &str {
         &self.name
@@ -168,7 +168,7 @@ impl Space {
     /// # Errors
     /// The error message of `ip`, from its standard error.
     pub fn ip(&self, arguments: &str) -> Result<String> {
-        said(Command::new("ip").args(["-n", &self.name]).args(arguments.split(' ')))
+        output_of(Command::new("ip").args(["-n", &self.name]).args(arguments.split(' ')))
     }
 
     /// Runs `ethtool` with arguments, separated by single spaces, in the namespace, and returns its
@@ -177,7 +177,7 @@ impl Space {
     /// # Errors
     /// The error message of `ethtool`, or that it is not installed.
     pub fn ethtool(&self, arguments: &str) -> Result<String> {
-        said(self.command("ethtool").args(arguments.split(' ')))
+        output_of(self.command("ethtool").args(arguments.split(' ')))
     }
 
     /// True if the namespace has an interface with this name.
@@ -245,7 +245,7 @@ impl Space {
 
 /// Runs a command and returns its standard output. If the command fails, the error contains its name, its
 /// arguments and its standard error.
-fn said(command: &mut Command) -> Result<String> {
+fn output_of(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.output().map_err(|error| Error::new(error.kind(), format!("{name}: {error}")))?;
     let Output { status, stdout, stderr } = output;
@@ -286,11 +286,11 @@ mod tests {
 
     #[test]
     fn what_a_command_says_is_its_result_or_its_error() {
-        assert_eq!(said(Command::new("echo").arg("a word")).unwrap(), "a word\n");
-        let error = said(Command::new("ls").arg("/no/such/file")).unwrap_err().to_string();
+        assert_eq!(output_of(Command::new("echo").arg("a word")).unwrap(), "a word\n");
+        let error = output_of(Command::new("ls").arg("/no/such/file")).unwrap_err().to_string();
         assert!(error.starts_with("ls /no/such/file: "), "{error}");
         assert!(
-            said(&mut Command::new("no-such-program"))
+            output_of(&mut Command::new("no-such-program"))
                 .unwrap_err()
                 .to_string()
                 .starts_with("no-such-program")

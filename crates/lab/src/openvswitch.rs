@@ -6,7 +6,7 @@ use std::io::{Error, Result};
 use std::path::Path;
 use std::process::Command;
 
-use crate::{Running, Space};
+use crate::{Namespace, Running};
 
 const SCHEMA: &str = "/usr/share/openvswitch/vswitch.ovsschema";
 /// The daemons at their paths in Debian, because `/usr/sbin` is not in every user's path.
@@ -30,7 +30,7 @@ pub fn is_in_kernel() -> bool {
 ///
 /// # Errors
 /// The error message of the first program that fails.
-pub fn bridge(space: &Space, ports: &[&str], folder: &Path, datapath: &str) -> Result<[Running; 2]> {
+pub fn bridge(space: &Namespace, ports: &[&str], folder: &Path, datapath: &str) -> Result<[Running; 2]> {
     let file = |name: &str| folder.join(name).display().to_string();
     let (database, socket) = (file("conf.db"), file("db.sock"));
     run(command(space, folder, "ovsdb-tool").args(["create", &database, SCHEMA]))?;
@@ -64,7 +64,7 @@ pub fn bridge(space: &Space, ports: &[&str], folder: &Path, datapath: &str) -> R
 ///
 /// # Errors
 /// The error message of `ovs-ofctl`, such as an error in a flow.
-pub fn load(space: &Space, folder: &Path, flows: &Path) -> Result<()> {
+pub fn load(space: &Namespace, folder: &Path, flows: &Path) -> Result<()> {
     let bridge = format!("unix:{}", folder.join("bridge.mgmt").display());
     let flows = flows.display().to_string();
     for (what, more) in [("del-flows", None), ("add-flows", Some(flows.as_str()))] {
@@ -80,11 +80,11 @@ pub fn load(space: &Space, folder: &Path, flows: &Path) -> Result<()> {
 ///
 /// # Errors
 /// The error message of the program, from its standard error.
-pub fn tool(space: &Space, folder: &Path, program: &str, arguments: &[&str]) -> Result<String> {
+pub fn tool(space: &Namespace, folder: &Path, program: &str, arguments: &[&str]) -> Result<String> {
     run(command(space, folder, program).args(arguments))
 }
 
-fn command(space: &Space, folder: &Path, program: &str) -> Command {
+fn command(space: &Namespace, folder: &Path, program: &str) -> Command {
     let mut command = space.command(program);
     for folder_of in ["OVS_RUNDIR", "OVS_LOGDIR", "OVS_DBDIR", "OVS_SYSCONFDIR"] {
         command.env(folder_of, folder);

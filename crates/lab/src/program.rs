@@ -56,7 +56,7 @@ impl Running {
     pub fn wait_for_output(&mut self) -> Result<()> {
         let until = Instant::now() + PATIENCE;
         while self.said[0].is_empty() {
-            self.hear(until)?;
+            self.next_line(until)?;
         }
         Ok(())
     }
@@ -69,7 +69,7 @@ impl Running {
     pub fn wait_for(&mut self, text: &str) -> Result<String> {
         let until = Instant::now() + PATIENCE;
         loop {
-            let line = self.hear(until)?;
+            let line = self.next_line(until)?;
             if line.contains(text) {
                 return Ok(line);
             }
@@ -89,7 +89,7 @@ impl Running {
 
     /// Returns the next line of standard output or standard error, and adds it to `said`. Fails if the
     /// program ends or the time `until` passes.
-    fn hear(&mut self, until: Instant) -> Result<String> {
+    fn next_line(&mut self, until: Instant) -> Result<String> {
         let left = until.saturating_duration_since(Instant::now());
         match self.lines.recv_timeout(left) {
             Ok((stream, line)) => {

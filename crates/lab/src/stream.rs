@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use socket2::SockRef;
 
 use crate::traffic::bound;
-use crate::{PATIENCE, Space};
+use crate::{Namespace, PATIENCE};
 
 /// The number of datagrams that are sent per second, unless the receiver is slower.
 const RATE: f64 = 5_000.0;
@@ -44,18 +44,24 @@ struct Progress {
 impl Stream {
     /// Starts a stream from namespace `from` to an address in namespace `to`. The datagrams have `flows`
     /// source ports in turn, so they form as many flows.
-    pub fn start(from: &Space, to: &Space, address: SocketAddr, flows: usize) -> Stream {
+    pub fn start(from: &Namespace, to: &Namespace, address: SocketAddr, flows: usize) -> Stream {
         Stream::new(from, to, address, flows, Some(0))
     }
 
     /// Starts a stream like [`start`](Self::start), for a path to the receiver that may not exist yet.
     /// Until the first datagram arrives, the sender does not wait for the receiver, so datagrams may be
     /// lost.
-    pub fn start_early(from: &Space, to: &Space, address: SocketAddr, flows: usize) -> Stream {
+    pub fn start_early(from: &Namespace, to: &Namespace, address: SocketAddr, flows: usize) -> Stream {
         Stream::new(from, to, address, flows, None)
     }
 
-    fn new(from: &Space, to: &Space, address: SocketAddr, flows: usize, taken: Option<u32>) -> Stream {
+    fn new(
+        from: &Namespace,
+        to: &Namespace,
+        address: SocketAddr,
+        flows: usize,
+        taken: Option<u32>,
+    ) -> Stream {
         let sockets = from.enter(|| {
             let bind = |_| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0)).expect("any address");
             (0..flows).map(bind).collect::<Vec<_>>()

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use socket2::{Domain, Protocol, Socket, Type};
 use wire::checksum;
 
-use crate::{CONTROL, PATIENCE, Space};
+use crate::{CONTROL, Namespace, PATIENCE};
 
 /// The time without received data after which a transfer has failed. If no packets are forwarded for some
 /// seconds, TCP's pauses between retransmissions double each time; this time is longer than such a pause.
@@ -41,8 +41,8 @@ fn bytes(n: usize) -> Vec<u8> {
 /// # Errors
 /// If the connection fails, if no data arrive for 20 seconds, or if other bytes arrive than were sent.
 pub fn transfer(
-    from: &Space,
-    to: &Space,
+    from: &Namespace,
+    to: &Namespace,
     address: SocketAddr,
     n: usize,
     meanwhile: impl FnOnce() + Send,
@@ -81,7 +81,7 @@ pub fn transfer(
 ///
 /// # Errors
 /// If the connection fails, if no data arrive for 20 seconds, or if other bytes arrive than were sent.
-pub fn download(client: &Space, server: &Space, address: SocketAddr, n: usize) -> Result<()> {
+pub fn download(client: &Namespace, server: &Namespace, address: SocketAddr, n: usize) -> Result<()> {
     let listener = server.enter(|| listen(address))?;
     let expected = bytes(n);
     thread::scope(|scope| {
@@ -174,16 +174,22 @@ pub(crate) fn accept(listener: &TcpListener, is_given_up: impl Fn() -> bool) -> 
 
 /// Sends datagrams with these payload lengths from `from` to an address in `to`, one after the other; the
 /// other side sends each back. Returns the number of datagrams that came back unchanged.
-pub fn exchange_datagrams(from: &Space, to: &Space, address: SocketAddr, lengths: &[usize]) -> usize {
+pub fn exchange_datagrams(from: &Namespace, to: &Namespace, address: SocketAddr, lengths: &[usize]) -> usize {
     exchange(from, to, address, lengths, ANSWER)
 }
 
 /// True if no datagram comes back within 2 seconds after a datagram with this payload length was sent.
-pub fn gets_no_reply(from: &Space, to: &Space, address: SocketAddr, length: usize) -> bool {
+pub fn gets_no_reply(from: &Namespace, to: &Namespace, address: SocketAddr, length: usize) -> bool {
     exchange(from, to, address, &[length], LISTEN) == 0
 }
 
-fn exchange(from: &Space, to: &Space, address: SocketAddr, lengths: &[usize], limit: Duration) -> usize {
+fn exchange(
+    from: &Namespace,
+    to: &Namespace,
+    address: SocketAddr,
+    lengths: &[usize],
+    limit: Duration,
+) -> usize {
     let limit = Some(limit);
     let there = to.enter(|| bound(|| UdpSocket::bind(address))).expect("an address of the namespace");
     let any = match address {
@@ -207,16 +213,16 @@ fn exchange(from: &Space, to: &Space, address: SocketAddr, lengths: &[usize], li
 
 /// Sends `n` ICMP echo requests to an address, one after the other, and returns the number of valid
 /// replies.
-pub fn ping(from: &Space, to: Ipv4Addr, n: u16) -> usize {
+pub fn ping(from: &Namespace, to: Ipv4Addr, n: u16) -> usize {
     echoes(from, to, n, ANSWER)
 }
 
 /// True if an address does not answer an ICMP echo request within 2 seconds.
-pub fn gets_no_echo_reply(from: &Space, to: Ipv4Addr) -> bool {
+pub fn gets_no_echo_reply(from: &Namespace, to: Ipv4Addr) -> bool {
     echoes(from, to, 1, LISTEN) == 0
 }
 
-fn echoes(from: &Space, to: Ipv4Addr, n: u16, limit: Duration) -> usize {
+fn echoes(from: &Namespace, to: Ipv4Addr, n: u16, limit: Duration) -> usize {
     let socket = from.enter(|| Socket::new(Domain::IPV4, Type::from(RAW), Some(Protocol::ICMPV4)));
     let mut socket = socket.expect("a process that may create namespaces may create raw sockets");
     let target = SocketAddr::from((to, 0)).into();
@@ -246,7 +252,7 @@ fn echoes(from: &Space, to: Ipv4Addr, n: u16, limit: Duration) -> usize {
 /// Returns the routers on the path to an address, like `traceroute`: sends datagrams with a TTL of 1, 2 and
 /// so on up to `most`, and collects the source addresses of the ICMP errors. If the address is reached, it
 /// is the last source, because its port is unreachable. The list ends early at a hop that does not answer.
-pub fn hops(from: &Space, to: Ipv4Addr, most: u32) -> Vec<Ipv4Addr> {
+pub fn hops(from: &Namespace, to: Ipv4Addr, most: u32) -> Vec<Ipv4Addr> {
     let errors = from.enter(|| Socket::new(Domain::IPV4, Type::from(RAW), Some(Protocol::ICMPV4)));
     let mut errors = errors.expect("a process that may create namespaces may create raw sockets");
     assert!(errors.set_read_timeout(Some(ANSWER)).is_ok());

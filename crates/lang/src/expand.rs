@@ -80,7 +80,7 @@ struct Instance<'p> {
 }
 
 /// The class of an element, after an alternative was chosen for compound elements.
-enum Chosen {
+enum ChosenClass {
     Primitive(String),
     Compound(TemplateId, HashMap<String, Rc<str>>),
     /// No class fits; the error was reported.
@@ -160,12 +160,12 @@ impl<'p> Expander<'p> {
             return (0, 0);
         }
         match self.choose(class, slot, &config, config_span.unwrap_or(slot.span)) {
-            Chosen::Primitive(class) => {
+            ChosenClass::Primitive(class) => {
                 self.elements.push(Element { name, class, config, span: slot.span, config_span, origins });
                 both(self.node(NodeKind::Element(self.elements.len() - 1)))
             }
-            Chosen::None => both(self.node(NodeKind::Lost)),
-            Chosen::Compound(id, values) => {
+            ChosenClass::None => both(self.node(NodeKind::Lost)),
+            ChosenClass::Compound(id, values) => {
                 let Some(template) = self.program.templates.get(id) else { return (0, 0) };
                 if instance.depth >= MAX_NESTING {
                     let message = format!("compound elements nested more than {MAX_NESTING} levels deep");
@@ -196,12 +196,12 @@ impl<'p> Expander<'p> {
     /// Chooses the alternative of a compound element: the first that has as many ports as the use connects,
     /// and whose parameters fit the arguments. If there is only one alternative, it is chosen even if it
     /// does not fit, because its errors say more than that nothing fits.
-    fn choose(&mut self, class: ClassId, slot: &Slot, config: &str, span: Span) -> Chosen {
+    fn choose(&mut self, class: ClassId, slot: &Slot, config: &str, span: Span) -> ChosenClass {
         let program = self.program;
         let (class_name, choices) = match program.classes.get(class) {
-            Some(Class::Primitive(name)) => return Chosen::Primitive(name.clone()),
+            Some(Class::Primitive(name)) => return ChosenClass::Primitive(name.clone()),
             Some(Class::Compound { name, choices }) => (name, choices),
-            None => return Chosen::None,
+            None => return ChosenClass::None,
         };
         let args: Vec<String> = args::split(config).into_iter().map(|arg| arg.text).collect();
         if let [Choice::Template(id)] = choices.as_slice() {
@@ -215,12 +215,12 @@ impl<'p> Expander<'p> {
                     let Some(template) = program.templates.get(id) else { continue };
                     let ports_fit = (template.inputs, template.outputs) == (slot.inputs, slot.outputs);
                     match params::bind(template, &args) {
-                        (values, None) if ports_fit => return Chosen::Compound(id, values),
+                        (values, None) if ports_fit => return ChosenClass::Compound(id, values),
                         _ => candidates.push(template),
                     }
                 }
                 Choice::Earlier(class) => match program.classes.get(class) {
-                    Some(Class::Primitive(name)) => return Chosen::Primitive(name.clone()),
+                    Some(Class::Primitive(name)) => return ChosenClass::Primitive(name.clone()),
                     Some(Class::Compound { choices, .. }) => open.extend(choices.iter().rev()),
                     None => {}
                 },
@@ -236,11 +236,11 @@ impl<'p> Expander<'p> {
             error = error.with_related(template.span, text);
         }
         error.add_to(self.diagnostics);
-        Chosen::None
+        ChosenClass::None
     }
 
-    fn only_choice(&mut self, id: TemplateId, class: &str, args: &[String], span: Span) -> Chosen {
-        let Some(template) = self.program.templates.get(id) else { return Chosen::None };
+    fn only_choice(&mut self, id: TemplateId, class: &str, args: &[String], span: Span) -> ChosenClass {
+        let Some(template) = self.program.templates.get(id) else { return ChosenClass::None };
         let (values, mismatch) = params::bind(template, args);
         if let Some(mismatch) = mismatch {
             let what = match mismatch {
@@ -254,7 +254,7 @@ impl<'p> Expander<'p> {
                 .with_hint(format!("{} given", counted(args.len(), "argument")))
                 .add_to(self.diagnostics);
         }
-        Chosen::Compound(id, values)
+        ChosenClass::Compound(id, values)
     }
 
     fn node(&mut self, node: NodeKind) -> usize {

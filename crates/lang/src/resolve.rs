@@ -21,7 +21,7 @@ use crate::program::*;
 use crate::source::{Sources, Span};
 use crate::syntax::{self, Alternative, Body, ClassSyntax, Node, Statement};
 
-use later::Later;
+use later::LaterClass;
 
 /// The number of errors that get a suggestion for a misspelt name. Each suggestion searches all names, so
 /// the limit bounds the time.
@@ -64,7 +64,7 @@ struct Resolver<'s, 'd> {
     scopes: Vec<HashMap<&'s str, ClassId>>,
     /// For each open body, the compound elements that it defines at any place, the innermost body last.
     /// They explain errors about classes that are defined later.
-    later: Vec<HashMap<&'s str, Later<'s>>>,
+    later: Vec<HashMap<&'s str, LaterClass<'s>>>,
     /// The names of the compound elements inside whose definitions the resolver is, outermost first, with
     /// the places of these names.
     open: Vec<(&'s str, Span)>,

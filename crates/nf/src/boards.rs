@@ -73,7 +73,7 @@ impl<K: Key, V: Plain> Board<K, V> {
         // A stamp is the end of its tick; one nanosecond before, it is inside of the tick, and a tick is
         // inside of one slice.
         let is_in = |last: Timestamp| ((last.0 - 1) ^ now.0) >> slice == 0;
-        is_in(self.states.noted(id)) || is_in(self.states.noted_by_any(id))
+        is_in(self.states.last_seen_here(id)) || is_in(self.states.last_seen_by_any(id))
     }
 
     /// Notes that a packet of a flow of this worker has arrived, if the flow is shown.

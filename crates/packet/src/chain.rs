@@ -70,7 +70,7 @@ impl Chain {
     #[inline]
     pub fn push(&mut self, packet: Packet) -> Result<(), Packet> {
         let (last, slots) = last_of(&packet);
-        self.go_on(packet, (last, 1, slots))
+        self.link(packet, (last, 1, slots))
     }
 
     /// Adds all packets of another chain at the end.
@@ -82,19 +82,19 @@ impl Chain {
     #[inline]
     pub fn append(&mut self, other: Chain) -> Result<(), Chain> {
         let Chain { first, last, packets, slots } = other;
-        self.go_on(first, (last, packets, slots)).map_err(|first| Chain { first, last, packets, slots })
+        self.link(first, (last, packets, slots)).map_err(|first| Chain { first, last, packets, slots })
     }
 
     /// Links the last slot of the chain to other packets, given their first packet, their last slot, and
     /// the numbers of packets and slots. Returns the first packet if the slots cannot be linked.
     #[inline]
-    fn go_on(
+    fn link(
         &mut self,
         first: Packet,
         (last, packets, slots): (NonNull<Meta>, u32, u32),
     ) -> Result<(), Packet> {
         // SAFETY: the chain owns its last slot, and nothing else refers to it now.
-        if !unsafe { self.last.as_mut() }.go_on(first.meta()) {
+        if !unsafe { self.last.as_mut() }.link_to(first.meta()) {
             return Err(first);
         }
         self.last = last;

@@ -11,7 +11,7 @@ use std::mem::ManuallyDrop;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::memory::Home;
+use crate::memory::SharedPool;
 use crate::packet::Packet;
 use crate::pool::{Pool, STEP, fresh};
 use crate::slot::{SLOT_CAPACITY, SLOT_STRIDE, owner};
@@ -146,7 +146,7 @@ impl Pool {
         let meta = packet.meta();
         let slot = meta.values.index;
         let is_own = meta.owner.load(Ordering::Relaxed) == owner::POOL && self.owns(&packet);
-        if !is_own || meta.goes_on() || slot >= STEP {
+        if !is_own || meta.has_next() || slot >= STEP {
             return Err(packet);
         }
         let span = Span { slot, start: meta.values.start, length: meta.values.head };
@@ -203,7 +203,7 @@ impl Pool {
 /// from these slots belong to the device's pool, as if its owner had taken them back.
 #[derive(Clone)]
 pub struct Recipient {
-    home: Arc<Home>,
+    home: Arc<SharedPool>,
     device: DeviceId,
 }
 
@@ -234,7 +234,7 @@ impl std::fmt::Debug for Recipient {
 
 #[inline]
 fn take_back(
-    home: &Home,
+    home: &SharedPool,
     device: DeviceId,
     (slot, start, length): (u32, usize, usize),
     clears: bool,
@@ -256,7 +256,7 @@ fn take_back(
 /// threads claim a slot of a shared device, exactly one succeeds. Slots of other devices may be claimed by
 /// the pool's owner only.
 #[inline]
-fn claim(home: &Home, device: DeviceId, slot: u32) -> bool {
+fn claim(home: &SharedPool, device: DeviceId, slot: u32) -> bool {
     if slot >= STEP {
         return false;
     }

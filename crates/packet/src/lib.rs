@@ -39,5 +39,5 @@ pub use packet::{Packet, prefetch_line};
 pub use pool::{Pool, PoolError, PoolStats};
 pub use reason::DropReason;
 pub use slot::{Base, HEADROOM, MAX_PACKET, NO_OFFSET, PacketKind, SLOT_CAPACITY, SLOT_STRIDE};
-pub use store::{Marked, Restore, Store};
+pub use store::{ReachFromTransport, Restore, Store};
 pub use time::Timestamp;

@@ -8,21 +8,21 @@ use std::ptr::{self, NonNull};
 use std::slice;
 use std::sync::atomic::Ordering;
 
-use crate::memory::{Home, Meta};
+use crate::memory::{Meta, SharedPool};
 use crate::slot::{NO_SLOT, owner};
 
 /// A list of slots of one pool that are about to be returned, so that one atomic operation returns all of
 /// them.
-pub(crate) struct Returning {
-    home: *const Home,
+pub(crate) struct ReturnList {
+    home: *const SharedPool,
     first: u32,
     last: u32,
 }
 
-impl Returning {
+impl ReturnList {
     /// Makes an empty list, without a pool.
-    pub(crate) fn new() -> Returning {
-        Returning { home: ptr::null(), first: NO_SLOT, last: NO_SLOT }
+    pub(crate) fn new() -> ReturnList {
+        ReturnList { home: ptr::null(), first: NO_SLOT, last: NO_SLOT }
     }
 
     /// Adds a slot. If the slots in the list belong to another pool, they are returned to that pool first.
@@ -34,7 +34,7 @@ impl Returning {
         // SAFETY: see above.
         let meta = unsafe { &mut *slot.as_ptr() };
         if !ptr::eq(meta.home, self.home) {
-            self.leave();
+            self.flush();
             (self.home, self.last) = (meta.home, meta.values.index);
         }
         meta.next_free = self.first;
@@ -43,7 +43,7 @@ impl Returning {
 
     /// Returns the slots in the list to their pool, and empties the list. It must be called last: a list
     /// that is dropped loses its slots.
-    pub(crate) fn leave(&mut self) {
+    pub(crate) fn flush(&mut self) {
         if self.first != NO_SLOT {
             // SAFETY: a pool's shared part outlives its packets (see `Pool::drop`), and the list has some.
             unsafe { &*self.home }.give_back(self.first, self.last);
@@ -60,9 +60,9 @@ impl Returning {
 /// The caller owns the slots of the list, and passes their ownership on.
 pub(crate) unsafe fn give_back_list(
     first: Option<NonNull<Meta>>,
-    mut own: Option<(*const Home, &mut Vec<u32>)>,
+    mut own: Option<(*const SharedPool, &mut Vec<u32>)>,
 ) {
-    let mut returning = Returning::new();
+    let mut returning = ReturnList::new();
     let mut at = first;
     while let Some(slot) = at {
         // SAFETY: the caller owns the slot. Everything is read before the slot is returned.
@@ -81,7 +81,7 @@ pub(crate) unsafe fn give_back_list(
             _ => unsafe { returning.add(slot) },
         }
     }
-    returning.leave();
+    returning.flush();
 }
 
 /// An iterator over the bytes of a packet: one slice per slot, in order.

@@ -78,9 +78,9 @@ impl Slots {
 
 /// The part of a pool that threads share, to which its packets point. It never moves, and is not freed
 /// while a packet, a pool or a [`Recipient`](crate::Recipient) refers to it.
-pub(crate) struct Home {
+pub(crate) struct SharedPool {
     slots: Slots,
-    /// The index of this pool in [`HOMES`]; 0 if all entries were in use, so that its slots cannot be
+    /// The index of this pool in [`POOLS`]; 0 if all entries were in use, so that its slots cannot be
     /// linked with slots of other pools.
     pub(crate) number: u16,
     /// The index of the first slot in the list of slots that other threads have returned, linked by
@@ -92,21 +92,21 @@ pub(crate) struct Home {
     _regions: [Region; 3],
 }
 
-/// The size of [`HOMES`]. Index 0 stays empty, so that 4095 pools at a time can have a number.
-const MOST_HOMES: usize = 4096;
+/// The size of [`POOLS`]. Index 0 stays empty, so that 4095 pools at a time can have a number.
+const MOST_POOLS: usize = 4096;
 /// The addresses of pools by their number, so that the metadata of a slot can refer to a slot of another
 /// pool.
-static HOMES: [AtomicPtr<Home>; MOST_HOMES] = [const { AtomicPtr::new(ptr::null_mut()) }; MOST_HOMES];
+static POOLS: [AtomicPtr<SharedPool>; MOST_POOLS] = [const { AtomicPtr::new(ptr::null_mut()) }; MOST_POOLS];
 
-// SAFETY: the raw pointers point into the regions that `Home` owns. Each slot, with its metadata and its
-// annotations, is reached only through the one `Packet`, `Store` entry or free-list entry that owns its
+// SAFETY: the raw pointers point into the regions that `SharedPool` owns. Each slot, with its metadata and
+// its annotations, is reached only through the one `Packet`, `Store` entry or free-list entry that owns its
 // index; the two fields that other threads may access without owning the slot are atomics.
-unsafe impl Send for Home {}
-// SAFETY: as above; a shared `Home` gives no access to a slot without its owner.
-unsafe impl Sync for Home {}
+unsafe impl Send for SharedPool {}
+// SAFETY: as above; a shared `SharedPool` gives no access to a slot without its owner.
+unsafe impl Sync for SharedPool {}
 
-impl Home {
-    pub(crate) fn reserve(limit: u32) -> std::io::Result<Arc<Home>> {
+impl SharedPool {
+    pub(crate) fn reserve(limit: u32) -> std::io::Result<Arc<SharedPool>> {
         let count = limit as usize;
         let mut regions = [
             Region::reserve(count * size_of::<Meta>())?,
@@ -114,7 +114,7 @@ impl Home {
             Region::reserve(count * size_of::<Annotations>())?,
         ];
         let [metas, slots, annotations] = regions.each_mut().map(Region::start);
-        let mut home = Arc::new(Home {
+        let mut home = Arc::new(SharedPool {
             slots: Slots { metas: metas.cast(), slots, annotations: annotations.cast(), limit },
             number: 0,
             returned: AtomicU32::new(NO_SLOT),
@@ -122,13 +122,13 @@ impl Home {
             _regions: regions,
         });
         let own = Arc::as_ptr(&home).cast_mut();
-        let is_ours = |place: &AtomicPtr<Home>| {
+        let is_ours = |place: &AtomicPtr<SharedPool>| {
             let taken = place.compare_exchange(ptr::null_mut(), own, Ordering::Release, Ordering::Relaxed);
             taken.is_ok()
         };
         // No other thread has a reference to this pool yet, so that writing its number is safe.
         if let Some(home) = Arc::get_mut(&mut home) {
-            home.number = (1..MOST_HOMES).find(|&number| is_ours(&HOMES[number])).unwrap_or(0) as u16;
+            home.number = (1..MOST_POOLS).find(|&number| is_ours(&POOLS[number])).unwrap_or(0) as u16;
         }
         Ok(home)
     }
@@ -139,7 +139,7 @@ impl Home {
     ///
     /// The caller owns the slot, or a list that contains it, so that the pool's memory exists.
     pub(crate) unsafe fn meta_of(number: u16, index: u32) -> *mut Meta {
-        let home = HOMES[usize::from(number)].load(Ordering::Acquire);
+        let home = POOLS[usize::from(number)].load(Ordering::Acquire);
         // SAFETY: a pool with slots in use keeps its entry and its memory until the slots are returned.
         unsafe { &*home }.meta(index)
     }
@@ -199,10 +199,10 @@ impl Home {
     }
 }
 
-impl Drop for Home {
+impl Drop for SharedPool {
     fn drop(&mut self) {
         if self.number != 0 {
-            HOMES[usize::from(self.number)].store(ptr::null_mut(), Ordering::Release);
+            POOLS[usize::from(self.number)].store(ptr::null_mut(), Ordering::Release);
         }
     }
 }
@@ -213,7 +213,7 @@ pub(crate) struct Meta {
     /// The address of the first byte of the slot; never changes.
     pub(crate) base: NonNull<u8>,
     /// The shared part of the slot's pool; never changes.
-    pub(crate) home: *const Home,
+    pub(crate) home: *const SharedPool,
     pub(crate) values: Values,
     /// The number of bytes of the whole packet that starts at this slot.
     pub(crate) length: u32,
@@ -230,7 +230,7 @@ pub(crate) struct Meta {
 
 impl Meta {
     /// Makes the metadata of a slot at `base` with an empty packet.
-    pub(crate) fn new(base: NonNull<u8>, home: *const Home, index: u32) -> Meta {
+    pub(crate) fn new(base: NonNull<u8>, home: *const SharedPool, index: u32) -> Meta {
         Meta {
             base,
             home,
@@ -246,7 +246,7 @@ impl Meta {
 
     /// True if another slot follows in the list.
     #[inline]
-    pub(crate) fn goes_on(&self) -> bool {
+    pub(crate) fn has_next(&self) -> bool {
         self.next != NO_SLOT
     }
 
@@ -268,14 +268,14 @@ impl Meta {
         NonNull::new(match self.next_home == home.number {
             true => home.meta(self.next),
             // SAFETY: the next slot is part of the same list.
-            false => unsafe { Home::meta_of(self.next_home, self.next) },
+            false => unsafe { SharedPool::meta_of(self.next_home, self.next) },
         })
     }
 
     /// Makes `next` the slot that follows this slot in the list. Returns false, and does nothing, if the
     /// two slots belong to different pools and one of these pools has no number.
     #[inline]
-    pub(crate) fn go_on(&mut self, next: &Meta) -> bool {
+    pub(crate) fn link_to(&mut self, next: &Meta) -> bool {
         // SAFETY: as in `next`.
         let other = unsafe { (*next.home).number };
         // SAFETY: as above.

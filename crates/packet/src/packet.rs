@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 
 use crate::annotations::Annotations;
 use crate::list::{Chunks, give_back_list};
-use crate::memory::{Home, Meta};
+use crate::memory::{Meta, SharedPool};
 use crate::slot::{Base, NO_OFFSET, PacketKind, SLOT_STRIDE, Standing, Values};
 use crate::time::Timestamp;
 
@@ -35,8 +35,8 @@ impl Packet {
         unsafe { self.0.as_mut() }
     }
 
-    pub(crate) fn home(&self) -> &Home {
-        // SAFETY: `Home` outlives its packets (see `Pool::drop`). Only this field is read, because a
+    pub(crate) fn home(&self) -> &SharedPool {
+        // SAFETY: `SharedPool` outlives its packets (see `Pool::drop`). Only this field is read, because a
         // store calls this for packets on loan, whose other metadata another thread may be writing.
         unsafe { &*(&raw const (*self.0.as_ptr()).home).read() }
     }
@@ -57,7 +57,7 @@ impl Packet {
     /// first slot.
     #[inline]
     pub fn is_large(&self) -> bool {
-        self.meta().goes_on()
+        self.meta().has_next()
     }
 
     /// Returns the packet's bytes in its first slot: the whole packet, or the first part of a large packet,
@@ -233,7 +233,7 @@ impl Packet {
     /// end; 0 for a large packet.
     pub fn tailroom(&self) -> usize {
         let meta = self.meta();
-        if meta.goes_on() { 0 } else { SLOT_STRIDE - meta.values.start as usize - meta.values.head as usize }
+        if meta.has_next() { 0 } else { SLOT_STRIDE - meta.values.start as usize - meta.values.head as usize }
     }
 
     /// Removes `n` bytes from the front of the packet. Returns false, and does nothing, if the first slot
@@ -500,7 +500,7 @@ impl Packet {
     /// True if the transport header annotation is set, and lies `length` bytes after the network header
     /// annotation.
     #[inline]
-    pub fn is_marked_behind(&self, length: usize) -> bool {
+    pub fn transport_follows_network(&self, length: usize) -> bool {
         let Values { network, transport, .. } = self.meta().values;
         // If both offsets are `NO_OFFSET`, they differ by a `length` of 0.
         network as usize + length == transport as usize && transport != NO_OFFSET

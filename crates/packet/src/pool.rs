@@ -9,8 +9,8 @@ use std::sync::atomic::Ordering;
 
 use crate::annotations::Annotations;
 use crate::batch::Batch;
-use crate::list::{Returning, give_back_list};
-use crate::memory::{Home, Meta};
+use crate::list::{ReturnList, give_back_list};
+use crate::memory::{Meta, SharedPool};
 use crate::packet::Packet;
 use crate::slot::{MAX_PACKET, NO_SLOT, SLOT_CAPACITY, SLOT_STRIDE, Standing, Values, owner};
 
@@ -72,7 +72,7 @@ pub struct PoolStats {
 /// A worker's supply of packet slots. Only the owner allocates from it; packets may be returned from any
 /// thread. A pool can be dropped before its packets: their memory then stays allocated.
 pub struct Pool {
-    pub(crate) home: ManuallyDrop<Arc<Home>>,
+    pub(crate) home: ManuallyDrop<Arc<SharedPool>>,
     /// The indices of free slots. The slot that was freed last is on top and is used first, because its
     /// cache lines are most likely still in the cache.
     pub(crate) free: Vec<u32>,
@@ -93,7 +93,8 @@ impl Pool {
             return Err(PoolError::TooSmall { asked: memory, least });
         }
         let limit = (memory / SLOT_STRIDE).min(NO_SLOT as usize - 1) as u32;
-        let home = Home::reserve(limit).map_err(|source| PoolError::Refused { asked: memory, source })?;
+        let home =
+            SharedPool::reserve(limit).map_err(|source| PoolError::Refused { asked: memory, source })?;
         let mut pool = Pool {
             home: ManuallyDrop::new(home),
             free: Vec::new(),
@@ -260,7 +261,7 @@ impl Pool {
                 };
                 // Later slots of the packet may belong to another pool; linking fails if one of the two
                 // pools has no number.
-                if !last.go_on(more.meta()) {
+                if !last.link_to(more.meta()) {
                     self.free(more);
                     self.free(packet);
                     return None;
@@ -333,7 +334,7 @@ impl Pool {
     #[inline]
     pub fn free(&mut self, packet: Packet) {
         let meta = packet.meta();
-        if meta.goes_on() {
+        if meta.has_next() {
             return self.free_large(packet);
         }
         if meta.owner.load(Ordering::Relaxed) != owner::POOL {
@@ -359,24 +360,24 @@ impl Pool {
     /// together, in one atomic operation.
     #[inline]
     pub fn free_all(&mut self, batch: &mut Batch) {
-        let mut returning = Returning::new();
+        let mut returning = ReturnList::new();
         for packet in batch.drain() {
             let meta = packet.meta();
-            let is_guest = !self.owns(&packet) && !meta.goes_on();
+            let is_guest = !self.owns(&packet) && !meta.has_next();
             match is_guest && meta.owner.load(Ordering::Relaxed) == owner::POOL {
                 false => self.free(packet),
                 // SAFETY: the handle owned its one slot.
                 true => unsafe { returning.add(ManuallyDrop::new(packet).0) },
             }
         }
-        returning.leave();
+        returning.flush();
     }
 }
 
 /// Makes an empty packet in slot `index`, which the caller has to own. The annotations are cleared if
 /// `clears` is true, and always in debug builds.
 #[inline]
-pub(crate) fn fresh(home: &Home, index: u32, clears: bool) -> Packet {
+pub(crate) fn fresh(home: &SharedPool, index: u32, clears: bool) -> Packet {
     // SAFETY: the caller has the slot, and its metadata was initialised by `grow`. The handle keeps the
     // pool's own pointer: a store lends the slot through it while it keeps the handle.
     let mut packet = Packet(unsafe { NonNull::new_unchecked(home.meta(index)) });

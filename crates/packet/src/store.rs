@@ -31,31 +31,37 @@ pub struct Restore {
     /// True if elements write annotations that other elements read, so that annotations must be restored.
     pub annotations: bool,
     /// True if elements read annotations, so that prefetching their cache line saves time.
-    pub beside: bool,
+    pub annotations_read: bool,
     /// True if elements add headers before packets, so that prefetching the cache line before the data
     /// saves time.
-    pub in_front: bool,
+    pub headers_added: bool,
     /// The extent of writes relative to the transport header, which allows fewer bytes than `bytes` to be
     /// restored. `None` if elements change the transport header annotation, so that its stored value says
     /// nothing.
-    pub marked: Option<Marked>,
+    pub marked: Option<ReachFromTransport>,
 }
 
 /// The extent of writes if no element changes the transport header annotation after the packet was stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Marked {
+pub struct ReachFromTransport {
     /// The number of bytes, from the start of the packet, within which elements write; writes relative to
-    /// the transport header are counted in `behind` instead.
+    /// the transport header are counted in `transport_bytes` instead.
     pub bytes: usize,
     /// The number of bytes, from the start of the transport header, within which elements write. It has no
     /// meaning for packets without a transport header annotation.
-    pub behind: usize,
+    pub transport_bytes: usize,
 }
 
 impl Restore {
     /// A value for graphs that change nothing: no bytes and no annotations are restored.
-    pub const NOTHING: Restore =
-        Restore { bytes: 0, copies: false, annotations: false, beside: false, in_front: false, marked: None };
+    pub const NOTHING: Restore = Restore {
+        bytes: 0,
+        copies: false,
+        annotations: false,
+        annotations_read: false,
+        headers_added: false,
+        marked: None,
+    };
 }
 
 /// The size in bytes of the pieces in which a packet's bytes are saved and restored: two moves of 16 bytes.
@@ -126,9 +132,9 @@ pub struct Store {
 #[derive(Clone, Copy)]
 struct Used {
     /// True if the annotations of a packet were written.
-    beside: bool,
+    annotations_written: bool,
     /// True if a header was added before a packet.
-    in_front: bool,
+    headers_added: bool,
 }
 
 impl Store {
@@ -146,7 +152,7 @@ impl Store {
             starts: Vec::new(),
             annotations: Vec::new(),
             lent: 0,
-            used: Used { beside: true, in_front: true },
+            used: Used { annotations_written: true, headers_added: true },
         }
     }
 
@@ -264,15 +270,15 @@ impl Store {
     #[inline]
     fn lend_slots(&self, start: usize, end: usize, batch: &mut Batch) -> (usize, Used) {
         let range = (start, end, batch);
-        let Restore { in_front, beside, annotations, .. } = self.restore;
-        let is_alone = !(in_front || beside || annotations);
+        let Restore { headers_added, annotations_read, annotations, .. } = self.restore;
+        let is_alone = !(headers_added || annotations_read || annotations);
         // The number of pieces to restore is the same for all packets, so the loop is compiled once for
         // each number.
         match (self.farthest.div_ceil(PIECE), is_alone) {
             _ if self.is_far() => self.lend_slots_with(
                 range,
                 |number, slots, ahead| {
-                    prefetch(slots, ahead, self.asks_in_front(), self.asks_beside());
+                    prefetch(slots, ahead, self.needs_line_before(), self.needs_annotations());
                     self.prefetch_annotations(number);
                 },
                 |number, _, _, loan| self.put_back(number, loan),
@@ -296,12 +302,13 @@ impl Store {
         &self,
         range: (usize, usize, &mut Batch),
     ) -> (usize, Used) {
-        let (in_front, beside) = (!ALONE && self.asks_in_front(), !ALONE && self.asks_beside());
+        let (headers_added, annotations) =
+            (!ALONE && self.needs_line_before(), !ALONE && self.needs_annotations());
         let step = self.pieces_behind();
         self.lend_slots_with(
             range,
             |number, slots, ahead| {
-                prefetch(slots, ahead, in_front, beside);
+                prefetch(slots, ahead, headers_added, annotations);
                 if !ALONE {
                     self.prefetch_annotations(number);
                 }
@@ -333,21 +340,21 @@ impl Store {
     /// True if the cache line before the data should be prefetched: the declarations allow its use, and the
     /// last borrowers used it.
     #[inline]
-    fn asks_in_front(&self) -> bool {
-        self.restore.in_front && self.used.in_front
+    fn needs_line_before(&self) -> bool {
+        self.restore.headers_added && self.used.headers_added
     }
 
     /// True if the line of the annotations should be prefetched. `used` only shows writes, so that
     /// annotations which are only read are always prefetched.
     #[inline]
-    fn asks_beside(&self) -> bool {
-        self.restore.beside && (self.used.beside || !self.restore.annotations)
+    fn needs_annotations(&self) -> bool {
+        self.restore.annotations_read && (self.used.annotations_written || !self.restore.annotations)
     }
 
     /// Prefetches the saved annotations of packet `number`, if they are likely to be restored soon.
     #[inline]
     fn prefetch_annotations(&self, number: usize) {
-        if self.restore.annotations && self.used.beside && self.annotations.len() > 1 {
+        if self.restore.annotations && self.used.annotations_written && self.annotations.len() > 1 {
             prefetch_line(self.annotations.as_ptr().wrapping_add(number).cast());
         }
     }
@@ -393,7 +400,7 @@ impl Store {
         prefetch: impl Fn(usize, Slots, &Values),
         put_back: impl Fn(usize, &Image, *mut [u8; PIECE], &mut Packet),
     ) -> (usize, Used) {
-        let mut used = Used { beside: false, in_front: false };
+        let mut used = Used { annotations_written: false, headers_added: false };
         let Some(first) = self.packets.first() else { return (0, used) };
         let slots = first.home().slots();
         let mut lent = 0;
@@ -422,8 +429,8 @@ impl Store {
             // handle stays in the store, which does not access the slot again until the mark says that the
             // packet has been returned.
             let (mut loan, own) = unsafe {
-                used.beside |= (*meta).annotations == Standing::Any;
-                used.in_front |= (*meta).values.own < image.values.own;
+                used.annotations_written |= (*meta).annotations == Standing::Any;
+                used.headers_added |= (*meta).values.own < image.values.own;
                 (&raw mut (*meta).values).copy_from_nonoverlapping(&raw const image.values, 1);
                 (&raw mut (*meta).length).write(u32::from(image.values.head));
                 (Packet(NonNull::new_unchecked(meta)), slots.slot(index).add(image.values.own as usize))
@@ -445,9 +452,9 @@ impl Store {
             return marked.bytes.min(self.restore.bytes);
         }
         // For a transport header before the first own byte, the start counts as 0: writes relative to the
-        // header then end before `behind`, so that the sum is large enough.
+        // header then end before `transport_bytes`, so that the sum is large enough.
         let start = (packet.transport as usize).saturating_sub(packet.own as usize);
-        marked.bytes.max(start + marked.behind).min(self.restore.bytes)
+        marked.bytes.max(start + marked.transport_bytes).min(self.restore.bytes)
     }
 
     /// True if elements write beyond the bytes that pieces can hold, and some packet is long enough for
@@ -558,10 +565,10 @@ impl Drop for Store {
 /// Prefetches the cache line at which a packet's data starts and, if asked, the line before it and the line
 /// of its annotations.
 #[inline]
-fn prefetch(slots: Slots, packet: &Values, in_front: bool, annotations: bool) {
+fn prefetch(slots: Slots, packet: &Values, headers_added: bool, annotations: bool) {
     let start = slots.slot(packet.index).as_ptr().wrapping_add(packet.start as usize);
     prefetch_line(start);
-    if in_front {
+    if headers_added {
         prefetch_line(start.wrapping_sub(1));
     }
     if annotations {
@@ -686,7 +693,7 @@ mod tests {
 
     #[test]
     fn as_much_is_put_back_as_the_place_of_the_transport_header_asks_for() {
-        let marked = Some(Marked { bytes: 24, behind: 18 });
+        let marked = Some(ReachFromTransport { bytes: 24, transport_bytes: 18 });
         let mut pool = pool();
         let mut store = Store::new(Restore { bytes: 92, marked, ..Restore::NOTHING });
         // Offset of the transport header, and expected extent of writes: without IP options, with the most

@@ -1,7 +1,7 @@
 //! The selection of the packets to analyze, by an expression in the filter language of IPFilter.
 
 use classify::filter::{
-    self, Condition, Header, Headers, Matcher, Names, Place, Primitive, Test, Tree, Version,
+    self, Condition, FieldPlace, Header, Headers, Matcher, Names, Primitive, Test, Tree, Version,
 };
 use wire::LinkType;
 use wire::layers::Network;
@@ -57,7 +57,7 @@ impl Selection {
 fn condition(question: &Primitive) -> Condition {
     let about_ipv4 = match question {
         Primitive::Ether { .. } => false,
-        Primitive::Field { version, place, .. } => *version == Version::V4 && *place != Place::VERSION,
+        Primitive::Field { version, place, .. } => *version == Version::V4 && *place != FieldPlace::VERSION,
         Primitive::Fragment { .. } => true,
         Primitive::Host { version, .. }
         | Primitive::ProtocolNumber { version, .. }

@@ -201,7 +201,7 @@ impl<'a> Extension<'a> {
     /// header. Type 3 omits the prefix that addresses share with `destination`, which is added. For type 4
     /// (RFC 8754), the result is the first entry of the segment list. `None` for other types, and if the
     /// header is too short.
-    fn last_stop(&self, destination: [u8; 16]) -> Option<[u8; 16]> {
+    fn final_destination(&self, destination: [u8; 16]) -> Option<[u8; 16]> {
         const ADDRESSES: usize = 8;
         let addresses = self.bytes.get(ADDRESSES..)?;
         match *self.bytes.get(2)? {
@@ -349,7 +349,7 @@ fn extended_addresses(header: &Header, rest: &[u8]) -> Option<(Ipv6Addr, Ipv6Add
         match extension.kind {
             // Byte 3 is the number of segments left.
             ip_protocol::ROUTING if extension.bytes.get(3) > Some(&0) => {
-                destination = extension.last_stop(destination)?;
+                destination = extension.final_destination(destination)?;
             }
             ip_protocol::DESTINATION => source = *extension.option(HOME_ADDRESS).unwrap_or(&source),
             _ => {}

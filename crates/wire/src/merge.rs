@@ -101,7 +101,7 @@ fn equal(a: &[u8], b: &[u8]) -> bool {
 
 /// The transport protocol after IPv6 extension headers, and the properties of these headers that merging
 /// needs.
-struct Behind {
+struct AfterExtensions {
     protocol: u8,
     /// The total length of the extension headers in bytes.
     length: usize,
@@ -112,8 +112,8 @@ struct Behind {
 /// Reads IPv6 extension headers. Returns `None` if one of them is unreadable, or if the transport header
 /// after it cannot be found or checked (a fragment, AH). Also returns `None` for a routing header with
 /// segments left, because it changes the destination in the checksum.
-fn behind_options(next_header: u8, bytes: &[u8]) -> Option<Behind> {
-    let mut behind = Behind { protocol: next_header, length: 0, is_plain: true };
+fn after_extensions(next_header: u8, bytes: &[u8]) -> Option<AfterExtensions> {
+    let mut behind = AfterExtensions { protocol: next_header, length: 0, is_plain: true };
     for extension in ipv6::extensions(next_header, bytes) {
         let extension = extension.ok()?;
         match extension.kind {
@@ -286,8 +286,8 @@ impl Segment {
             }
             6 => {
                 let (header, rest) = ipv6::Header::ref_from_prefix(bytes).ok()?;
-                let Behind { protocol, length: options, is_plain } =
-                    behind_options(header.next_header, rest)?;
+                let AfterExtensions { protocol, length: options, is_plain } =
+                    after_extensions(header.next_header, rest)?;
                 let fixed = l3 + ipv6::Header::LEN;
                 let end = fixed + usize::from(header.payload_length.get());
                 // A hop-by-hop header with the length of a jumbogram would be dropped by cutting, so that

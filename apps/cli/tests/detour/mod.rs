@@ -12,7 +12,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use capture::{Reader, Writer, WriterOptions};
-use lab::{Net, PATIENCE, Running, Space};
+use lab::{Namespace, Net, PATIENCE, Running};
 
 use crate::line::{Control, run};
 
@@ -38,10 +38,10 @@ pub(crate) const COUNTS: [&str; 10] = [
 /// interfaces have the names of the machines at the other end; the function's are `nf0`, for packets from
 /// clients, and `nf1`.
 pub(crate) struct Detour {
-    pub(crate) client: Space,
-    pub(crate) host: Space,
-    pub(crate) function: Space,
-    pub(crate) server: Space,
+    pub(crate) client: Namespace,
+    pub(crate) host: Namespace,
+    pub(crate) function: Namespace,
+    pub(crate) server: Namespace,
     // The last field is dropped last, so that programs have ended before.
     pub(crate) net: Net,
 }
@@ -93,7 +93,7 @@ impl Detour {
 
 /// Loads nftables rules in a namespace. Returns false, with a message, if there is no `nft`, or if the
 /// kernel lacks support for it.
-pub(crate) fn nft(space: &Space, rules: &str) -> bool {
+pub(crate) fn nft(space: &Namespace, rules: &str) -> bool {
     if !is_installed("nft") {
         return false;
     }
@@ -131,7 +131,7 @@ pub(crate) const MASQUERADE: &str = "add table ip nat;
     add rule ip nat post oifname nf1 masquerade fully-random;";
 
 /// Sets a value below `/proc/sys/net` in a namespace.
-pub(crate) fn set(space: &Space, name: &str, value: &str) {
+pub(crate) fn set(space: &Namespace, name: &str, value: &str) {
     space.enter(|| fs::write(format!("/proc/sys/net/{name}"), value)).unwrap_or_else(|error| {
         panic!("{name}: {error}");
     });
@@ -147,7 +147,7 @@ pub(crate) struct Arrived {
 /// machine receives. After each frame for which `is_last` is true, it waits for one more frame that matches
 /// `answers`, in Classifier's language.
 pub(crate) fn carry(
-    [from, to]: [&Space; 2],
+    [from, to]: [&Namespace; 2],
     frames: &[Vec<u8>],
     is_last: impl Fn(&[u8]) -> bool,
     answers: &str,

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
-use lab::{Net, PATIENCE, Running, Space, exchange_datagrams, ping, transfer};
+use lab::{Namespace, Net, PATIENCE, Running, exchange_datagrams, ping, transfer};
 
 pub(crate) const TIDEGATE: &str = env!("CARGO_BIN_EXE_tidegate");
 pub(crate) const LEFT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
@@ -18,9 +18,9 @@ pub(crate) const MEGABYTE: usize = 1 << 20;
 /// Three machines in a row, `left` - `between` - `right`. The interfaces of `between` have the names of the
 /// other machines.
 pub(crate) struct Line {
-    pub(crate) left: Space,
-    pub(crate) between: Space,
-    pub(crate) right: Space,
+    pub(crate) left: Namespace,
+    pub(crate) between: Namespace,
+    pub(crate) right: Namespace,
     // The last field is dropped last, so that programs have ended before.
     pub(crate) net: Net,
 }
@@ -88,7 +88,12 @@ impl Line {
 
     /// Pulls out a cable at one machine while a file is in transit, and plugs it in again; `meanwhile` runs
     /// in between.
-    pub(crate) fn pull_while_sending(&self, space: &Space, interface: &str, meanwhile: impl FnOnce() + Send) {
+    pub(crate) fn pull_while_sending(
+        &self,
+        space: &Namespace,
+        interface: &str,
+        meanwhile: impl FnOnce() + Send,
+    ) {
         let pull = || {
             space.ip(&format!("link set {interface} down")).unwrap();
             meanwhile();
@@ -114,7 +119,7 @@ impl Line {
 }
 
 /// Runs a configuration, and returns when its elements run.
-pub(crate) fn run(space: &Space, config: &str, options: &[&str]) -> Running {
+pub(crate) fn run(space: &Namespace, config: &str, options: &[&str]) -> Running {
     let config = format!("{config}; Script(print \"ready\")");
     let mut running = space.spawn(TIDEGATE, &[&["run", "-e", &config], options].concat()).unwrap();
     // With `--json -`, standard output is the report's.
@@ -123,13 +128,19 @@ pub(crate) fn run(space: &Space, config: &str, options: &[&str]) -> Running {
 }
 
 /// Runs a configuration that prints `enough` when a handler's value is at least `least`.
-pub(crate) fn run_until(space: &Space, config: &str, handler: &str, least: u64, options: &[&str]) -> Running {
+pub(crate) fn run_until(
+    space: &Namespace,
+    config: &str,
+    handler: &str,
+    least: u64,
+    options: &[&str],
+) -> Running {
     let config = format!("{config}; {}", when(handler, least, "print \"enough\""));
     run(space, &config, options)
 }
 
 /// Sends all `count` packets of a source by an interface.
-pub(crate) fn send(space: &Space, interface: &str, source: &str, count: u64) {
+pub(crate) fn send(space: &Namespace, interface: &str, source: &str, count: u64) {
     let config = format!(
         "{source} -> Queue(100000) -> d :: ToDevice({interface}); {}",
         when("d.count", count, "stop")

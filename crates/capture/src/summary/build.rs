@@ -2,10 +2,10 @@
 
 use wire::checksum::{self, PseudoHeader};
 
-use super::{Beside, Field, Flow};
+use super::{Field, Flow, PacketInfo};
 
 /// A packet made from a line or record of a summary: headers with the values of its fields, and zeros
-/// elsewhere. `bytes` may be shorter than the IP header says; `beside.extra_length` is the number of
+/// elsewhere. `bytes` may be shorter than the IP header says; `info.extra_length` is the number of
 /// missing bytes.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
@@ -16,7 +16,7 @@ pub struct Record {
     /// The offset of the IP header in `bytes`; `None` if the packet has none.
     pub network: Option<usize>,
     /// The values of the summary that are not part of the packet's bytes: times, counts, paint, aggregate.
-    pub beside: Beside,
+    pub info: PacketInfo,
     /// The length in bytes that the packet shall have according to the summary, from the start of `bytes`;
     /// zero if the summary has none.
     meant: usize,
@@ -148,21 +148,21 @@ impl Record {
     }
 
     fn set_number(&mut self, field: Field, number: u64) {
-        let beside = &mut self.beside;
+        let info = &mut self.info;
         let billion = 1_000_000_000;
         match field {
-            Field::Timestamp | Field::NanoTimestamp => beside.time = number as i64,
-            Field::FirstTimestamp | Field::FirstNanoTimestamp => beside.first_time = number as i64,
+            Field::Timestamp | Field::NanoTimestamp => info.time = number as i64,
+            Field::FirstTimestamp | Field::FirstNanoTimestamp => info.first_time = number as i64,
             Field::Seconds => {
-                beside.time = number.min(u32::MAX.into()) as i64 * billion + beside.time.rem_euclid(billion);
+                info.time = number.min(u32::MAX.into()) as i64 * billion + info.time.rem_euclid(billion);
             }
             Field::Microseconds => {
-                beside.time += number.min(999_999) as i64 * 1_000 - beside.time.rem_euclid(billion);
+                info.time += number.min(999_999) as i64 * 1_000 - info.time.rem_euclid(billion);
             }
-            Field::AllMicroseconds => beside.time = (number as i64).saturating_mul(1_000),
-            Field::Count => beside.extra_packets = number.saturating_sub(1).min(u32::MAX.into()) as u32,
-            Field::Link | Field::Paint | Field::Direction => beside.paint = number as u8,
-            Field::Aggregate => beside.aggregate = number as u32,
+            Field::AllMicroseconds => info.time = (number as i64).saturating_mul(1_000),
+            Field::Count => info.extra_packets = number.saturating_sub(1).min(u32::MAX.into()) as u32,
+            Field::Link | Field::Paint | Field::Direction => info.paint = number as u8,
+            Field::Aggregate => info.aggregate = number as u32,
             Field::WireLength => self.meant = number.min(1 << 24) as usize,
             Field::EtherType => {
                 let at = self.make_ether();
@@ -393,7 +393,7 @@ impl Record {
             }
         }
         let short = self.meant.saturating_sub(self.bytes.len());
-        self.beside.extra_length = short as u32;
+        self.info.extra_length = short as u32;
     }
 
     fn settle_udp(&mut self, ip: usize, length: usize) {

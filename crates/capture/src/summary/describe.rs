@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 use std::net::Ipv4Addr;
 
 use super::options::{Chosen, describe_ip, describe_tcp};
-use super::{Beside, Field};
+use super::{Field, PacketInfo};
 
 /// A packet of which a summary is to be written.
 #[derive(Clone, Copy, Debug)]
@@ -18,16 +18,16 @@ pub struct View<'p> {
     /// The offset of the transport header from the first byte of `data`.
     pub transport: Option<isize>,
     /// The values that are not part of the packet's bytes: times, counts, paint, aggregate.
-    pub beside: Beside,
+    pub info: PacketInfo,
     /// The number of the thread that writes the summary.
     pub thread: u32,
 }
 
 /// The first error found in a packet: a text, and a number that follows it, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Bad(&'static str, Option<u32>);
+pub struct Fault(&'static str, Option<u32>);
 
-impl fmt::Display for Bad {
+impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.0)?;
         self.1.map_or(Ok(()), |number| write!(f, "{number}"))
@@ -50,7 +50,7 @@ struct Facts<'p> {
     tailpad: usize,
     extra: u32,
     /// The first error found, for the caller; the line is written in any case.
-    bad: Option<Bad>,
+    fault: Option<Fault>,
 }
 
 /// The value of a field of a packet.
@@ -72,7 +72,7 @@ impl<'p> View<'p> {
     /// Appends a line with the values of `fields`, without a line break, to `out`. Fields that the packet
     /// does not have become `-`. Returns the first error of the packet. If `careful`, a packet shorter than
     /// its IP length is an error, too.
-    pub fn describe(self, fields: &[Field], careful: bool, out: &mut String) -> Option<Bad> {
+    pub fn describe(self, fields: &[Field], careful: bool, out: &mut String) -> Option<Fault> {
         let mut facts = self.facts(careful);
         for (i, &field) in fields.iter().enumerate() {
             if i > 0 {
@@ -83,12 +83,12 @@ impl<'p> View<'p> {
                 None => out.push('-'),
             }
         }
-        facts.bad
+        facts.fault
     }
 
     /// Appends a binary record with its four-byte length to `out`. Fields that the packet does not have
     /// become zeros. Returns errors as [`describe`](Self::describe) does.
-    pub fn describe_binary(self, fields: &[Field], careful: bool, out: &mut Vec<u8>) -> Option<Bad> {
+    pub fn describe_binary(self, fields: &[Field], careful: bool, out: &mut Vec<u8>) -> Option<Fault> {
         let mut facts = self.facts(careful);
         let start = out.len();
         out.extend([0; 4]);
@@ -124,7 +124,7 @@ impl<'p> View<'p> {
         }
         let length = (out.len() - start) as u32;
         out[start..start + 4].copy_from_slice(&length.to_be_bytes());
-        facts.bad
+        facts.fault
     }
 
     fn facts(self, careful: bool) -> Facts<'p> {
@@ -136,8 +136,8 @@ impl<'p> View<'p> {
             first: true,
             behind: 0,
             tailpad: 0,
-            extra: self.beside.extra_length,
-            bad: None,
+            extra: self.info.extra_length,
+            fault: None,
         };
         let network = self.network.and_then(|at| usize::try_from(at).ok()).filter(|&at| at <= length);
         let Some(at) = network else { return facts };
@@ -145,15 +145,15 @@ impl<'p> View<'p> {
         let total = number(ip, 2, 2).unwrap_or(0);
         let header = 4 * u32::from(ip.first().map_or(0, |b| b & 15));
         let version = ip.first().map_or(0, |b| u32::from(b >> 4));
-        let bad = match () {
+        let fault = match () {
             () if ip.len() < 4 => Some(("truncated IP header", None)),
             () if version != 4 => Some(("IP version ", Some(version))),
             () if header < 20 => Some(("IP header length ", Some(header / 4))),
             () if total < header => Some(("IP length ", Some(total))),
             () => None,
         };
-        if let Some((text, number)) = bad {
-            facts.bad = Some(Bad(text, number));
+        if let Some((text, number)) = fault {
+            facts.fault = Some(Fault(text, number));
             return facts;
         }
         let there = ip.len() as u32;
@@ -161,7 +161,7 @@ impl<'p> View<'p> {
             facts.tailpad = (there - total) as usize;
             facts.extra = facts.extra.saturating_add(there - total);
         } else if careful && there.saturating_add(facts.extra) < total {
-            facts.bad = Some(Bad("truncated IP missing ", Some(total - there - facts.extra)));
+            facts.fault = Some(Fault("truncated IP missing ", Some(total - there - facts.extra)));
         }
         facts.ip = &ip[..ip.len() - facts.tailpad];
         // `extra` is only kept if the packet is longer than the IP length field can say (0xffff); otherwise
@@ -173,8 +173,8 @@ impl<'p> View<'p> {
         facts.transport = facts.ip.get(header as usize..).unwrap_or_default();
         if facts.protocol() == Some(6) && facts.first && facts.transport.len() > 12 {
             let offset = u32::from(facts.transport[12] >> 4);
-            if offset < 5 && facts.bad.is_none() {
-                facts.bad = Some(Bad("TCP header length ", Some(offset)));
+            if offset < 5 && facts.fault.is_none() {
+                facts.fault = Some(Fault("TCP header length ", Some(offset)));
             }
         }
         facts
@@ -187,7 +187,7 @@ impl<'p> Facts<'p> {
     }
 
     fn missing(&mut self, text: &'static str) {
-        self.bad.get_or_insert(Bad(text, None));
+        self.fault.get_or_insert(Fault(text, None));
     }
 
     /// Returns the `length` bytes at offset `at` of the IP header as a number; `None`, with an error noted,
@@ -215,7 +215,7 @@ impl<'p> Facts<'p> {
         let found = number(self.transport, at, length).filter(|_| self.first && !bad_offset);
         if found.is_none() {
             let missing = (at + length).saturating_sub(self.transport.len()) as u32;
-            let captured = self.view.beside.extra_length >= missing;
+            let captured = self.view.info.extra_length >= missing;
             let texts = match protocols {
                 [6] => ["fragmented TCP header", "truncated TCP header capture", "truncated TCP header"],
                 [17] => ["fragmented UDP header", "truncated UDP header capture", "truncated UDP header"],
@@ -267,7 +267,7 @@ impl<'p> Facts<'p> {
     }
 
     fn value(&mut self, field: Field) -> Option<Value<'p>> {
-        let beside = self.view.beside;
+        let info = self.view.info;
         let count = |n: u32| Some(Value::Number(n.into()));
         let icmp_flow = |facts: &mut Self, at| {
             let kind = facts.transport(&[1], 0, 1)?;
@@ -275,14 +275,14 @@ impl<'p> Facts<'p> {
             facts.transport(&[1], at, 2)
         };
         let numbers = match field {
-            Field::Timestamp | Field::NanoTimestamp => return Some(Value::Time(beside.time)),
-            Field::FirstTimestamp | Field::FirstNanoTimestamp => return Some(Value::Time(beside.first_time)),
-            Field::Seconds => Some(beside.time.div_euclid(1_000_000_000) as u32),
-            Field::Microseconds => Some((beside.time.rem_euclid(1_000_000_000) / 1_000) as u32),
-            Field::AllMicroseconds => return Some(Value::Number(beside.time.max(0) as u64 / 1_000)),
-            Field::Count => Some(beside.extra_packets.saturating_add(1)),
-            Field::Link | Field::Paint | Field::Direction => Some(beside.paint.into()),
-            Field::Aggregate => Some(beside.aggregate),
+            Field::Timestamp | Field::NanoTimestamp => return Some(Value::Time(info.time)),
+            Field::FirstTimestamp | Field::FirstNanoTimestamp => return Some(Value::Time(info.first_time)),
+            Field::Seconds => Some(info.time.div_euclid(1_000_000_000) as u32),
+            Field::Microseconds => Some((info.time.rem_euclid(1_000_000_000) / 1_000) as u32),
+            Field::AllMicroseconds => return Some(Value::Number(info.time.max(0) as u64 / 1_000)),
+            Field::Count => Some(info.extra_packets.saturating_add(1)),
+            Field::Link | Field::Paint | Field::Direction => Some(info.paint.into()),
+            Field::Aggregate => Some(info.aggregate),
             Field::WireLength => Some(self.view.data.len() as u32),
             Field::Thread => Some(self.view.thread),
             Field::EtherDestination => return self.ether(0, 6).map(Value::Ether),

@@ -29,13 +29,13 @@ use crate::input;
 use crate::stream::Input;
 
 pub use build::Record;
-pub use describe::{Bad, View};
+pub use describe::{Fault, View};
 pub use field::{Field, fields};
 pub use parse::{Flow, Parsed, Parser};
 
 /// Values that accompany a packet but are not part of its bytes; in Click they are annotations.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Beside {
+pub struct PacketInfo {
     /// The time stamp of the packet, in nanoseconds since 1970.
     pub time: i64,
     /// The time stamp, in nanoseconds since 1970, of the first of the packets that this packet represents.

@@ -150,7 +150,7 @@ impl Parser {
         }
         self.split(line);
         record.start(self.protocol, self.flow);
-        record.beside.aggregate = self.aggregate.unwrap_or(0);
+        record.info.aggregate = self.aggregate.unwrap_or(0);
         let mut good = 0;
         for i in 0..self.order.len() {
             let place = self.order[i];
@@ -182,7 +182,7 @@ impl Parser {
             at = end;
         }
         record.start(self.protocol, self.flow);
-        record.beside.aggregate = self.aggregate.unwrap_or(0);
+        record.info.aggregate = self.aggregate.unwrap_or(0);
         let mut good = 0;
         for &place in &self.order {
             let Some(field) = self.fields[place] else { continue };
@@ -488,7 +488,7 @@ mod tests {
             mac: record.mac.map(|at| at as isize),
             network: record.network.map(|at| at as isize),
             transport: record.transport().map(|at| at as isize),
-            beside: record.beside,
+            info: record.info,
             thread: 0,
         }
     }
@@ -501,7 +501,7 @@ mod tests {
         let expected =
             [0x45, 0, 0, 100, 0, 0, 0, 0, 100, 17, 0, 0, 1, 0, 0, 1, 2, 0, 0, 2, 0, 80, 0, 53, 0, 80, 0, 0];
         assert_eq!(records[0].bytes, expected);
-        assert_eq!(records[0].beside.extra_length, 72);
+        assert_eq!(records[0].info.extra_length, 72);
         let flow = "!flowid 1.0.0.1 10 2.0.0.2 20 T\n!data tcp_flags tcp_seq payload\nSA 258 \"a\\<00ff>\"";
         let (records, _) = read(flow, true);
         let tcp = &records[0].bytes[20..];
@@ -549,7 +549,7 @@ mod tests {
         let (mut record, mut issues) = (Record::default(), Vec::new());
         parser.set_fields(names, &mut issues);
         assert_eq!(parser.binary(&bytes[4..], &mut record, &mut issues), Parsed::Packet);
-        assert_eq!((record.bytes, record.beside), (records[0].bytes.clone(), records[0].beside));
+        assert_eq!((record.bytes, record.info), (records[0].bytes.clone(), records[0].info));
     }
 
     #[test]
@@ -563,7 +563,7 @@ mod tests {
                 mac: None,
                 network: Some(0),
                 transport: None,
-                beside: Default::default(),
+                info: Default::default(),
                 thread: 0,
             };
             let mut line = String::new();

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{Ends, Place, Primitive, Protocol, Relation, Sign, Version};
+use super::{Ends, FieldPlace, Primitive, Protocol, Relation, Sign, Version};
 
 /// The property of a packet about which a question asks, if a word has named it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(super) enum Kind {
     Whole,
     Ect,
     Ce,
-    Field(Place),
+    Field(FieldPlace),
 }
 
 impl Kind {
@@ -34,15 +34,15 @@ impl Kind {
             "unfrag" => Kind::Whole,
             "ect" => Kind::Ect,
             "ce" => Kind::Ce,
-            "vers" => Kind::Field(Place::VERSION),
-            "hl" => Kind::Field(Place::HEADER_LENGTH),
-            "tos" => Kind::Field(Place::TOS),
-            "dscp" => Kind::Field(Place::DSCP),
-            "len" => Kind::Field(Place::LENGTH),
-            "id" => Kind::Field(Place::ID),
-            "ttl" => Kind::Field(Place::TTL),
-            "win" => Kind::Field(Place::TCP_WINDOW),
-            "type" => Kind::Field(Place::ICMP_TYPE),
+            "vers" => Kind::Field(FieldPlace::VERSION),
+            "hl" => Kind::Field(FieldPlace::HEADER_LENGTH),
+            "tos" => Kind::Field(FieldPlace::TOS),
+            "dscp" => Kind::Field(FieldPlace::DSCP),
+            "len" => Kind::Field(FieldPlace::LENGTH),
+            "id" => Kind::Field(FieldPlace::ID),
+            "ttl" => Kind::Field(FieldPlace::TTL),
+            "win" => Kind::Field(FieldPlace::TCP_WINDOW),
+            "type" => Kind::Field(FieldPlace::ICMP_TYPE),
             _ => return None,
         })
     }
@@ -74,7 +74,7 @@ impl fmt::Display for Kind {
 
 /// The header whose addresses or protocols a question is about, as named by `ip`, `ip6` or `ether`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Level {
+pub(super) enum AddressFamily {
     Ip,
     Ip6,
     Ether,
@@ -121,7 +121,7 @@ impl Data {
 /// port 80 or 81`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Previous {
-    level: Option<Level>,
+    family: Option<AddressFamily>,
     kind: Option<Kind>,
     ends: Option<Ends>,
     protocol: Option<Protocol>,
@@ -129,7 +129,7 @@ pub(super) struct Previous {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Draft {
-    pub(super) level: Option<Level>,
+    pub(super) family: Option<AddressFamily>,
     pub(super) kind: Option<Kind>,
     /// True if the kind is a field written in brackets (`ip6[7]`), which IPv6 has, too.
     pub(super) bracketed: bool,
@@ -145,7 +145,7 @@ pub(super) struct Draft {
 impl Default for Draft {
     fn default() -> Draft {
         Draft {
-            level: None,
+            family: None,
             kind: None,
             bracketed: false,
             ends: None,
@@ -191,12 +191,12 @@ impl Draft {
     pub(super) fn finish(mut self, previous: &Previous, notes: &mut Notes) -> Option<(Primitive, Previous)> {
         let had_ends = self.ends.is_some();
         let done = self.infer_kind(previous).and_then(|kind| {
-            let level = self.infer_level(previous);
-            let kind = if level == Level::Ether && kind == Kind::Host { Kind::Ether } else { kind };
+            let family = self.infer_family(previous);
+            let kind = if family == AddressFamily::Ether && kind == Kind::Host { Kind::Ether } else { kind };
             self.kind = Some(kind);
-            self.primitive(kind, level, notes).map(|primitive| (primitive, kind, level))
+            self.primitive(kind, family, notes).map(|primitive| (primitive, kind, family))
         });
-        let (primitive, kind, level) = match done {
+        let (primitive, kind, family) = match done {
             Ok(done) => done,
             Err(fault) => {
                 notes.push((fault, false));
@@ -209,7 +209,7 @@ impl Draft {
         }
         let kind = match kind {
             Kind::Net => Kind::Host,
-            Kind::Ect | Kind::Ce => Kind::Field(Place::TOS),
+            Kind::Ect | Kind::Ce => Kind::Field(FieldPlace::TOS),
             kind => kind,
         };
         // Qualifiers that were inferred hold for the following questions, too.
@@ -219,8 +219,8 @@ impl Draft {
             Kind::Protocol => None,
             _ => self.protocol,
         };
-        let level = Some(level).filter(|&level| level == Level::Ip6);
-        Some((primitive, Previous { level, kind: Some(kind), ends, protocol }))
+        let family = Some(family).filter(|&family| family == AddressFamily::Ip6);
+        Some((primitive, Previous { family, kind: Some(kind), ends, protocol }))
     }
 
     fn infer_kind(&mut self, previous: &Previous) -> Result<Kind, Fault> {
@@ -234,7 +234,7 @@ impl Draft {
             Data::TcpFlag(_) => Kind::TcpOption,
             Data::Protocol(_) => Kind::Protocol,
             Data::Port(_) => Kind::Port,
-            Data::IcmpType(_) => Kind::Field(Place::ICMP_TYPE),
+            Data::IcmpType(_) => Kind::Field(FieldPlace::ICMP_TYPE),
             Data::Number(_) => match previous.kind {
                 Some(kind @ (Kind::Field(_) | Kind::Protocol | Kind::Port)) => kind,
                 _ => return Err("specify header field or 'port'".into()),
@@ -254,12 +254,14 @@ impl Draft {
         Ok(kind)
     }
 
-    fn infer_level(&self, previous: &Previous) -> Level {
-        self.level.unwrap_or(match self.data {
-            Data::Ether(_) => Level::Ether,
-            Data::Host6(_) | Data::Net6(..) => Level::Ip6,
-            Data::Number(_) | Data::Port(_) | Data::TcpFlag(_) => previous.level.unwrap_or(Level::Ip),
-            _ => Level::Ip,
+    fn infer_family(&self, previous: &Previous) -> AddressFamily {
+        self.family.unwrap_or(match self.data {
+            Data::Ether(_) => AddressFamily::Ether,
+            Data::Host6(_) | Data::Net6(..) => AddressFamily::Ip6,
+            Data::Number(_) | Data::Port(_) | Data::TcpFlag(_) => {
+                previous.family.unwrap_or(AddressFamily::Ip)
+            }
+            _ => AddressFamily::Ip,
         })
     }
 
@@ -293,15 +295,20 @@ impl Draft {
         }
     }
 
-    fn primitive(&mut self, kind: Kind, level: Level, notes: &mut Notes) -> Result<Primitive, Fault> {
-        let version = match (kind, level) {
-            (Kind::Ether, Level::Ether) => return self.ether(),
-            (Kind::Host | Kind::Net, Level::Ether) | (Kind::Ether, _) => {
+    fn primitive(
+        &mut self,
+        kind: Kind,
+        family: AddressFamily,
+        notes: &mut Notes,
+    ) -> Result<Primitive, Fault> {
+        let version = match (kind, family) {
+            (Kind::Ether, AddressFamily::Ether) => return self.ether(),
+            (Kind::Host | Kind::Net, AddressFamily::Ether) | (Kind::Ether, _) => {
                 return self.fault("address missing");
             }
-            (_, Level::Ip) => Version::V4,
-            (_, Level::Ether) => return self.fault("ip only"),
-            (_, Level::Ip6) => Version::V6,
+            (_, AddressFamily::Ip) => Version::V4,
+            (_, AddressFamily::Ether) => return self.fault("ip only"),
+            (_, AddressFamily::Ip6) => Version::V6,
         };
         if version == Version::V6 && self.is_of_ipv4_only(kind) {
             return self.fault("not a field of ip6");
@@ -348,20 +355,20 @@ impl Draft {
                 Data::None => Ok(self.tos(Sign::NotEqual, 0)),
                 Data::Number(number) => {
                     let relation = self.relation(3, number, notes)?;
-                    Ok(Primitive::Field { version, place: Place::TOS, relation })
+                    Ok(Primitive::Field { version, place: FieldPlace::TOS, relation })
                 }
                 _ => self.fault("value missing"),
             },
             Kind::Field(place) => {
                 let number = match self.data {
                     Data::Number(number) => number,
-                    Data::IcmpType(number) if place == Place::ICMP_TYPE => number.into(),
+                    Data::IcmpType(number) if place == FieldPlace::ICMP_TYPE => number.into(),
                     _ => return self.fault("value missing"),
                 };
                 let relation = self.relation(place.largest(), number, notes)?;
                 // A field of the IP header keeps its header, whatever protocol the question names. A field
                 // of a transport header is looked up in the header of the protocol that the question names.
-                let place = Place { protocol: place.protocol.and(self.protocol), ..place };
+                let place = FieldPlace { protocol: place.protocol.and(self.protocol), ..place };
                 Ok(Primitive::Field { version, place, relation })
             }
         }
@@ -370,14 +377,14 @@ impl Draft {
     fn is_of_ipv4_only(&self, kind: Kind) -> bool {
         match kind {
             Kind::Fragment | Kind::Whole | Kind::Ect | Kind::Ce => true,
-            Kind::Field(place) => place.protocol.is_none() && place != Place::VERSION && !self.bracketed,
+            Kind::Field(place) => place.protocol.is_none() && place != FieldPlace::VERSION && !self.bracketed,
             _ => false,
         }
     }
 
     fn tos(&self, sign: Sign, value: u32) -> Primitive {
         let relation = Relation::Compare { mask: 3, sign, value };
-        Primitive::Field { version: Version::V4, place: Place::TOS, relation }
+        Primitive::Field { version: Version::V4, place: FieldPlace::TOS, relation }
     }
 
     fn ether(&self) -> Result<Primitive, Fault> {

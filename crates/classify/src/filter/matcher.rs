@@ -9,7 +9,7 @@
 //! everywhere in their boxes. For the others, the condition's graph is evaluated when a packet is in its
 //! box.
 
-use super::recent::{Place, Recent, Seen};
+use super::recent::{Lookup, Recent, Seen};
 use super::space::{Space, V4, V6, areas, asks_for_version, is_six};
 use super::{Condition, Header, Headers, Test, Tree};
 use crate::cuts::{Area, Cuts, GROUP, NONE, Points};
@@ -36,20 +36,20 @@ struct Step {
 #[derive(Clone, Debug, Default)]
 pub struct Matcher {
     steps: Vec<Step>,
-    way: Way,
+    method: Method,
 }
 
 /// The method by which the first condition that holds is found.
 #[derive(Clone, Debug)]
-enum Way {
+enum Method {
     /// Evaluation of a single graph of all conditions, which starts at this test.
     Graph(Next),
     Boxes(Box<Boxes>),
 }
 
-impl Default for Way {
-    fn default() -> Way {
-        Way::Graph(FAILS)
+impl Default for Method {
+    fn default() -> Method {
+        Method::Graph(FAILS)
     }
 }
 
@@ -137,7 +137,7 @@ impl Matcher {
             let start = last_first.fold(FAILS, |next, (number, condition)| {
                 matcher.compile(condition, FIRST_HOLDS + number as Next, next)
             });
-            matcher.way = Way::Graph(start);
+            matcher.method = Method::Graph(start);
             return matcher;
         }
         let starts = conditions.iter().map(|condition| matcher.compile(condition, HOLDS, FAILS)).collect();
@@ -145,7 +145,7 @@ impl Matcher {
         let six = conditions.iter().any(asks_for_version).then(|| boxes::<V6, 11>(conditions));
         let by_flow = four.iter().all(|area| area.exact) && six.iter().flatten().all(|area| area.exact);
         let (four, six) = (Fours::new(&four), six.map(|areas| Cuts::new(&areas)));
-        matcher.way = Way::Boxes(Box::new(Boxes { starts, four, six, by_flow }));
+        matcher.method = Method::Boxes(Box::new(Boxes { starts, four, six, by_flow }));
         matcher
     }
 
@@ -186,14 +186,14 @@ impl Matcher {
     /// remembering it per flow saves time. This is the case for lists of more than 16 conditions that
     /// depend only on addresses, ports, protocol, and whether the packet is a later fragment.
     pub fn is_by_flow(&self) -> bool {
-        matches!(&self.way, Way::Boxes(boxes) if boxes.by_flow)
+        matches!(&self.method, Method::Boxes(boxes) if boxes.by_flow)
     }
 
     /// Returns the size of the compiled conditions in bytes.
     pub fn size(&self) -> usize {
-        let boxes = match &self.way {
-            Way::Graph(_) => 0,
-            Way::Boxes(boxes) => {
+        let boxes = match &self.method {
+            Method::Graph(_) => 0,
+            Method::Boxes(boxes) => {
                 let six = boxes.six.as_ref().map_or(0, Cuts::size);
                 size_of_val(&boxes.starts[..]) + boxes.four.size() + six
             }
@@ -220,15 +220,15 @@ impl Matcher {
         mut recent: Option<&mut Recent>,
         mut tell: impl FnMut(Option<usize>),
     ) {
-        match &self.way {
-            Way::Graph(start) => packets.for_each(|headers| {
+        match &self.method {
+            Method::Graph(start) => packets.for_each(|headers| {
                 if let Some(recent) = &mut recent {
                     recent.see(&headers);
                 }
                 let end = self.end(*start, &headers);
                 tell((end != FAILS).then(|| (end - FIRST_HOLDS) as usize));
             }),
-            Way::Boxes(boxes) => {
+            Method::Boxes(boxes) => {
                 let mut packets = packets.peekable();
                 while packets.peek().is_some() {
                     let mut group = [Headers::default(); GROUP];
@@ -256,7 +256,7 @@ impl Matcher {
         if recent.is_none() && boxes.six.is_none() {
             return self.first_of_one_kind(boxes, group);
         }
-        let mut places = [Place::Known(NONE); GROUP];
+        let mut places = [Lookup::Known(NONE); GROUP];
         let mut four = Gathered::new();
         let mut six = None;
         for (packet, (place, headers)) in places.iter_mut().zip(group).enumerate() {
@@ -264,12 +264,12 @@ impl Matcher {
             *place = match (&recent, &boxes.six) {
                 (Some(recent), _) if seen == Some(Seen::Again) && boxes.by_flow => recent.place,
                 (_, Some(_)) if is_six(headers) => match V6::point(headers) {
-                    Some(point) => Place::Six(six.get_or_insert_with(Gathered::new).add(packet, &point)),
-                    None => Place::Known(self.first_of_all(boxes, headers)),
+                    Some(point) => Lookup::Six(six.get_or_insert_with(Gathered::new).add(packet, &point)),
+                    None => Lookup::Known(self.first_of_all(boxes, headers)),
                 },
                 _ => match V4::point(headers) {
-                    Some(point) => Place::Four(four.add(packet, &point)),
-                    None => Place::Known(self.first_of_all(boxes, headers)),
+                    Some(point) => Lookup::Four(four.add(packet, &point)),
+                    None => Lookup::Known(self.first_of_all(boxes, headers)),
                 },
             };
             if let (Some(recent), Some(_)) = (&mut recent, seen) {
@@ -288,12 +288,12 @@ impl Matcher {
             _ => [NONE; GROUP],
         };
         let rule = |place| match place {
-            Place::Four(number) => fours[number],
-            Place::Six(number) => sixes[number],
-            Place::Known(rule) => rule,
+            Lookup::Four(number) => fours[number],
+            Lookup::Six(number) => sixes[number],
+            Lookup::Known(rule) => rule,
         };
         if let Some(recent) = recent {
-            recent.place = Place::Known(rule(recent.place));
+            recent.place = Lookup::Known(rule(recent.place));
         }
         places.map(rule)
     }

@@ -35,7 +35,7 @@ pub use listing::Listing;
 pub use matcher::Matcher;
 pub use names::{Names, ip_protocol, well_known_port};
 pub use parse::{DEEPEST, DEEPEST_CONDITION, Expression, Issue, parse};
-pub use primitive::{Ends, Place, Primitive, Protocol, Relation, Sign, Version};
+pub use primitive::{Ends, FieldPlace, Primitive, Protocol, Relation, Sign, Version};
 pub use recent::Recent;
 pub use shadow::{Shadows, shadows};
 pub use tree::Tree;

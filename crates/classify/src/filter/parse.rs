@@ -11,10 +11,10 @@
 
 use std::ops::Range;
 
-use super::draft::{Data, Draft, Kind, Level, Mask, Previous};
+use super::draft::{AddressFamily, Data, Draft, Kind, Mask, Previous};
 use super::names::Meanings;
 use super::words::{Word, split};
-use super::{Ends, Names, Place, Primitive, Protocol, Sign, Tree};
+use super::{Ends, FieldPlace, Names, Primitive, Protocol, Sign, Tree};
 
 /// An error or a warning about the text of an expression.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -118,15 +118,15 @@ const MEANT: &[&str] = &[
 
 /// Returns the error about a word where a value is required, for a question of this kind; `None` if
 /// questions of this kind need no value.
-fn not_a_value(kind: Kind, level: Option<Level>, word: &str) -> Option<String> {
-    let bits = if level == Some(Level::Ip6) { 128 } else { 32 };
+fn not_a_value(kind: Kind, family: Option<AddressFamily>, word: &str) -> Option<String> {
+    let bits = if family == Some(AddressFamily::Ip6) { 128 } else { 32 };
     let length = word.split_once('/').and_then(|(_, length)| length.parse::<u32>().ok());
     Some(match kind {
         Kind::Net if length.is_some_and(|length| length > bits) => {
             format!("'{word}' is not a prefix: it has 0 to {bits} bits")
         }
         Kind::Net => format!("'{word}' is not a prefix; write one such as 10.0.0.0/8"),
-        Kind::Host if level == Some(Level::Ether) => format!("'{word}' is not an Ethernet address"),
+        Kind::Host if family == Some(AddressFamily::Ether) => format!("'{word}' is not an Ethernet address"),
         Kind::Host => format!("'{word}' is not an address"),
         Kind::Ether => format!("'{word}' is not an Ethernet address"),
         Kind::Port => format!("'{word}' is not a port"),
@@ -348,10 +348,10 @@ impl<N: Names + ?Sized> Parser<'_, N> {
                         complaint = draft.set_ends(ends);
                     }
                     "dst" | "dest" => complaint = draft.set_ends(Ends::Destination),
-                    "ip" | "ip6" | "ether" if draft.level.is_some() => break,
-                    "ip" => draft.level = Some(Level::Ip),
-                    "ip6" => draft.level = Some(Level::Ip6),
-                    "ether" => draft.level = Some(Level::Ether),
+                    "ip" | "ip6" | "ether" if draft.family.is_some() => break,
+                    "ip" => draft.family = Some(AddressFamily::Ip),
+                    "ip6" => draft.family = Some(AddressFamily::Ip6),
+                    "ether" => draft.family = Some(AddressFamily::Ether),
                     "not" | "!" => negated = !negated,
                     _ => break,
                 }
@@ -403,7 +403,7 @@ impl<N: Names + ?Sized> Parser<'_, N> {
             return self.error(span, format!("field [{first}:{count}] does not fit in a single word"));
         }
         draft.bracketed = true;
-        let place = Place { protocol: draft.protocol, bit: first as u32 * 8, bits: count as u8 * 8 };
+        let place = FieldPlace { protocol: draft.protocol, bit: first as u32 * 8, bits: count as u8 * 8 };
         if let Some(text) = draft.set_kind(Kind::Field(place)) {
             self.error(span, text);
         }
@@ -415,20 +415,20 @@ impl<N: Names + ?Sized> Parser<'_, N> {
         }
         let word = self.words[self.at + 1];
         let number = self.names.integer(word.text).and_then(|n| u32::try_from(n).ok());
-        let level = draft.level;
+        let family = draft.family;
         let mask = match number {
             Some(number) => Some(Mask::Number(number)),
-            None if level != Some(Level::Ether)
+            None if family != Some(AddressFamily::Ether)
                 && let Some(mask) = self.names.ipv4(word.text) =>
             {
                 Some(Mask::Ip(mask))
             }
-            None if level == Some(Level::Ip6)
+            None if family == Some(AddressFamily::Ip6)
                 && let Some(mask) = self.names.ipv6(word.text) =>
             {
                 Some(Mask::Ip6(mask))
             }
-            None if level != Some(Level::Ip) => self.names.ether(word.text).map(Mask::Ether),
+            None if family != Some(AddressFamily::Ip) => self.names.ether(word.text).map(Mask::Ether),
             None => None,
         };
         if let Some(mask) = mask {
@@ -497,7 +497,7 @@ impl<N: Names + ?Sized> Parser<'_, N> {
         let is_like_address = word.text.starts_with(|c: char| c.is_ascii_digit()) && word.text.contains('.');
         let like = if word.text.contains('/') { Kind::Net } else { Kind::Host };
         let kind = kind.or(Some(like).filter(|_| is_like_address));
-        if let Some(text) = kind.and_then(|kind| not_a_value(kind, draft.level, word.text)) {
+        if let Some(text) = kind.and_then(|kind| not_a_value(kind, draft.family, word.text)) {
             self.error(word.span(), text);
             self.at += 1;
         } else {
@@ -527,7 +527,7 @@ impl<N: Names + ?Sized> Parser<'_, N> {
             kind.is_none_or(|kind| kinds.contains(&kind))
                 && draft.protocol.is_none_or(|p| protocols.is_empty() || protocols.contains(&p))
         };
-        let icmp = [Kind::Field(Place::ICMP_TYPE)];
+        let icmp = [Kind::Field(FieldPlace::ICMP_TYPE)];
         let keep = |yes: bool, data: Option<Data>| data.filter(|_| yes);
         let tcp = [Protocol::TCP, Protocol::TcpOrUdp];
         let ports = [
@@ -578,9 +578,9 @@ impl<N: Names + ?Sized> Parser<'_, N> {
         if let Some(number) = names.integer(word) {
             return Some((Data::Number(number), 1));
         }
-        let (level, net) = (draft.level, draft.kind == Some(Kind::Net));
-        let ip = matches!(level, None | Some(Level::Ip));
-        let ip6 = matches!(level, None | Some(Level::Ip6));
+        let (family, net) = (draft.family, draft.kind == Some(Kind::Net));
+        let ip = matches!(family, None | Some(AddressFamily::Ip));
+        let ip6 = matches!(family, None | Some(AddressFamily::Ip6));
         if ip && let Some(address) = names.ipv4(word) {
             let mask = || {
                 let mask = self.words.get(self.at + 2)?;
@@ -605,7 +605,7 @@ impl<N: Names + ?Sized> Parser<'_, N> {
         if ip6 && let Some((address, mask)) = names.ipv6_prefix(word) {
             return Some((Data::Net6(address, mask), 1));
         }
-        let ether = matches!(level, None | Some(Level::Ether));
+        let ether = matches!(family, None | Some(AddressFamily::Ether));
         names.ether(word).filter(|_| ether).map(|address| (Data::Ether(address), 1))
     }
 }

@@ -137,7 +137,7 @@ impl Relation {
 
 /// The header that has a field, and the position of the field in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FieldPlace {
     /// The protocol whose header has the field; `None` for the IP header.
     pub protocol: Option<Protocol>,
     /// The offset of the field's first bit from the start of the header, in bits.
@@ -146,29 +146,29 @@ pub struct Place {
     pub bits: u8,
 }
 
-impl Place {
-    const fn ip(bit: u32, bits: u8) -> Place {
-        Place { protocol: None, bit, bits }
+impl FieldPlace {
+    const fn ip(bit: u32, bits: u8) -> FieldPlace {
+        FieldPlace { protocol: None, bit, bits }
     }
 
     /// The version of IP: `ip vers`.
-    pub const VERSION: Place = Place::ip(0, 4);
+    pub const VERSION: FieldPlace = FieldPlace::ip(0, 4);
     /// The length of the IP header, in words: `ip hl`.
-    pub const HEADER_LENGTH: Place = Place::ip(4, 4);
+    pub const HEADER_LENGTH: FieldPlace = FieldPlace::ip(4, 4);
     /// The type of service, with ECN: `ip tos`.
-    pub const TOS: Place = Place::ip(8, 8);
+    pub const TOS: FieldPlace = FieldPlace::ip(8, 8);
     /// The differentiated services code point: `ip dscp`.
-    pub const DSCP: Place = Place::ip(8, 6);
+    pub const DSCP: FieldPlace = FieldPlace::ip(8, 6);
     /// The length of the IP packet in bytes: `ip len`.
-    pub const LENGTH: Place = Place::ip(16, 16);
+    pub const LENGTH: FieldPlace = FieldPlace::ip(16, 16);
     /// The identification: `ip id`.
-    pub const ID: Place = Place::ip(32, 16);
+    pub const ID: FieldPlace = FieldPlace::ip(32, 16);
     /// The time to live: `ip ttl`.
-    pub const TTL: Place = Place::ip(64, 8);
+    pub const TTL: FieldPlace = FieldPlace::ip(64, 8);
     /// The TCP window: `tcp win`.
-    pub const TCP_WINDOW: Place = Place { protocol: Some(Protocol::TCP), bit: 112, bits: 16 };
+    pub const TCP_WINDOW: FieldPlace = FieldPlace { protocol: Some(Protocol::TCP), bit: 112, bits: 16 };
     /// The ICMP type: `icmp type`.
-    pub const ICMP_TYPE: Place = Place { protocol: Some(Protocol::ICMP), bit: 0, bits: 8 };
+    pub const ICMP_TYPE: FieldPlace = FieldPlace { protocol: Some(Protocol::ICMP), bit: 0, bits: 8 };
 
     /// Returns the largest number that the field can have.
     pub fn largest(self) -> u32 {
@@ -176,18 +176,18 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FieldPlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (*self, self.protocol) {
-            (Place::VERSION, _) => f.write_str("ip vers"),
-            (Place::HEADER_LENGTH, _) => f.write_str("ip hl"),
-            (Place::TOS, _) => f.write_str("ip tos"),
-            (Place::DSCP, _) => f.write_str("ip dscp"),
-            (Place::LENGTH, _) => f.write_str("ip len"),
-            (Place::ID, _) => f.write_str("ip id"),
-            (Place::TTL, _) => f.write_str("ip ttl"),
-            (Place::TCP_WINDOW, _) => f.write_str("tcp win"),
-            (Place::ICMP_TYPE, _) => f.write_str("icmp type"),
+            (FieldPlace::VERSION, _) => f.write_str("ip vers"),
+            (FieldPlace::HEADER_LENGTH, _) => f.write_str("ip hl"),
+            (FieldPlace::TOS, _) => f.write_str("ip tos"),
+            (FieldPlace::DSCP, _) => f.write_str("ip dscp"),
+            (FieldPlace::LENGTH, _) => f.write_str("ip len"),
+            (FieldPlace::ID, _) => f.write_str("ip id"),
+            (FieldPlace::TTL, _) => f.write_str("ip ttl"),
+            (FieldPlace::TCP_WINDOW, _) => f.write_str("tcp win"),
+            (FieldPlace::ICMP_TYPE, _) => f.write_str("icmp type"),
             (_, Some(protocol)) => write!(f, "{protocol}[...]"),
             (_, None) => f.write_str("ip[...]"),
         }
@@ -266,7 +266,7 @@ pub enum Primitive {
         /// The IP version of the packet.
         version: Version,
         /// The header that has the field, and the position of the field in it.
-        place: Place,
+        place: FieldPlace,
         /// The relation in which the field must be.
         relation: Relation,
     },

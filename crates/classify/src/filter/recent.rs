@@ -30,7 +30,7 @@ impl Flow {
 #[derive(Clone)]
 pub struct Recent {
     flow: Option<Flow>,
-    pub(super) place: Place,
+    pub(super) place: Lookup,
     /// The number of packets so far that had the same flow as the previous packet.
     pub hits: u64,
     /// The number of packets so far that had another flow than the previous packet, or none.
@@ -39,7 +39,7 @@ pub struct Recent {
 
 impl Default for Recent {
     fn default() -> Recent {
-        Recent { flow: None, place: Place::Known(NONE), hits: 0, misses: 0 }
+        Recent { flow: None, place: Lookup::Known(NONE), hits: 0, misses: 0 }
     }
 }
 
@@ -71,7 +71,7 @@ pub(super) enum Seen {
 /// The result for a packet of a group, if it is known already. Otherwise the point to look up for it, by
 /// its index among the IPv4 points or the IPv6 points.
 #[derive(Clone, Copy)]
-pub(super) enum Place {
+pub(super) enum Lookup {
     Four(usize),
     Six(usize),
     Known(u32),

@@ -129,7 +129,7 @@ impl Set {
 
     /// Writes the intersection of two sets to `met`, but only up to the first box that is in `last`,
     /// because that box hides all boxes after it.
-    fn meet(&self, other: &[u64], last: &[u64], met: &mut Set) {
+    fn intersect(&self, other: &[u64], last: &[u64], met: &mut Set) {
         met.0.clear();
         for &(word, bits) in &self.0 {
             let both = bits & other[word as usize];
@@ -332,7 +332,7 @@ impl Pairs {
         let (mut met, mut before) = (Set::default(), None);
         for left in left {
             for right in &right {
-                left.meet(right, &last, &mut met);
+                left.intersect(right, &last, &mut met);
                 // Neighbouring right classes often have equal intersections, which need no look-up.
                 let class = match before {
                     Some((ref set, class)) if *set == met => class,

@@ -6,7 +6,7 @@ use std::net::Ipv4Addr;
 use proptest::prelude::*;
 use wire::FiveTuple;
 
-use super::place::OVERFLOW_LIMIT;
+use super::entries::OVERFLOW_LIMIT;
 use super::*;
 use crate::bucket::position;
 use crate::hash::KeyHasher;
@@ -120,7 +120,7 @@ struct Model {
 }
 
 impl Model {
-    fn part(&mut self, id: FlowId) {
+    fn unpair(&mut self, id: FlowId) {
         let reverse = self.flows.get_mut(&id).and_then(|flow| flow.reverse.take());
         if let Some(other) = reverse.and_then(|id| self.flows.get_mut(&id)) {
             other.reverse = None;
@@ -131,7 +131,7 @@ impl Model {
         let flow = self.flows.get_mut(&id).filter(|flow| !flow.removed)?;
         flow.removed = true;
         let (key, held) = (flow.key, flow.holds > 0);
-        self.part(id);
+        self.unpair(id);
         self.by_key.remove(&key);
         if !held {
             self.flows.remove(&id);
@@ -204,8 +204,8 @@ fn agrees(steps: Vec<(i64, Step)>, hash: fn(u64) -> u32) {
                 let both = live(a) && live(b);
                 assert_eq!(table.pair(a, b), both);
                 if both {
-                    model.part(a);
-                    model.part(b);
+                    model.unpair(a);
+                    model.unpair(b);
                     model.flows.entry(a).and_modify(|flow| flow.reverse = Some(b));
                     model.flows.entry(b).and_modify(|flow| flow.reverse = Some(a));
                 }

@@ -8,20 +8,20 @@ use crate::source::{Sources, Span};
 use crate::syntax::{Alternative, Body, ClassSyntax, Node, Statement};
 
 /// A compound element that is defined somewhere in a scope, perhaps after its use.
-pub(super) struct Later<'s> {
+pub(super) struct LaterClass<'s> {
     name: Span,
     /// All names of elements and classes that occur in its definition.
     uses: HashSet<&'s str>,
 }
 
 /// Returns the compound elements that a body and its groups define, by name.
-pub(super) fn collect<'s>(sources: &'s Sources, body: &Body) -> HashMap<&'s str, Later<'s>> {
+pub(super) fn collect<'s>(sources: &'s Sources, body: &Body) -> HashMap<&'s str, LaterClass<'s>> {
     let mut found = HashMap::new();
     for statement in &body.statements {
         if let Statement::Class { name, class: class @ ClassSyntax::Compound(_) } = statement {
             let mut uses = HashSet::new();
             names_of_class(sources, class, &mut uses);
-            found.entry(sources.slice(*name)).or_insert(Later { name: *name, uses });
+            found.entry(sources.slice(*name)).or_insert(LaterClass { name: *name, uses });
         }
         for body in groups(statement) {
             found.extend(collect(sources, body));
@@ -107,7 +107,7 @@ impl<'s> Resolver<'s, '_> {
         Some(error.with_related(defined, format!("'{name}' is defined here, later")))
     }
 
-    fn find_later(&self, name: &str) -> Option<&Later<'s>> {
+    fn find_later(&self, name: &str) -> Option<&LaterClass<'s>> {
         self.later.iter().rev().find_map(|scope| scope.get(name))
     }
 

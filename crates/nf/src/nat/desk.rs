@@ -1,7 +1,7 @@
 //! The processing of one packet by a translator: finds or makes its mapping, and rewrites the packet.
 
 use element::{Base, Cx, DropReason, Packet, Timestamp};
-use flow::{EndsKey, FlowId};
+use flow::{FlowId, Ipv4FlowKey};
 
 use crate::sorting::Fate;
 
@@ -139,7 +139,7 @@ impl Translation {
         window: &[Packet],
         found: &mut [Option<FlowId>; WINDOW],
     ) {
-        let (mut keys, mut others) = ([EndsKey::NONE; WINDOW], [None; WINDOW]);
+        let (mut keys, mut others) = ([Ipv4FlowKey::NONE; WINDOW], [None; WINDOW]);
         for (packet, key) in window.iter().zip(&mut keys) {
             *key = self.flavour.other_key(packet, owner);
         }

@@ -5,7 +5,7 @@
 //! translated at once; all others go to the worker to which the mapping belongs.
 
 use element::{Batch, Cx, DropReason, Packet};
-use flow::EndsKey;
+use flow::Ipv4FlowKey;
 use packet::BATCH_CAPACITY;
 
 use super::change::Change;
@@ -64,9 +64,9 @@ impl ForeignFlows {
         );
         let spaces = desk.flavour.plain_spaces(owner);
         for (packets, owners) in packets.chunks_mut(WINDOW).zip(owners.chunks(WINDOW)) {
-            let (mut keys, mut seen) = ([EndsKey::NONE; WINDOW], [None; WINDOW]);
+            let (mut keys, mut seen) = ([Ipv4FlowKey::NONE; WINDOW], [None; WINDOW]);
             for (key, packet) in keys.iter_mut().zip(&mut *packets) {
-                *key = spaces.key(packet).unwrap_or(EndsKey::NONE);
+                *key = spaces.key(packet).unwrap_or(Ipv4FlowKey::NONE);
             }
             board.look(owners, &keys[..packets.len()], &mut seen);
             for (packet, seen) in packets.iter_mut().zip(seen) {

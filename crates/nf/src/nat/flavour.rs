@@ -2,7 +2,7 @@
 //! they change.
 
 use element::{Base, DropReason, Packet};
-use flow::EndsKey;
+use flow::Ipv4FlowKey;
 use packet::Annotations;
 use wire::checksum::Delta;
 use wire::{FromBytes, icmp, ip_protocol, ipv4};
@@ -45,8 +45,8 @@ impl PlainSpaces {
     /// Returns the key of a plain packet, as nearly all are: its transport header, up to the checksum,
     /// follows an IPv4 header of 20 bytes.
     #[inline(always)]
-    pub(super) fn key(self, packet: &mut Packet) -> Option<EndsKey> {
-        if !packet.is_marked_behind(ipv4::Header::LEN) {
+    pub(super) fn key(self, packet: &mut Packet) -> Option<Ipv4FlowKey> {
+        if !packet.transport_follows_network(ipv4::Header::LEN) {
             return None;
         }
         let bytes = packet.header_chunk_mut::<PLAIN>(Base::Network)?;
@@ -61,7 +61,7 @@ impl PlainSpaces {
         // (`Layers::five_tuple`).
         let is_fragment = half(6) & (ipv4::FRAGMENT_OFFSET | ipv4::MORE_FRAGMENTS) != 0;
         let is_whole = !is_fragment && usize::from(half(2)) >= least;
-        let key = EndsKey::new((word(12), half(20)), (word(16), half(22)), space);
+        let key = Ipv4FlowKey::new((word(12), half(20)), (word(16), half(22)), space);
         // If the TCP header is shorter, ports are not changed: such a segment is not marked as part of the
         // flow that its mapping makes.
         let is_there = least == PLAIN || packet.header_chunk_mut::<PLAIN_TCP>(Base::Network).is_some();
@@ -192,9 +192,9 @@ impl Flavour {
     }
 
     /// Returns the key by which a packet is looked up; `NONE` for packets that are not for this translator.
-    pub(super) fn key(self, packet: &Packet, owner: u16) -> EndsKey {
+    pub(super) fn key(self, packet: &Packet, owner: u16) -> Ipv4FlowKey {
         let looked = self.look(packet);
-        looked.map_or(EndsKey::NONE, |looked| Store::key(looked.tuple, space(owner, looked.which)))
+        looked.map_or(Ipv4FlowKey::NONE, |looked| Store::key(looked.tuple, space(owner, looked.which)))
     }
 
     /// Returns the spaces of plain packets of TCP and UDP; `None` for a protocol that the translator is not
@@ -212,9 +212,9 @@ impl Flavour {
 
     /// Returns the key of packets to an address, for translators of one address.
     #[inline]
-    pub(super) fn other_key(self, packet: &Packet, owner: u16) -> EndsKey {
+    pub(super) fn other_key(self, packet: &Packet, owner: u16) -> Ipv4FlowKey {
         let to = |ip: &ipv4::Header| (ip.destination.get(), 0);
-        header(packet).map_or(EndsKey::NONE, |ip| EndsKey::new((0, 0), to(ip), space(owner, ONLY)))
+        header(packet).map_or(Ipv4FlowKey::NONE, |ip| Ipv4FlowKey::new((0, 0), to(ip), space(owner, ONLY)))
     }
 
     /// Returns what identifies a TCP connection; `None` if the translator is not for TCP.

@@ -14,7 +14,7 @@ use element::args::{AnnotationOffset, Arg, ElementRef, Port, Raw};
 use element::class::{Access, ArgInfo, HandlerInfo, join};
 use element::lease::Leasing;
 use element::{Args, Batch, Cx, Effects, Element, ElementId, Invalid, Packet, Timestamp};
-use flow::EndsKey;
+use flow::Ipv4FlowKey;
 use packet::Annotations;
 
 use crate::sorting::Sorter;
@@ -253,7 +253,7 @@ impl Window<'_> {
         let Window { desk, sorter, owner, is_read, marks } = self;
         let (flavour, owner, now) = (desk.flavour, *owner, cx.now());
         let sets_next_hop = desk.sets_next_hop && *is_read;
-        let (mut keys, mut found) = ([EndsKey::NONE; WINDOW], [None; WINDOW]);
+        let (mut keys, mut found) = ([Ipv4FlowKey::NONE; WINDOW], [None; WINDOW]);
         let spaces = flavour.plain_spaces(owner);
         // A bit for each packet of the window: 1 for a whole TCP or UDP packet without IPv4
         // options, whose key is found without dissection.

@@ -26,7 +26,7 @@ use std::collections::HashMap;
 
 use element::lease::Lease;
 use element::{DropReason, Timestamp};
-use flow::{EndsKey, FlowId, FlowTable, Inserted, KeyHasher, MappedKey, Valued};
+use flow::{FlowId, FlowTable, Inserted, Ipv4FlowKey, KeyHasher, MappedKey, Valued};
 
 use super::change::{Change, set_session};
 use super::shift::Shifts;
@@ -60,7 +60,7 @@ pub(super) const UDP_BESIDE: u32 = 1;
 pub(super) const IDENTIFIERS: u32 = 2;
 
 /// Returns the tuple of a key.
-fn tuple(key: EndsKey) -> Tuple {
+fn tuple(key: Ipv4FlowKey) -> Tuple {
     let [(source, source_port), (destination, destination_port)] = key.ends();
     Tuple { source, destination, source_port, destination_port }
 }
@@ -325,14 +325,14 @@ impl Store {
 
     /// Returns the key of a tuple.
     #[inline]
-    pub(super) fn key(tuple: Tuple, space: u32) -> EndsKey {
+    pub(super) fn key(tuple: Tuple, space: u32) -> Ipv4FlowKey {
         let source = (tuple.source, tuple.source_port);
-        EndsKey::new(source, (tuple.destination, tuple.destination_port), space)
+        Ipv4FlowKey::new(source, (tuple.destination, tuple.destination_port), space)
     }
 
     /// Looks up the keys of several packets.
     #[inline]
-    pub(super) fn find_all(&mut self, keys: &[EndsKey], found: &mut [Option<FlowId>; WINDOW]) {
+    pub(super) fn find_all(&mut self, keys: &[Ipv4FlowKey], found: &mut [Option<FlowId>; WINDOW]) {
         let mut hashes = [0; WINDOW];
         for (hash, key) in hashes.iter_mut().zip(keys) {
             *hash = self.hasher.hash(key);
@@ -344,7 +344,7 @@ impl Store {
     }
 
     /// Looks up the key of a packet.
-    pub(super) fn find_key(&mut self, key: &EndsKey) -> Option<FlowId> {
+    pub(super) fn find_key(&mut self, key: &Ipv4FlowKey) -> Option<FlowId> {
         let found = self.table.lookup(key, self.hasher.hash(key));
         if found.is_none() && self.old.is_some() { self.bring_key(key) } else { found }
     }

@@ -2,7 +2,7 @@
 //! workers: all its keys, with the changes of their packets.
 
 use element::Timestamp;
-use flow::{EndsKey, FlowId};
+use flow::{FlowId, Ipv4FlowKey};
 
 use super::{Session, Store};
 use crate::boards;
@@ -10,7 +10,7 @@ use crate::nat::change::{Change, set_state};
 use crate::nat::state::State;
 
 /// A board of keys and their values, as in the table.
-pub(in crate::nat) type Board = boards::Board<EndsKey, [u32; 6]>;
+pub(in crate::nat) type Board = boards::Board<Ipv4FlowKey, [u32; 6]>;
 
 impl Store {
     /// Shows a key of the table, with its value, to other workers.
@@ -22,7 +22,7 @@ impl Store {
     }
 
     /// Removes a key from the board.
-    pub(super) fn hide(&mut self, ends: &EndsKey) {
+    pub(super) fn hide(&mut self, ends: &Ipv4FlowKey) {
         if let Some(board) = &mut self.board {
             board.hide(ends);
         }

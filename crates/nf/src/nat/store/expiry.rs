@@ -1,7 +1,7 @@
 //! The expiry and the eviction of mappings, and the search for them in small steps.
 
 use element::Timestamp;
-use flow::{EndsKey, FlowId};
+use flow::{FlowId, Ipv4FlowKey};
 
 use super::turns::{Queue, Turn};
 use super::{FIRST_CAPACITY, Session, Store};
@@ -105,7 +105,7 @@ impl Store {
 
     /// Returns the change for a connection that begins now, and notes its time as if its first packet had
     /// arrived. A mapping that has expired, or whose connection is closed, ends.
-    pub(in crate::nat) fn begin_again(&mut self, key: &EndsKey, now: Timestamp) -> Option<Change> {
+    pub(in crate::nat) fn begin_again(&mut self, key: &Ipv4FlowKey, now: Timestamp) -> Option<Change> {
         let id = self.find_key(key)?;
         let place = Change::unpacked(self.table.key(id)?.value()).session;
         let session = self.sessions.get(place as usize)?;

@@ -7,14 +7,14 @@ use std::sync::Arc;
 
 use element::Timestamp;
 use element::lease::{Lease, Leases};
-use flow::{EndsKey, FlowId};
+use flow::{FlowId, Ipv4FlowKey};
 
 use super::Store;
 use crate::nat::change::Change;
 
 impl Store {
     /// Leases the flow of a key. Returns its id, and the change of its packets.
-    pub(in crate::nat) fn lease(&mut self, key: &EndsKey, lease: Lease) -> Option<(FlowId, Change)> {
+    pub(in crate::nat) fn lease(&mut self, key: &Ipv4FlowKey, lease: Lease) -> Option<(FlowId, Change)> {
         // Keys that are being moved get other ids soon; keys on a board are used by other workers, too.
         // Packets of mappings that may have expired must be checked here.
         if self.old.is_some() || self.board.is_some() || self.is_behind() {

@@ -6,7 +6,7 @@
 //! looked up in the old one.
 
 use element::Timestamp;
-use flow::{EndsKey, FlowId, FlowTable, MappedKey};
+use flow::{FlowId, FlowTable, Ipv4FlowKey, MappedKey};
 
 use super::{Session, Store, WINDOW};
 use crate::nat::change::Change;
@@ -123,7 +123,7 @@ impl Store {
     }
 
     /// Returns the change of a packet by the old table.
-    pub(super) fn find_in_old(&self, key: &EndsKey) -> Option<Change> {
+    pub(super) fn find_in_old(&self, key: &Ipv4FlowKey) -> Option<Change> {
         let old = self.old.as_ref()?;
         let id = old.table.lookup(key, self.hasher.hash(key))?;
         old.table.key(id).map(|key| Change::unpacked(key.value()))
@@ -131,7 +131,7 @@ impl Store {
 
     /// Moves the key of a packet to the new table, and returns its id.
     #[cold]
-    pub(super) fn bring_key(&mut self, key: &EndsKey) -> Option<FlowId> {
+    pub(super) fn bring_key(&mut self, key: &Ipv4FlowKey) -> Option<FlowId> {
         let session = self.find_in_old(key)?.session;
         self.bring(session);
         self.table.lookup(key, self.hasher.hash(key))
@@ -139,7 +139,7 @@ impl Store {
 
     /// Moves the keys of a batch that were not found.
     #[cold]
-    pub(super) fn bring_all(&mut self, keys: &[EndsKey], found: &mut [Option<FlowId>; WINDOW]) {
+    pub(super) fn bring_all(&mut self, keys: &[Ipv4FlowKey], found: &mut [Option<FlowId>; WINDOW]) {
         let epoch = self.epoch;
         for (key, found) in keys.iter().zip(found.iter_mut()) {
             if found.is_none() {

@@ -2,7 +2,7 @@
 
 use classify::filter::{Condition, Header, Test, Tree};
 use element::Packet;
-use flow::EndsKey;
+use flow::Ipv4FlowKey;
 use wire::{ip_protocol, ipv4};
 
 use program::location::IPV4;
@@ -17,20 +17,20 @@ const PLAIN: usize = IPV4 as usize + 8;
 /// the ports in TCP and UDP. `network` is the offset of the IPv4 header. Packets with IPv4 options,
 /// fragments and packets that are too short have no key.
 #[inline]
-pub(super) fn key_of(packet: &Packet, network: usize) -> Option<EndsKey> {
+pub(super) fn key_of(packet: &Packet, network: usize) -> Option<Ipv4FlowKey> {
     let bytes = packet.data().get(network..)?.first_chunk::<PLAIN>()?;
     let half = |at: usize| u16::from_be_bytes([bytes[at], bytes[at + 1]]);
     let word = |at: usize| u32::from_be_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
     let is_plain = bytes[0] == 0x45
         && half(6) & (ipv4::FRAGMENT_OFFSET | ipv4::MORE_FRAGMENTS) == 0
         && usize::from(half(2)) >= PLAIN;
-    is_plain.then(|| EndsKey::new((word(12), half(20)), (word(16), half(22)), bytes[9].into()))
+    is_plain.then(|| Ipv4FlowKey::new((word(12), half(20)), (word(16), half(22)), bytes[9].into()))
 }
 
 /// True if the key contains ports (TCP or UDP), so that stateful elements know the flow by this key. For
 /// other protocols, they may look at other bytes.
 #[inline]
-pub(super) fn has_ports(key: &EndsKey) -> bool {
+pub(super) fn has_ports(key: &Ipv4FlowKey) -> bool {
     [ip_protocol::TCP, ip_protocol::UDP].map(u32::from).contains(&key.space())
 }
 
@@ -41,7 +41,7 @@ pub(super) fn addresses_of(packet: &Packet, network: usize) -> Option<[u8; 8]> {
 }
 
 /// True if a flow's key has these source and destination addresses.
-pub(super) fn is_between(addresses: &[u8; 8], key: &EndsKey) -> bool {
+pub(super) fn is_between(addresses: &[u8; 8], key: &Ipv4FlowKey) -> bool {
     let [(source, _), (destination, _)] = key.ends();
     let [a, b, c, d, e, f, g, h] = *addresses;
     (source, destination) == (u32::from_be_bytes([a, b, c, d]), u32::from_be_bytes([e, f, g, h]))

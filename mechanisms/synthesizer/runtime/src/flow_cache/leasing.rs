@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use element::lease::Terms;
 use element::{Packet, Timestamp};
-use flow::{EndsKey, FlowId, Inserted, MappedKey};
+use flow::{FlowId, Inserted, Ipv4FlowKey, MappedKey};
 use jit::ROW;
 use wire::FiveTuple;
 use zerocopy::IntoBytes;
@@ -26,7 +26,7 @@ impl FlowCache {
         &mut self,
         graph: &mut Graph,
         packet: &Packet,
-        key: EndsKey,
+        key: Ipv4FlowKey,
         hash: u32,
         now: Timestamp,
     ) -> Option<FlowId> {

@@ -38,7 +38,7 @@ use std::sync::Arc;
 
 use element::lease::{Leases, Lessor};
 use element::{Packet, Timestamp};
-use flow::{EndsKey, FlowId, FlowTable, KeyHasher, MappedKey};
+use flow::{FlowId, FlowTable, Ipv4FlowKey, KeyHasher, MappedKey};
 use foldhash::fast::RandomState;
 use jit::ROW;
 use packet::BATCH_CAPACITY;
@@ -241,8 +241,8 @@ pub struct FlowCache {
     tries: usize,
     /// The number of sampled batches since the last attempt to lease a flow.
     idle: usize,
-    /// By packet of the batch: the key; [`EndsKey::NONE`] for a packet without a key.
-    keys: Vec<EndsKey>,
+    /// By packet of the batch: the key; [`Ipv4FlowKey::NONE`] for a packet without a key.
+    keys: Vec<Ipv4FlowKey>,
     /// By packet of the batch: the hash of the key.
     hashes: Vec<u32>,
     /// By packet of the batch: the flow that was found, if any.
@@ -371,8 +371,8 @@ impl FlowCache {
         self.table.expire(now, IDLE, packets.len(), |_, _| {});
         let FlowCache { keys, hashes, found, row_heads, table, hasher, network, .. } = self;
         let key = |packet: &Packet| match graph.is_laid_out(packet) {
-            true => key_of(packet, *network).unwrap_or(EndsKey::NONE),
-            false => EndsKey::NONE,
+            true => key_of(packet, *network).unwrap_or(Ipv4FlowKey::NONE),
+            false => Ipv4FlowKey::NONE,
         };
         keys.clear();
         keys.extend(packets.iter().map(key));
@@ -526,7 +526,7 @@ impl FlowCache {
             // Packets that wait for a lease were counted above, in the loop.
             let is_counted = is_sample
                 && self.constant_lists[list as usize]
-                && self.keys[place] != EndsKey::NONE
+                && self.keys[place] != Ipv4FlowKey::NONE
                 && self.waiting.get(classes[place] as usize) != Some(&true);
             if is_counted && self.doorkeeper.count(self.hashes[place]) >= coming_again {
                 known = Some(place);

@@ -58,7 +58,7 @@ impl<K: Key> FlowTable<K> {
         } else {
             self.unchain(at, index);
         }
-        self.part(index);
+        self.unpair(index);
         self.stats.entries -= 1;
     }
 

@@ -16,8 +16,8 @@ impl<K: Key> FlowTable<K> {
         if !live(a) || !live(b) {
             return false;
         }
-        self.part(a.index);
-        self.part(b.index);
+        self.unpair(a.index);
+        self.unpair(b.index);
         self.entries[a.index as usize].reverse = Link::to(b.index);
         self.entries[b.index as usize].reverse = Link::to(a.index);
         true
@@ -63,7 +63,7 @@ impl<K: Key> FlowTable<K> {
 
     /// Unpairs a flow: neither it nor its reverse flow, if it has one, has a reverse any more.
     #[inline]
-    pub(super) fn part(&mut self, index: u32) {
+    pub(super) fn unpair(&mut self, index: u32) {
         let reverse = std::mem::replace(&mut self.entries[index as usize].reverse, Link::NONE);
         if let Some(reverse) = reverse.index() {
             self.entries[reverse as usize].reverse = Link::NONE;
