@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::Element;
+use crate::{Cx, Element};
 use crate::args::{Args, Invalid};
-use crate::handlers::Table;
 
 /// An element class. The file of each element has a class as a constant.
 pub struct Class {
@@ -70,6 +69,45 @@ impl Class {
     /// elements before the run, such as a script or a socket.
     pub fn is_bystander(&self, ports: (usize, usize)) -> bool {
         ports == (0, 0) && self.phase == Phase::Ordinary
+    }
+}
+
+/// The table of a class, without the type of its elements.
+pub trait Table: Sync {
+    /// Returns the description of a handler by its index.
+    fn info(&self, index: usize) -> Option<&HandlerInfo>;
+
+    /// Answers the read handler `name`; `None` if the table has no such handler.
+    fn read(
+        &self,
+        element: &mut dyn Element,
+        cx: &mut Cx<'_>,
+        name: &str,
+        param: &str,
+    ) -> Option<Result<String, String>>;
+
+    /// Executes the write handler `name`; `None` if the table has no such handler.
+    fn write(
+        &self,
+        element: &mut dyn Element,
+        cx: &mut Cx<'_>,
+        name: &str,
+        value: &str,
+    ) -> Option<Result<(), String>>;
+}
+
+/// The empty table.
+impl Table for () {
+    fn info(&self, _index: usize) -> Option<&HandlerInfo> {
+        None
+    }
+
+    fn read(&self, _: &mut dyn Element, _: &mut Cx<'_>, _: &str, _: &str) -> Option<Result<String, String>> {
+        None
+    }
+
+    fn write(&self, _: &mut dyn Element, _: &mut Cx<'_>, _: &str, _: &str) -> Option<Result<(), String>> {
+        None
     }
 }
 

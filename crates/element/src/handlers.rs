@@ -19,7 +19,7 @@
 use std::any::Any;
 
 use crate::args::parse_bool;
-use crate::class::{Access, HandlerInfo};
+use crate::class::{Access, HandlerInfo, Table};
 use crate::{Class, Cx, Element};
 
 /// A handler of elements of the type `E`.
@@ -130,45 +130,6 @@ impl<E> Handler<E> {
     #[must_use]
     pub const fn listed(self) -> Handler<E> {
         Handler { info: self.info.listed(), ..self }
-    }
-}
-
-/// The table of a class, without the type of its elements.
-pub trait Table: Sync {
-    /// Returns the description of a handler by its index.
-    fn info(&self, index: usize) -> Option<&HandlerInfo>;
-
-    /// Answers the read handler `name`; `None` if the table has no such handler.
-    fn read(
-        &self,
-        element: &mut dyn Element,
-        cx: &mut Cx<'_>,
-        name: &str,
-        param: &str,
-    ) -> Option<Result<String, String>>;
-
-    /// Executes the write handler `name`; `None` if the table has no such handler.
-    fn write(
-        &self,
-        element: &mut dyn Element,
-        cx: &mut Cx<'_>,
-        name: &str,
-        value: &str,
-    ) -> Option<Result<(), String>>;
-}
-
-/// The empty table.
-impl Table for () {
-    fn info(&self, _index: usize) -> Option<&HandlerInfo> {
-        None
-    }
-
-    fn read(&self, _: &mut dyn Element, _: &mut Cx<'_>, _: &str, _: &str) -> Option<Result<String, String>> {
-        None
-    }
-
-    fn write(&self, _: &mut dyn Element, _: &mut Cx<'_>, _: &str, _: &str) -> Option<Result<(), String>> {
-        None
     }
 }
 

@@ -7,7 +7,7 @@ use nix::ifaddrs::getifaddrs;
 use wire::ethernet::MacAddr;
 
 use crate::args::Ipv4Prefix;
-use crate::names::Addresses;
+use crate::addresses::Addresses;
 
 /// The hardware type of Ethernet (ARPHRD_ETHER, netdevice(7)).
 const ETHERNET: u16 = 1;

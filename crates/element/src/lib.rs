@@ -20,6 +20,7 @@
 //! - [`tally`]: counts of packets that another element processed in place of this element
 //! - [`mod@manual`]: reading the doc block of an element's file
 
+pub mod addresses;
 pub mod args;
 pub mod class;
 pub mod context;

@@ -7,22 +7,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use wire::ethernet::MacAddr;
 
 use crate::args::{Ipv4Prefix, Ipv6Prefix};
+use crate::addresses::Addresses;
 use crate::interfaces;
-
-/// The addresses of a name. A name may have an address of each kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Addresses {
-    /// An IPv4 address.
-    pub ip: Option<Ipv4Addr>,
-    /// An IPv4 prefix.
-    pub net: Option<Ipv4Prefix>,
-    /// An IPv6 address.
-    pub ip6: Option<Ipv6Addr>,
-    /// An IPv6 prefix.
-    pub net6: Option<Ipv6Prefix>,
-    /// An Ethernet address.
-    pub mac: Option<MacAddr>,
-}
 
 /// All names of a graph.
 #[derive(Clone, Debug, Default)]

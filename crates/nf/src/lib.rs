@@ -12,6 +12,7 @@ pub mod contents;
 mod editing;
 pub mod encap;
 pub mod ethernet;
+mod ewma;
 mod five_tuple;
 mod hashing;
 pub mod icmp;

@@ -36,8 +36,7 @@
 //! ToHost, KernelTap
 
 use std::net::Ipv4Addr;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use element::args::{Ipv4Prefix, Ipv6Prefix};
 use element::class::{ArgInfo, Notes, Phase, Task};
@@ -45,8 +44,8 @@ use element::{Args, Class, Element, Invalid, manual};
 
 use super::Gone;
 use super::host::Wanted;
+use super::host_interface::HostInterface;
 use super::kernel_tun::KernelTun;
-use super::sys::tun::Tun;
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -73,27 +72,6 @@ pub static CLASS: Class = Class {
     build,
     ..Class::DEFAULT
 };
-
-/// An interface to which ToHost sends.
-#[derive(Default)]
-pub(super) struct HostInterface {
-    pub(super) name: String,
-    /// The interface's file, while it is open.
-    tun: Mutex<Option<Arc<Tun>>>,
-    /// The number of times that the file has changed.
-    pub(super) changes: AtomicU32,
-}
-
-impl HostInterface {
-    pub(super) fn set(&self, tun: Option<Arc<Tun>>) {
-        *self.tun.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = tun;
-        self.changes.fetch_add(1, Ordering::Release);
-    }
-
-    pub(super) fn get(&self) -> Option<Arc<Tun>> {
-        self.tun.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
-    }
-}
 
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let name: String = args.required("DEVNAME");

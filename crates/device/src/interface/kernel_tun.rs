@@ -55,7 +55,7 @@ use packet::BATCH_CAPACITY;
 use wire::LinkType;
 use wire::ethernet::MacAddr;
 
-use super::from_host::HostInterface;
+use super::host_interface::HostInterface;
 use super::host::{Made, NEWS, RECEIVE, Receiver, Transmitter, Wanted, open, settle};
 use super::incoming::MarksIp;
 use super::sys::link;

@@ -20,6 +20,7 @@ mod ebpf;
 pub mod from_device;
 pub mod from_host;
 mod host;
+mod host_interface;
 mod incoming;
 pub mod kernel_tap;
 pub mod kernel_tun;

@@ -29,7 +29,7 @@ use element::class::ArgInfo;
 use element::effects::{Case, Field, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 
-use super::from_host::HostInterface;
+use super::host_interface::HostInterface;
 use super::host::Transmitter;
 use super::sys::tun::Tun;
 

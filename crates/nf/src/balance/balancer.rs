@@ -13,6 +13,7 @@ use wire::{FiveTuple, ip_protocol, ipv6, tcp::flags};
 
 use super::choice::{self, Choice, Load, Rule};
 use super::elsewhere::{Board, CLOSING, ForeignFlows};
+use super::headers::tcp_flags;
 use crate::aggregate::AGGREGATE;
 use crate::five_tuple::{Flows, Known, LOOKED_AT};
 use crate::memory::{refusal, reserved};
@@ -250,15 +251,6 @@ pub(super) struct Balancer<P> {
     elsewhere: ForeignFlows,
     /// Connections that were idle at this worker, but not at others.
     revived: Vec<(FiveTupleKey, Timestamp, Connection)>,
-}
-
-/// Returns the TCP flags of a packet; 0 if the packet is not TCP or has no transport header annotation.
-/// Also 0 for a flow without ports: a fragment may have data at the place of the flags.
-#[inline]
-pub(super) fn tcp_flags(packet: &Packet, flow: &FiveTuple) -> u8 {
-    let flags = || packet.header(Base::Transport)?.get(13).copied();
-    let has_ports = (flow.source_port(), flow.destination_port()) != (0, 0);
-    if flow.protocol() == ip_protocol::TCP && has_ports { flags().unwrap_or(0) } else { 0 }
 }
 
 /// True if a TCP segment has data. Padding of the link after the end of the IP packet does not count.

@@ -6,7 +6,7 @@ use element::{Batch, Cx, DropReason, Packet};
 use flow::FiveTupleKey;
 use wire::tcp::flags;
 
-use super::balancer::tcp_flags;
+use super::headers::tcp_flags;
 use crate::boards::{self, WINDOW};
 
 /// A board of connections: the server's number, and [`CLOSING`] if the connection is not open.

@@ -97,6 +97,7 @@ use packet::Annotations;
 use wire::{FiveTuple, FromBytes, ip_protocol, ipv4};
 
 use super::balancer::{self, Balancer, Delivery, HANDLERS, Place, Settings};
+use super::headers::marked;
 use super::notices::{self, Notice, Notices};
 use crate::editing::{each, needs, pure, when, within};
 use crate::ip::store_ip_address::{store, stored};
@@ -161,23 +162,6 @@ struct ToAddress {
     notices: Arc<Notices>,
     /// A buffer for notices; empty between calls.
     heard: Vec<Notice>,
-}
-
-/// Returns the five-tuple of a packet, read at its header annotations.
-#[inline]
-pub(super) fn marked(packet: &Packet) -> Option<FiveTuple> {
-    let (ip, _) = ipv4::Header::ref_from_prefix(packet.header(Base::Network)?).ok()?;
-    if ip.version() != 4 {
-        return None;
-    }
-    // All fragments of a datagram must go to one server, and only the first has ports.
-    let has_ports = ip_protocol::has_ports(ip.protocol) && !ip.is_fragment();
-    let ports = packet.header(Base::Transport).filter(|_| has_ports).and_then(|bytes| bytes.first_chunk());
-    let (source, destination) = match ports {
-        Some(&[a, b, c, d]) => (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d])),
-        None => (0, 0),
-    };
-    Some(FiveTuple::v4((ip.source_addr(), source), (ip.destination_addr(), destination), ip.protocol))
 }
 
 /// Returns the ICMP message of a packet.

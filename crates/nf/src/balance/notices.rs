@@ -13,8 +13,7 @@ use flow::FiveTupleKey;
 use packet::BATCH_CAPACITY;
 use wire::{FiveTuple, tcp};
 
-use super::balancer::tcp_flags;
-use super::flow_ip_load_balancer::marked;
+use super::headers::{marked, tcp_flags};
 
 /// The largest number of notices in one box. Further notices are lost: their connections stay until their
 /// longer time-out.

@@ -37,7 +37,7 @@ use element::class::ArgInfo;
 use element::effects::{Access, Counts, Field, State};
 use element::{Batch, Call, Class, Cx, DropReason, Effects, Element, Handler, Tally, Timestamp, manual};
 
-use crate::rate::ewma::Rate;
+use crate::ewma::Rate;
 use crate::trigger::Trigger;
 
 /// The class.

@@ -4,7 +4,7 @@
 use wire::checksum::Delta;
 
 use super::state::State;
-use super::store::IDENTIFIERS;
+use super::spaces::IDENTIFIERS;
 use super::tuple::Tuple;
 
 /// The rewriting of a packet of one direction of a mapping.

@@ -11,7 +11,8 @@ use crate::editing::ipv4;
 
 use super::change::Change;
 use super::state::{Kind, Told};
-use super::store::{IDENTIFIERS, ONLY, Store, UDP_BESIDE, mark, space};
+use super::spaces::{IDENTIFIERS, ONLY, UDP_BESIDE};
+use super::store::{Store, mark, space};
 use super::tuple::Tuple;
 
 /// A kind of translator.

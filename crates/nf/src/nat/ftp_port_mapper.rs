@@ -64,7 +64,8 @@ use super::desk::Opening;
 use super::flavour::Flavour;
 use super::published::{Published, locked};
 use super::shift::ROOM;
-use super::store::{ONLY, Store, space};
+use super::spaces::ONLY;
+use super::store::{Store, space};
 use super::tuple::Tuple;
 use crate::editing::{ipv4_of_protocol, otherwise, pure, when};
 

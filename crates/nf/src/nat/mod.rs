@@ -20,6 +20,7 @@ mod published;
 mod rewriter;
 pub mod round_robin_ip_mapper;
 mod shift;
+mod spaces;
 pub mod source_ip_hash_mapper;
 mod spec;
 mod state;

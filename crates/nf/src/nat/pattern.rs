@@ -10,7 +10,8 @@ use element::setup::scope_of;
 use element::{Cx, ElementId, Setup};
 use lang::args::split_spaces;
 
-use super::store::{Bound, Chosen, Claim, IDENTIFIERS, Store};
+use super::spaces::IDENTIFIERS;
+use super::store::{Bound, Chosen, Claim, Store};
 use super::tuple::Tuple;
 
 /// The pattern `SADDR SPORT DADDR DPORT`, or `SADDR DADDR` for translators of addresses only. Zero leaves

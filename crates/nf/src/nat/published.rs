@@ -14,7 +14,8 @@ use crate::quotation::Behind;
 
 use super::flavour::Flavour;
 use super::spec::Spec;
-use super::store::{IDENTIFIERS, ONLY, Store, UDP_BESIDE, mark, space};
+use super::spaces::{IDENTIFIERS, ONLY, UDP_BESIDE};
+use super::store::{Store, mark, space};
 use super::tuple::Tuple;
 
 /// The place of a translator's mappings: a store, which may belong to another translator, and the

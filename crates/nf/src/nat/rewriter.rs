@@ -29,7 +29,8 @@ use super::pattern::{Named, all_names, words};
 use super::published::{Home, Published, locked};
 use super::spec::{Reading, Spec, mapper_of};
 use super::state::Policy;
-use super::store::{Board, ONLY, Store, Tally, UDP_BESIDE, WINDOW, Written, space};
+use super::spaces::{ONLY, UDP_BESIDE};
+use super::store::{Board, Store, Tally, WINDOW, Written, space};
 use super::tuple::Tuple;
 
 pub(super) struct Rewriter {

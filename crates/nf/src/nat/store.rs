@@ -30,6 +30,7 @@ use flow::{FlowId, FlowTable, Inserted, Ipv4FlowKey, KeyHasher, MappedKey, Value
 
 use super::change::{Change, set_session};
 use super::shift::Shifts;
+use super::spaces::IDENTIFIERS;
 use super::state::{Kind, Policy, State, Told};
 use super::tuple::Tuple;
 use super::used::{Pool, Used};
@@ -52,12 +53,6 @@ const ATTEMPTS: u64 = 4;
 
 /// The number of packets that are looked up together.
 pub(super) const WINDOW: usize = 32;
-
-/// The spaces of one owner: TCP, or all that the owner translates; and UDP with mappings separate from TCP.
-pub(super) const ONLY: u32 = 0;
-pub(super) const UDP_BESIDE: u32 = 1;
-/// The space of ICMP identifiers: the second port is not chosen, but follows from the first.
-pub(super) const IDENTIFIERS: u32 = 2;
 
 /// Returns the tuple of a key.
 fn tuple(key: Ipv4FlowKey) -> Tuple {

@@ -27,7 +27,7 @@ use element::class::ArgInfo;
 use element::effects::{Case, Depends, Field, Filter, Target};
 use element::{Args, Batch, Class, Cx, Effects, Element, Handler, Invalid, manual};
 
-use super::ewma::{FREQUENCY, Rate};
+use crate::ewma::{FREQUENCY, Rate};
 use super::fixed;
 use crate::rate::RATE;
 use crate::sorting::{Fate, Sorter};

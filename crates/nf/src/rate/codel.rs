@@ -35,7 +35,7 @@ use element::{
 };
 use packet::Annotations;
 
-use super::queues::Watched;
+use crate::storage::watched::Watched;
 use crate::annotation::first_timestamp;
 use crate::schedule::{collect, pull_one};
 

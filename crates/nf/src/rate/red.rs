@@ -42,7 +42,7 @@ use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Timestamp
 use packet::BATCH_CAPACITY;
 
 use super::fixed;
-use super::queues::Watched;
+use crate::storage::watched::Watched;
 use crate::editing::aside;
 
 /// The class.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use element::Timestamp;
 
-use crate::rate::ewma::Rate;
+use crate::ewma::Rate;
 
 /// The length of an epoch in nanoseconds.
 const EPOCH: i64 = 8_000_000;

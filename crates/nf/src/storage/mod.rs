@@ -11,3 +11,4 @@ pub mod simple_queue;
 pub mod thread_safe_queue;
 pub mod unqueue;
 pub mod unqueue2;
+pub(crate) mod watched;

@@ -28,7 +28,7 @@ use element::effects::Depends;
 use element::{Class, Cx, Effects, Element, Handler, manual};
 use packet::BATCH_CAPACITY;
 
-use crate::rate::queues::Watched;
+use super::watched::Watched;
 
 /// The class.
 pub static CLASS: Class = Class {

@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 
 use super::*;
+use crate::nat::spaces::ONLY;
 
 const SECOND: i64 = 1_000_000_000;
 const POLICY: Policy =

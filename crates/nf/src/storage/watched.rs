@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use element::{Args, Cx, ElementId};
 
-use crate::storage::fifo::Occupancy;
+use super::fifo::Occupancy;
 
 /// Queues and the numbers of packets that they hold.
 #[derive(Default)]

@@ -1,0 +1,27 @@
+//! An interface of the host that FromHost opens and ToHost sends to.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::sys::tun::Tun;
+
+/// An interface to which ToHost sends.
+#[derive(Default)]
+pub(super) struct HostInterface {
+    pub(super) name: String,
+    /// The interface's file, while it is open.
+    tun: Mutex<Option<Arc<Tun>>>,
+    /// The number of times that the file has changed.
+    pub(super) changes: AtomicU32,
+}
+
+impl HostInterface {
+    pub(super) fn set(&self, tun: Option<Arc<Tun>>) {
+        *self.tun.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = tun;
+        self.changes.fetch_add(1, Ordering::Release);
+    }
+
+    pub(super) fn get(&self) -> Option<Arc<Tun>> {
+        self.tun.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
+    }
+}
