@@ -54,7 +54,7 @@ const SEGMENT: f64 = 1448.0;
 const SLOW: Duration = Duration::from_secs(20);
 
 pub use boundary::Crossing;
-pub(crate) use boundary::{Beside, Probed, Probing, run as run_boundary};
+pub(crate) use boundary::{Load, Probed, Probing, run as run_boundary};
 pub(crate) use calls::Calling;
 pub(crate) use connections::run as run_connections;
 pub(crate) use guarantee::Guarantee;

@@ -30,7 +30,7 @@ use crate::{Row, Settings};
 pub(crate) static CLASSES: &[&Class] = &[&SEGMENTS, &ADVANCE];
 
 /// The elements under test: the name in rows, and the elements with an arrow after them.
-const WAYS: &[(&str, &str)] = &[
+const VARIANTS: &[(&str, &str)] = &[
     ("none", ""),
     ("juggler", "Juggler(FLOWS 512) ->"),
     ("without checksums", "Juggler(FLOWS 512, CHECKSUM false) ->"),
@@ -73,7 +73,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
             let file = folder.join(format!("{flows}-{late}-{frame}.pcap"));
             traffic.write(&file, 1000).map_err(|error| format!("{}: {error}", file.display()))?;
         }
-        for &(way, elements) in WAYS {
+        for &(way, elements) in VARIANTS {
             let source = format!("BenchmarkSegments({}, {flows}, {late}, {frame})", settings.packets);
             let advance = format!("BenchmarkAdvance({}, {})", traffic.order.len(), traffic.bytes_per_flow());
             let chain = format!("{advance} -> {elements} sink :: Discard");

@@ -46,7 +46,7 @@ impl OpenLoop {
     pub(crate) fn of(text: String) -> Result<OpenLoop, String> {
         let mut open_loop = OpenLoop { worker: running(text, Options::default())? };
         // The first step takes all packets into memory.
-        open_loop.spend(Duration::from_millis(1))?;
+        open_loop.run_for(Duration::from_millis(1))?;
         Ok(open_loop)
     }
 
@@ -56,14 +56,14 @@ impl OpenLoop {
     /// may not schedule this thread during a short run.
     pub(crate) fn drive(&mut self, rate: f64, time: Duration, meters: &[&str]) -> Result<f64, String> {
         self.write("arrivals", "rate", &rate.to_string())?;
-        self.spend(time / 10)?;
+        self.run_for(time / 10)?;
         for meter in meters {
             self.write(meter, "reset", "")?;
         }
         let start = Instant::now();
         let before = self.count()?;
         for _ in 0..100 {
-            self.spend(time)?;
+            self.run_for(time)?;
             let mut missing = false;
             for meter in meters {
                 missing |= self.read(meter, "all")?.starts_with("0 ");
@@ -75,7 +75,7 @@ impl OpenLoop {
         Ok((self.count()? - before) / start.elapsed().as_secs_f64() / 1e6)
     }
 
-    fn spend(&mut self, time: Duration) -> Result<(), String> {
+    fn run_for(&mut self, time: Duration) -> Result<(), String> {
         let start = Instant::now();
         while start.elapsed() < time {
             if !self.worker.step(256) {

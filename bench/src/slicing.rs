@@ -11,14 +11,14 @@ use crate::{Row, Settings};
 const FRAMES: [usize; 4] = [64, 512, 1024, 1514];
 
 /// The elements under test: the name in rows, and the elements.
-const WAYS: &[(&str, &str)] =
+const VARIANTS: &[(&str, &str)] =
     &[("nothing", "Discard"), ("both", "Slice(t) -> Splice(t) -> Discard; t :: PayloadTable(ENTRIES 512)")];
 
 /// Measures a row for each size of frames, with and without parking.
 pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
     for frame in FRAMES {
-        for &(way, chain) in WAYS {
+        for &(way, chain) in VARIANTS {
             let worker = worker_with(settings.packets, (10_000, 1), frame, Start::Frame, chain)?;
             let params = [("frame", Param::Number(frame as u64)), ("through", Param::Word(way))];
             rows.push(measure_worker("slicer", settings, frame, worker, &params)?);

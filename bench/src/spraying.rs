@@ -42,7 +42,7 @@ const EACH: u64 = 300;
 
 /// A variant of the assignment of packets to workers.
 #[derive(Clone, Copy)]
-struct Way {
+struct Variant {
     name: &'static str,
     threads: usize,
     /// The argument STEERING of the interface: how it assigns packets to the queues of the workers.
@@ -50,12 +50,12 @@ struct Way {
     spreading: Option<Policy>,
 }
 
-const WAYS: [Way; 5] = [
-    Way { name: "rss", threads: 1, queues: "rss", spreading: None },
-    Way { name: "rss", threads: 2, queues: "rss", spreading: None },
-    Way { name: "spray, by the interface", threads: 2, queues: "spray", spreading: Some(Policy::Spray) },
-    Way { name: "spray, by software", threads: 2, queues: "rss", spreading: Some(Policy::Spray) },
-    Way { name: "auto", threads: 2, queues: "rss", spreading: Some(Policy::Auto) },
+const VARIANTS: [Variant; 5] = [
+    Variant { name: "rss", threads: 1, queues: "rss", spreading: None },
+    Variant { name: "rss", threads: 2, queues: "rss", spreading: None },
+    Variant { name: "spray, by the interface", threads: 2, queues: "spray", spreading: Some(Policy::Spray) },
+    Variant { name: "spray, by software", threads: 2, queues: "rss", spreading: Some(Policy::Spray) },
+    Variant { name: "auto", threads: 2, queues: "rss", spreading: Some(Policy::Auto) },
 ];
 
 /// The parameters of a run: the work per packet and the number of connections.
@@ -104,7 +104,7 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
         cases.push(case);
     }
     // The cost of a packet on one worker, by the index of the case. The first case has no work.
-    let alone = |case: usize| rows[case * WAYS.len()].ns_per_packet;
+    let alone = |case: usize| rows[case * VARIANTS.len()].ns_per_packet;
     let work: Vec<f64> = (0..cases.len()).map(|case| (alone(case) - alone(0)).max(0.0)).collect();
     let cycle = work[CYCLES.len() - 1] / CYCLES[CYCLES.len() - 1] as f64;
     let (ring, [_, handing]) = ring::run(settings, &mut floor)?;
@@ -124,10 +124,10 @@ pub(crate) fn run(settings: &Settings) -> Result<Vec<Row>, String> {
 fn measured(case: Case, settings: &Settings, floor: &mut Floor) -> Result<Vec<Row>, String> {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").map_err(|e| e.to_string())?;
     traffic::write(file.as_file(), case.packets, case.connections)?;
-    let mut pairs = WAYS.map(|_| Vec::new());
+    let mut pairs = VARIANTS.map(|_| Vec::new());
     for _ in 0..settings.repeats {
         let beside = floor.measure(settings.per_run / 4);
-        for (way, pairs) in WAYS.iter().zip(&mut pairs) {
+        for (way, pairs) in VARIANTS.iter().zip(&mut pairs) {
             let text = traffic::configuration(file.path(), case.loops, way.queues, case.cycles);
             let spreading = way.spreading.map(|policy| Spray { policy, ..Spray::default() }.spreading());
             let cost = once(CLASSES, &text, way.threads, spreading.as_ref())?;
@@ -136,7 +136,7 @@ fn measured(case: Case, settings: &Settings, floor: &mut Floor) -> Result<Vec<Ro
     }
     let [one, ..] = &pairs;
     let times = |pairs: &Vec<Pair>| median(one.iter().zip(pairs).map(|(a, b)| a.cost / b.cost).collect());
-    let row = |(way, pairs): (&Way, &Vec<Pair>)| {
+    let row = |(way, pairs): (&Variant, &Vec<Pair>)| {
         let params = [
             ("steering", Param::Word(way.name)),
             ("threads", Param::Number(way.threads as u64)),
@@ -146,7 +146,7 @@ fn measured(case: Case, settings: &Settings, floor: &mut Floor) -> Result<Vec<Ro
         let speedup = (way.threads > 1).then(|| times(pairs));
         Row { speedup, ..Row::new("sprayer", &params, pairs) }
     };
-    Ok(WAYS.iter().zip(&pairs).map(row).collect())
+    Ok(VARIANTS.iter().zip(&pairs).map(row).collect())
 }
 
 /// The class of an element that waits for CYCLES processor cycles per packet.

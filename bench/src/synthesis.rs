@@ -241,7 +241,7 @@ impl Case {
     }
 
     fn behind(&self, packets: usize, text: impl FnOnce(&str) -> String) -> Result<Forms, String> {
-        self.behind_patterns(|patterns| {
+        self.with_patterns(|patterns| {
             let (flows, frame) = (self.flows, self.frame);
             text(&match self.patterns.is_empty() {
                 true => format!("BenchmarkFrames({packets}, {flows}, {frame})"),
@@ -252,7 +252,7 @@ impl Case {
 
     /// Returns the configurations of both forms. `text` receives the name of a file with the case's
     /// patterns, from which a source draws headers, and returns the original configuration.
-    pub(crate) fn behind_patterns(&self, text: impl FnOnce(&str) -> String) -> Result<Forms, String> {
+    pub(crate) fn with_patterns(&self, text: impl FnOnce(&str) -> String) -> Result<Forms, String> {
         let mut file = tempfile::NamedTempFile::new().map_err(|error| error.to_string())?;
         file.write_all(self.patterns.join("\n").as_bytes()).map_err(|error| error.to_string())?;
         let original = text(&file.path().display().to_string());

@@ -58,7 +58,7 @@ pub fn multiplying(data: &[u8]) {
     };
     let mut left = Vec::new();
     each(&output, |record| left.push(record.data.to_vec()));
-    let lost = multiplied.left_out + multiplied.behind;
+    let lost = multiplied.left_out + multiplied.after_windows;
     assert_eq!(left.len() + lost as usize, packets.len());
     if lost == 0 {
         let right = |frames: &mut dyn Iterator<Item = &Vec<u8>>| {

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bench::Settings;
-use bench::evaluation::results::{Left, Results};
+use bench::evaluation::results::{NotMade, Results};
 use bench::evaluation::{ALL, Figure, INTERRUPTED, MISSING, Run};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -119,7 +119,7 @@ fn evaluate(args: &Args, chosen: &[&'static Figure]) -> Status {
     let (mut failed, mut is_unsteady) = (false, false);
     for figure in chosen {
         if is_over.load(Ordering::Relaxed) {
-            left.push(Left { name: figure.name, reason: INTERRUPTED.into() });
+            left.push(NotMade { name: figure.name, reason: INTERRUPTED.into() });
             continue;
         }
         if !args.again && results.has(figure) {
@@ -129,7 +129,7 @@ fn evaluate(args: &Args, chosen: &[&'static Figure]) -> Status {
             // With `--all`, a figure that cannot be measured is skipped; a figure that was named has to be
             // measured.
             failed |= !args.all;
-            left.push(Left { name: figure.name, reason: lack });
+            left.push(NotMade { name: figure.name, reason: lack });
         } else {
             let begun = origin::begin(None);
             let progress = |what: &str| {
@@ -149,7 +149,7 @@ fn evaluate(args: &Args, chosen: &[&'static Figure]) -> Status {
                     let error = if is_over.load(Ordering::Relaxed) { INTERRUPTED.into() } else { error };
                     failed |= error != INTERRUPTED;
                     tell(&bar, &format!("{}: {error}", figure.name));
-                    left.push(Left { name: figure.name, reason: error });
+                    left.push(NotMade { name: figure.name, reason: error });
                 }
             }
         }

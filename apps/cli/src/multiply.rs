@@ -100,7 +100,7 @@ impl std::io::Write for Output<'_> {
 }
 
 fn tell(multiplied: &Multiplied, windows: Windows) {
-    let Multiplied { packets, behind: omitted, left_out, prefix } = multiplied;
+    let Multiplied { packets, after_windows: omitted, left_out, prefix } = multiplied;
     let all: u64 = packets.iter().sum();
     let (least, most) = (packets.iter().min().unwrap_or(&0), packets.iter().max().unwrap_or(&0));
     let seconds = windows.length as f64 / 1e9;

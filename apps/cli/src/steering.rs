@@ -129,7 +129,7 @@ impl Steering {
         };
         let classes = Classes { udp_ports: self.spray_udp.clone(), quic_ports: self.spray_quic.clone() };
         let keeps_order = self.order == Order::Keep;
-        Some(Settings { policy, cores: self.spray_cores.into(), classes, keeps_order }.spreading())
+        Some(Settings { policy, workers_per_flow: self.spray_cores.into(), classes, keeps_order }.spreading())
     }
 
     /// Returns a message about elements that prevent spreading the packets of each flow, with their names.

@@ -166,7 +166,7 @@ pub(crate) struct Probing {
 }
 
 /// The load that crosses the boundary together with the probes.
-pub(crate) struct Beside<'l> {
+pub(crate) struct Load<'l> {
     /// The elements of the network function.
     pub(crate) function: &'l str,
     /// The size in bytes of the load's frames.
@@ -210,8 +210,8 @@ impl Probing {
         Ok(Probing { program, folder })
     }
 
-    pub(crate) fn measure(&self, beside: &Beside<'_>, window: Duration) -> Result<Probed> {
-        let Beside { function, frame, slicer, rate } = *beside;
+    pub(crate) fn measure(&self, load: &Load<'_>, window: Duration) -> Result<Probed> {
+        let Load { function, frame, slicer, rate } = *load;
         let load = self.folder.path().join(format!("{frame}.pcap"));
         if !load.exists() {
             source::write_capture(&std::fs::File::create(&load)?, PACKETS, FLOWS, frame)?;

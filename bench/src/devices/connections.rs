@@ -23,20 +23,20 @@ const WORK: [u64; 3] = [0, 700, 2500];
 const CONNECTIONS: [u16; 2] = [4, 16];
 
 /// A variant of the assignment of packets to workers: the options of the program.
-struct Way {
+struct Variant {
     steering: &'static str,
     order: &'static str,
     threads: &'static str,
 }
 
-const WAYS: [Way; 6] = [
-    Way { steering: "rss", order: "none", threads: "1" },
-    Way { steering: "rss", order: "none", threads: "2" },
-    Way { steering: "spray", order: "none", threads: "2" },
-    Way { steering: "spray", order: "keep", threads: "2" },
+const VARIANTS: [Variant; 6] = [
+    Variant { steering: "rss", order: "none", threads: "1" },
+    Variant { steering: "rss", order: "none", threads: "2" },
+    Variant { steering: "spray", order: "none", threads: "2" },
+    Variant { steering: "spray", order: "keep", threads: "2" },
     // A Juggler, downstream of the workers, restores the order by TCP sequence numbers and merges segments.
-    Way { steering: "spray", order: JUGGLER, threads: "2" },
-    Way { steering: "auto", order: "none", threads: "2" },
+    Variant { steering: "spray", order: JUGGLER, threads: "2" },
+    Variant { steering: "auto", order: "none", threads: "2" },
 ];
 const JUGGLER: &str = "juggler";
 
@@ -72,12 +72,15 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
     let program = Program::new()?;
     let with_work = WORK.map(|work| (work, 1));
     let with_connections = CONNECTIONS.map(|connections| (WORK[WORK.len() - 1], connections));
-    let mut cases: Vec<_> =
-        with_work.into_iter().chain(with_connections).map(|case| (case, WAYS.map(|_| Vec::new()))).collect();
+    let mut cases: Vec<_> = with_work
+        .into_iter()
+        .chain(with_connections)
+        .map(|case| (case, VARIANTS.map(|_| Vec::new())))
+        .collect();
     let start = Instant::now();
     for round in 1..=settings.rounds as u32 {
         for ((work, connections), samples) in &mut cases {
-            for (way, samples) in WAYS.iter().zip(samples) {
+            for (way, samples) in VARIANTS.iter().zip(samples) {
                 interrupt.check()?;
                 let sample = measure(&program, way, *work, *connections, settings.window);
                 interrupt.check()?;
@@ -96,10 +99,10 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
 }
 
 /// Returns a row for each variant that could be measured.
-fn rows((work, connections): (u64, u16), samples: &[Vec<Option<Sample>>; WAYS.len()]) -> Vec<Row> {
+fn rows((work, connections): (u64, u16), samples: &[Vec<Option<Sample>>; VARIANTS.len()]) -> Vec<Row> {
     let nanoseconds = |sample: &Sample| 1e9 * 8.0 * SEGMENT / sample.rate;
     let [one, ..] = samples;
-    let of_way = |(way, samples): (&Way, &Vec<Option<Sample>>)| {
+    let of_way = |(way, samples): (&Variant, &Vec<Option<Sample>>)| {
         // The cost of the first variant, with one worker, replaces the floor.
         let both = samples.iter().zip(one).filter_map(|(sample, one)| sample.as_ref().zip(one.as_ref()));
         let pairs: Vec<_> =
@@ -130,10 +133,16 @@ fn rows((work, connections): (u64, u16), samples: &[Vec<Option<Sample>>; WAYS.le
             ..Row::new("connections", &params, &pairs)
         })
     };
-    WAYS.iter().zip(samples).filter_map(of_way).collect()
+    VARIANTS.iter().zip(samples).filter_map(of_way).collect()
 }
 
-fn measure(program: &Program, way: &Way, work: u64, connections: u16, window: Duration) -> Result<Sample> {
+fn measure(
+    program: &Program,
+    way: &Variant,
+    work: u64,
+    connections: u16,
+    window: Duration,
+) -> Result<Sample> {
     let mut net = Net::new()?;
     let [sender, between, receiver] = ["sender", "between", "receiver"].map(|name| net.space(name));
     let (sender, between, receiver) = (sender?, between?, receiver?);

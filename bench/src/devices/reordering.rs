@@ -30,7 +30,7 @@ pub(crate) struct Front<'e> {
 }
 
 /// A variant of the receiver: a [`Front`] with its name in rows.
-struct Way {
+struct Variant {
     name: &'static str,
     merges: bool,
     hold: u64,
@@ -38,14 +38,14 @@ struct Way {
     elements: fn(u64) -> String,
 }
 
-const PLAIN: Way = Way { name: "plain", merges: false, hold: 0, elements: |_| String::new() };
+const PLAIN: Variant = Variant { name: "plain", merges: false, hold: 0, elements: |_| String::new() };
 
-const WAYS: &[Way] = &[
+const VARIANTS: &[Variant] = &[
     PLAIN,
-    Way { name: "gro", merges: true, ..PLAIN },
+    Variant { name: "gro", merges: true, ..PLAIN },
     // The time for which the interface of the paper's testbed waited.
-    Way { name: "gro-125us", merges: true, hold: 125, ..PLAIN },
-    Way { name: "juggler", elements: juggler, ..PLAIN },
+    Variant { name: "gro-125us", merges: true, hold: 125, ..PLAIN },
+    Variant { name: "juggler", elements: juggler, ..PLAIN },
 ];
 
 /// Returns a Juggler that waits for late packets 50 microseconds longer than the difference of the paths'
@@ -76,7 +76,8 @@ pub struct Receiving {
     /// The retransmitted segments.
     pub again: f64,
     /// The ACKs that report a duplicate segment (RFC 2883), which had been retransmitted without need.
-    pub in_vain: f64,
+    #[serde(rename = "in_vain")]
+    pub needless: f64,
     /// The processor seconds of the receiving threads per gigabyte of data.
     pub receiver_s_per_gb: f64,
     /// The processor seconds that the whole machine, sender included, spent in soft interrupts per gigabyte
@@ -93,7 +94,7 @@ impl Receiving {
             behind_gap: of(|sample| sample.behind_gap),
             acks: of(|sample| sample.acks),
             again: of(|sample| sample.again),
-            in_vain: of(|sample| sample.in_vain),
+            needless: of(|sample| sample.needless),
             receiver_s_per_gb: of(|sample| sample.receiver_s_per_gb),
             soft_interrupts_s_per_gb: of(|sample| sample.soft_interrupts_s_per_gb),
         }
@@ -102,10 +103,10 @@ impl Receiving {
 
 impl fmt::Display for Receiving {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Receiving { gbps, delivered, behind_gap, acks, again, in_vain, .. } = self;
+        let Receiving { gbps, delivered, behind_gap, acks, again, needless, .. } = self;
         write!(
             f,
-            "{gbps:.2} Gb/s, of 1000 segments {again:.1} sent again, {in_vain:.1} of them unnecessarily; \
+            "{gbps:.2} Gb/s, of 1000 segments {again:.1} sent again, {needless:.1} of them unnecessarily; \
              {delivered:.0} delivered, {behind_gap:.0} after a gap, {acks:.0} ACKs; {:.2} s/GB receiving, {:.2} s/GB \
              in soft interrupts",
             self.receiver_s_per_gb, self.soft_interrupts_s_per_gb
@@ -117,7 +118,7 @@ impl fmt::Display for Receiving {
 struct Case {
     control: &'static str,
     delay: u64,
-    /// For each variant in `WAYS`, the sample of each round; None if the measurement failed.
+    /// For each variant in `VARIANTS`, the sample of each round; None if the measurement failed.
     samples: Vec<Vec<Option<Receiving>>>,
 }
 
@@ -140,13 +141,13 @@ fn measure_all(settings: &Settings, interrupt: &Interrupt) -> Result<Vec<Row>> {
     let controls = CONTROLS.into_iter().filter(|control| lab::has_control(control));
     let mut cases = Vec::new();
     for control in controls.take(if is_small { 1 } else { CONTROLS.len() }) {
-        let case = |&delay| Case { control, delay, samples: WAYS.iter().map(|_| Vec::new()).collect() };
+        let case = |&delay| Case { control, delay, samples: VARIANTS.iter().map(|_| Vec::new()).collect() };
         cases.extend(delays.iter().map(case));
     }
     let start = Instant::now();
     for round in 1..=settings.rounds as u32 {
         for Case { control, delay, samples } in &mut cases {
-            for (way, samples) in WAYS.iter().zip(samples) {
+            for (way, samples) in VARIANTS.iter().zip(samples) {
                 interrupt.check()?;
                 let elements = (way.elements)(*delay);
                 let front = Front { merges: way.merges, hold: way.hold, elements: &elements };
@@ -174,7 +175,7 @@ fn rows(cases: &[Case]) -> Vec<Row> {
     let mut rows = Vec::new();
     for case in cases {
         let in_order = cases.iter().find(|other| other.control == case.control && other.delay == 0);
-        for (number, (way, samples)) in WAYS.iter().zip(&case.samples).enumerate() {
+        for (number, (way, samples)) in VARIANTS.iter().zip(&case.samples).enumerate() {
             let floors = in_order.map_or(samples, |case| &case.samples[number]);
             let both = samples.iter().zip(floors).filter_map(|(sample, floor)| sample.zip(*floor));
             let pairs: Vec<Pair> = both
@@ -244,7 +245,7 @@ impl Reordering {
 struct Counts {
     sent: u64,
     again: u64,
-    in_vain: u64,
+    needless: u64,
     delivered: u64,
     behind_gap: u64,
     acks: u64,
@@ -256,7 +257,7 @@ impl Counts {
         Ok(Counts {
             sent: count(sender, "snmp", "Tcp", "OutSegs")?,
             again: count(sender, "snmp", "Tcp", "RetransSegs")?,
-            in_vain: count(sender, "netstat", "TcpExt", "TCPDSACKRecv")?,
+            needless: count(sender, "netstat", "TcpExt", "TCPDSACKRecv")?,
             delivered: count(receiver, "snmp", "Tcp", "InSegs")?,
             behind_gap: count(receiver, "netstat", "TcpExt", "TCPOFOQueue")?,
             acks: count(receiver, "snmp", "Tcp", "OutSegs")?,
@@ -278,7 +279,7 @@ impl Counts {
             behind_gap: per_thousand(self.behind_gap - before.behind_gap),
             acks: per_thousand(self.acks - before.acks),
             again: per_thousand(again),
-            in_vain: per_thousand(self.in_vain - before.in_vain),
+            needless: per_thousand(self.needless - before.needless),
             receiver_s_per_gb: busy / (rate / 8e9),
             soft_interrupts_s_per_gb: (self.soft_interrupts - before.soft_interrupts) / gigabytes,
         }

@@ -54,7 +54,7 @@ struct Record {
 
 /// A figure that was not made, and the reason.
 #[derive(Clone, Debug)]
-pub struct Left {
+pub struct NotMade {
     /// The figure's name.
     pub name: &'static str,
     /// The reason why the figure was not made.
@@ -141,13 +141,13 @@ impl Results {
     ///
     /// # Errors
     /// If the file cannot be written.
-    pub fn report(&self, left: &[Left]) -> Result<PathBuf, String> {
+    pub fn report(&self, left: &[NotMade]) -> Result<PathBuf, String> {
         let file = self.folder.join("evaluation.md");
         self.write(&file, &self.text(left))?;
         Ok(file)
     }
 
-    fn text(&self, left: &[Left]) -> String {
+    fn text(&self, left: &[NotMade]) -> String {
         let mut text = String::from("# The papers' evaluations\n\n");
         let _ = writeln!(
             text,
@@ -267,7 +267,7 @@ mod tests {
         let [first, second, ..] = ALL else { panic!("two figures at least") };
         let results = Results::new(folder.path(), "--small").unwrap();
         assert_eq!(results.keep(first, outcome(), None, origin()).unwrap(), None);
-        let left = Left { name: second.name, reason: "needs nginx".into() };
+        let left = NotMade { name: second.name, reason: "needs nginx".into() };
         let text = std::fs::read_to_string(results.report(&[left]).unwrap()).unwrap();
         let of_first = format!("`tidegate evaluate {} --small`", first.name);
         assert!(!text.contains("congestion control"), "{text}");

@@ -27,7 +27,7 @@ const FAIR_LOAD: f64 = 0.9;
 const GAPS: [u64; 6] = [0, 2, 5, 10, 20, 50];
 const GAPS_LOAD: f64 = 0.7;
 /// The simulated policies: the name in rows, and the policy that spreads packets, if any.
-pub(super) const WAYS: [(&str, Option<Policy>); 3] =
+pub(super) const VARIANTS: [(&str, Option<Policy>); 3] =
     [("rss", None), ("spray", Some(Policy::Spray)), ("auto", Some(Policy::Auto))];
 
 /// The simulated time in nanoseconds, and the largest number of packets of a run.
@@ -78,7 +78,7 @@ impl Figures {
     /// Simulates a run with all policies, for comparison with the measured rows. `packets` is the number of
     /// packets and `work` the nanoseconds of work per packet in the measurement.
     pub(super) fn compared(&mut self, place: Place, packets: usize, work: f64) -> Vec<Row> {
-        WAYS.map(|(name, policy)| self.rate(place, (name, policy), packets, work)).into()
+        VARIANTS.map(|(name, policy)| self.rate(place, (name, policy), packets, work)).into()
     }
 
     /// Simulates the figures 6a to 9 and returns their rows.
@@ -92,10 +92,10 @@ impl Figures {
                 rows.extend(self.rates(place));
             }
             for load in LOADS {
-                rows.extend(WAYS.map(|way| self.latency(with_more[0], way, load)));
+                rows.extend(VARIANTS.map(|way| self.latency(with_more[0], way, load)));
             }
             for place in with_more {
-                rows.extend(WAYS.map(|way| self.fairness(place, way)));
+                rows.extend(VARIANTS.map(|way| self.fairness(place, way)));
             }
         }
         rows
@@ -138,10 +138,10 @@ impl Figures {
     }
 
     /// Simulates a run at full rate with each policy.
-    fn rates(&mut self, place: Place) -> [Row; WAYS.len()] {
+    fn rates(&mut self, place: Place) -> [Row; VARIANTS.len()] {
         let work = place.cycles as f64 * self.cycle;
         let packets = self.packets(place.workers, work);
-        WAYS.map(|way| self.rate(place, way, packets, work))
+        VARIANTS.map(|way| self.rate(place, way, packets, work))
     }
 
     /// Returns a row for each cost that is an input of the simulation.
@@ -324,10 +324,10 @@ mod tests {
         assert_eq!((jain(&[3, 3, 3]), jain(&[9, 0, 0])), (1.0, 1.0 / 3.0));
         let mut figures = figures();
         let place = Place { workers: 8, cycles: 10_000, connections: 16 };
-        let fair = WAYS.map(|way| figures.fairness(place, way).jain.unwrap());
+        let fair = VARIANTS.map(|way| figures.fairness(place, way).jain.unwrap());
         assert!(fair[0] < 0.95 && fair[1] > 0.99 && fair[2] > 0.98, "{fair:?}");
         let one = Place { connections: 1, ..place };
-        let [rss, spray, _] = WAYS.map(|way| figures.latency(one, way, 70).latency_us.unwrap());
+        let [rss, spray, _] = VARIANTS.map(|way| figures.latency(one, way, 70).latency_us.unwrap());
         assert!(spray[1] < rss[1], "{spray:?} {rss:?}");
     }
 }

@@ -197,7 +197,7 @@ const START: f64 = 1e9;
 pub(crate) fn simulate(setting: Setting, costs: Costs, stock: &mut Packets) -> Outcome {
     let owner = Rss::new(setting.workers);
     let loads: Arc<[Load]> = (0..setting.workers).map(|_| Load::default()).collect();
-    let settings = |policy| Settings { policy, cores: setting.cores, ..Settings::default() };
+    let settings = |policy| Settings { policy, workers_per_flow: setting.cores, ..Settings::default() };
     let spreading = setting.policy.map(|policy| settings(policy).spreading());
     let worker = |me| Worker {
         next: Next::Take(0, 0),

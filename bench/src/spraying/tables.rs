@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::WAYS;
+use super::VARIANTS;
 use super::figures::{self, CONNECTIONS, CYCLES, LOADS, WORKERS};
 use crate::Row;
 use crate::serde_params::Param;
@@ -98,14 +98,14 @@ fn name(place: &[(&'static str, u64); 2]) -> String {
 }
 
 fn measured(text: &mut String, rows: &[&Row]) {
-    let ways = WAYS.map(|way| match way.threads {
+    let ways = VARIANTS.map(|way| match way.threads {
         1 => "one worker".to_string(),
         _ => format!("two, {}", way.name),
     });
     let title = "Nanoseconds per packet, and how many times faster than one worker that is";
     head(text, title, [vec!["connections, cycles of work".into()], ways.to_vec()].concat());
     for place in places(rows) {
-        let cell = |way: &super::Way| {
+        let cell = |way: &super::Variant| {
             let params = [&place[..], &[("threads", way.threads as u64)]].concat();
             let row = find(rows, "sprayer", way.name, &params);
             row.map_or_else(String::new, |row| {
@@ -113,7 +113,7 @@ fn measured(text: &mut String, rows: &[&Row]) {
                 format!("{:.0}{times}", row.ns_per_packet)
             })
         };
-        line(text, [vec![name(&place)], WAYS.iter().map(cell).collect()].concat());
+        line(text, [vec![name(&place)], VARIANTS.iter().map(cell).collect()].concat());
     }
     text.push('\n');
 }
@@ -149,7 +149,7 @@ fn simulated(
     value: impl Fn(&Row) -> String,
 ) {
     let columns: Vec<(u64, &str)> =
-        WORKERS.iter().flat_map(|&workers| figures::WAYS.map(|(way, _)| (workers, way))).collect();
+        WORKERS.iter().flat_map(|&workers| figures::VARIANTS.map(|(way, _)| (workers, way))).collect();
     let cells = columns.iter().map(|(workers, way)| format!("{workers} workers, {way}")).collect();
     head(text, title, [vec![first.to_string()], cells].concat());
     for (name, params) in lines {

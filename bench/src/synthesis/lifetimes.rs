@@ -81,7 +81,7 @@ impl Traffic {
     /// Returns the configurations of both forms of a chain with this traffic.
     pub(crate) fn forms(self, case: &Case) -> Result<Forms, String> {
         let (packets, at_a_time, in_memory) = (self.packets(), self.at_a_time, self.in_memory());
-        case.behind_patterns(|patterns| {
+        case.with_patterns(|patterns| {
             format!(
                 "BenchmarkHeaders({packets}, {patterns}, {}, {at_a_time}, {in_memory})
                 -> replay :: ReplayUnqueue(STOP -1, BURST {BURST}) -> BenchmarkSkip({packets})

@@ -28,12 +28,12 @@ pub struct Flows {
     tcp: u32,
     /// The flow that was looked up last, and its number. Within a run, no table look-up is needed.
     last: Option<(FiveTuple, u32)>,
-    asked: Asked,
+    buffers: LookupBuffers,
 }
 
 /// Buffers of [`Flows::number_all`], kept to avoid an allocation per call.
 #[derive(Default)]
-struct Asked {
+struct LookupBuffers {
     keys: Vec<FiveTupleKey>,
     hashes: Vec<u32>,
     ids: Vec<Option<FlowId>>,
@@ -59,7 +59,7 @@ impl Flows {
             ordinals,
             tcp: 0,
             last: None,
-            asked: Asked::default(),
+            buffers: LookupBuffers::default(),
         })
     }
 
@@ -89,7 +89,7 @@ impl Flows {
     /// # Errors
     /// If there is no memory for a larger table.
     pub fn number_all(&mut self, tuples: &[FiveTuple], numbers: &mut Vec<u32>) -> Result<(), TableError> {
-        let Asked { keys, hashes, ids } = &mut self.asked;
+        let LookupBuffers { keys, hashes, ids } = &mut self.buffers;
         keys.clear();
         keys.extend(tuples.iter().map(|tuple| FiveTupleKey::new(tuple, 0)));
         hashes.clear();
@@ -100,7 +100,7 @@ impl Flows {
         numbers.clear();
         for (place, tuple) in tuples.iter().enumerate() {
             // An id found before the table grew is still right, because flows keep their numbers.
-            let number = match self.asked.ids[place] {
+            let number = match self.buffers.ids[place] {
                 Some(id) => id.index(),
                 None => self.number(tuple)?,
             };
@@ -153,7 +153,7 @@ impl Flows {
                 all.map(|tuple| larger.insert(tuple)).try_fold(0, |_, n| n);
             self.capacity = larger.capacity;
             if let Ok(number) = numbers {
-                larger.asked = std::mem::take(&mut self.asked);
+                larger.buffers = std::mem::take(&mut self.buffers);
                 *self = larger;
                 return Ok(number);
             }

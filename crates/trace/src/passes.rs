@@ -186,7 +186,7 @@ impl Analyzer {
         self.settle()?;
         let (flows, totals) = (self.flows, self.totals);
         let tcp = (0..flows.len() as u32).filter(|&number| flows.is_tcp(number)).count() as u64;
-        let apart = self.distances.finish();
+        let measured = self.distances.finish();
         let reordering = self.order.finish();
         let seconds = totals.seconds();
         let mut report = Report {
@@ -208,8 +208,8 @@ impl Analyzer {
             batch: self.batches.finish(),
             batch_uncapped: self.uncapped.finish(),
             ack_coalescing: self.acks.finish(),
-            spatial_distance: apart.spatial,
-            temporal_distance_ns: apart.temporal,
+            spatial_distance: measured.spatial,
+            temporal_distance_ns: measured.temporal,
             concurrent_flows_150us: self.concurrency.finish(),
             tcp_reordered_ratio: reordering.ratio(),
             tcp_reordering: reordering,

@@ -18,7 +18,7 @@ const MOST: usize = 1 << 14;
 struct EvictedFlow {
     key: FlowKey,
     expected: Expected,
-    since: Timestamp,
+    evicted_at: Timestamp,
 }
 
 /// A table of evicted flows, of fixed size. In a full bucket, a new flow replaces the flow that was evicted
@@ -31,7 +31,8 @@ impl Evicted {
     /// Creates a table with room for `WAYS`² as many flows as the flow table has, within the limits of its
     /// size.
     pub(crate) fn new(flows: usize) -> Evicted {
-        let none = EvictedFlow { key: FlowKey::NONE, expected: Expected::default(), since: Timestamp::ZERO };
+        let none =
+            EvictedFlow { key: FlowKey::NONE, expected: Expected::default(), evicted_at: Timestamp::ZERO };
         let places = flows.saturating_mul(WAYS).clamp(FEWEST, MOST).next_power_of_two();
         Evicted { places: vec![[none; WAYS]; places] }
     }
@@ -44,8 +45,8 @@ impl Evicted {
     /// Saves the next expected numbers of a flow that is evicted at `now`.
     pub(crate) fn add(&mut self, key: FlowKey, expected: Expected, now: Timestamp) {
         let Some(place) = self.place(&key) else { return };
-        if let Some(oldest) = place.iter_mut().min_by_key(|former| former.since) {
-            *oldest = EvictedFlow { key, expected, since: now };
+        if let Some(oldest) = place.iter_mut().min_by_key(|former| former.evicted_at) {
+            *oldest = EvictedFlow { key, expected, evicted_at: now };
         }
     }
 
@@ -57,8 +58,8 @@ impl Evicted {
             self.place(key).and_then(|place| place.iter_mut().find(|former| former.key.is_same(key)));
         let Some(former) = former else { return Expected::default() };
         former.key = FlowKey::NONE;
-        let is_recent = former.since + REPAIR_TIME > now;
-        former.since = Timestamp::ZERO;
+        let is_recent = former.evicted_at + REPAIR_TIME > now;
+        former.evicted_at = Timestamp::ZERO;
         let is_near = |number: &u32| {
             start.wrapping_sub(*number).min(number.wrapping_sub(start)) <= RETRANSMISSION_WINDOW
         };

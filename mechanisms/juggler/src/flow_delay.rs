@@ -43,8 +43,8 @@ use element::effects::{Case, Depends, Filter, Hold, Order, Target};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual};
 use flow::{FiveTupleKey, KeyHasher};
 
+use crate::delay_queue::{DelayQueue, LONGEST};
 use crate::tcp_header::{READS, locate};
-use crate::under_way::{DelayQueue, LONGEST};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -89,7 +89,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         capacity: capacity as usize,
         seed,
         hasher: KeyHasher::default(),
-        under_way: DelayQueue::new(capacity as usize),
+        delay_queue: DelayQueue::new(capacity as usize),
         not_before: Timestamp(i64::MIN),
         drops: 0,
     }))
@@ -102,7 +102,7 @@ struct FlowDelay {
     /// The seed of the hash; `None` if it was not configured.
     seed: Option<u64>,
     hasher: KeyHasher,
-    under_way: DelayQueue,
+    delay_queue: DelayQueue,
     /// The earliest time at which a new packet may leave. It keeps the order after a reconfiguration, when
     /// packets that the previous instance delayed differently are still held.
     not_before: Timestamp,
@@ -111,7 +111,7 @@ struct FlowDelay {
 
 /// The state that a new instance takes over when the graph is changed.
 struct Inherited {
-    under_way: DelayQueue,
+    delay_queue: DelayQueue,
     drops: u64,
 }
 
@@ -126,17 +126,17 @@ impl FlowDelay {
     }
 
     fn take(&mut self, cx: &mut Cx<'_>, packet: Packet) {
-        if self.under_way.len() >= self.capacity || !self.under_way.has_memory_for_another() {
+        if self.delay_queue.len() >= self.capacity || !self.delay_queue.has_memory_for_another() {
             self.drops += 1;
             return cx.drop(packet, DropReason::QueueFull);
         }
         let leaves = (cx.now() + self.delay_of(&packet)).max(self.not_before);
-        self.under_way.add(packet, 0, leaves);
+        self.delay_queue.add(packet, 0, leaves);
     }
 
     fn let_go(&mut self, cx: &mut Cx<'_>) {
-        self.under_way.let_go(cx, cx.now(), |_| ());
-        self.under_way.arm(cx);
+        self.delay_queue.let_go(cx, cx.now(), |_| ());
+        self.delay_queue.arm(cx);
     }
 }
 
@@ -168,17 +168,17 @@ impl Element for FlowDelay {
     }
 
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
-        self.under_way.disarm(cx);
+        self.delay_queue.disarm(cx);
         self.let_go(cx);
     }
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
-        self.under_way.let_go(cx, Timestamp::MAX, |_| ());
-        self.under_way.disarm(cx);
+        self.delay_queue.let_go(cx, Timestamp::MAX, |_| ());
+        self.delay_queue.disarm(cx);
     }
 
     fn held(&self) -> usize {
-        self.under_way.len()
+        self.delay_queue.len()
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
@@ -195,15 +195,15 @@ impl Element for FlowDelay {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        Some(Box::new(Inherited { under_way: self.under_way.hand_on(), drops: self.drops }))
+        Some(Box::new(Inherited { delay_queue: self.delay_queue.hand_on(), drops: self.drops }))
     }
 
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         let state = *state.downcast::<Inherited>().map_err(|_| "not the state of a FlowDelay")?;
-        (self.under_way, self.drops) = (state.under_way, state.drops);
-        let last = self.under_way.leaving().map(|(_, leaves)| leaves).max();
+        (self.delay_queue, self.drops) = (state.delay_queue, state.drops);
+        let last = self.delay_queue.leaving().map(|(_, leaves)| leaves).max();
         self.not_before = last.unwrap_or(self.not_before);
-        self.under_way.arm(cx);
+        self.delay_queue.arm(cx);
         Ok(())
     }
 }

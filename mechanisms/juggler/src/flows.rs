@@ -29,7 +29,7 @@ use wire::tcp::flags;
 use crate::evicted::Evicted;
 use crate::key::FlowKey;
 pub use crate::phases::{List, Phase, Reason};
-use crate::queue::{Piece, Queue, Run};
+use crate::queue::{Piece, Queue, SegmentRun};
 use crate::sequence::{Expected, REPAIR_TIME, RETRANSMISSION_WINDOW, is_before};
 
 /// The limits of the flow table, which follow from arguments of the element.
@@ -78,7 +78,7 @@ struct Flow {
     /// True if the segments of the flow are merged; false for flows that NO_MERGE selects.
     merges: bool,
     /// The number of consecutive segments that were unrelated to `next`.
-    strange: u8,
+    unrelated: u8,
     /// True if the flow is in `ready`; for each [`Wait`], true if `due` has an entry for the flow.
     is_ready: bool,
     is_armed: [bool; 2],
@@ -114,7 +114,7 @@ pub struct Flows {
     ready: Vec<u32>,
     held: usize,
     /// The runs that have been flushed, with reasons, in order of leaving. The owner empties it.
-    pub released: Vec<(Run, Reason)>,
+    pub released: Vec<(SegmentRun, Reason)>,
     /// The counts, which the owner may reset.
     pub counts: Counts,
 }
@@ -292,7 +292,7 @@ impl Flows {
             let end = segment.sequence.wrapping_add(segment.length.into());
             let merges = self.limits.merges && flow.merges;
             if flow.queue.is_empty() && !merges && segment.sequence == flow.next {
-                (flow.next, flow.flushed, flow.expected, flow.strange) = (end, now, [Some(end); 2], 0);
+                (flow.next, flow.flushed, flow.expected, flow.unrelated) = (end, now, [Some(end); 2], 0);
                 return Some(piece.packet);
             }
             if let Some(last) = flow.queue.continued_by(&piece, merges) {
@@ -301,7 +301,7 @@ impl Flows {
                     Ok(()) => {
                         let is_complete = merges && last.is_closed || last.is_urgent();
                         flow.slots += last.chain.slots() - before;
-                        flow.strange = 0;
+                        flow.unrelated = 0;
                         flow.expected[0] = Some(end);
                         self.held += 1;
                         if flow.slots > self.limits.slots {
@@ -319,12 +319,12 @@ impl Flows {
         if !self.has_memory_for_run(index) {
             return Some(piece.packet);
         }
-        self.take_closely(index, Run::new(piece, now), now);
+        self.take_closely(index, SegmentRun::new(piece, now), now);
         None
     }
 
     /// Takes a TCP segment that the fast path of [`take`](Self::take) does not handle.
-    fn take_closely(&mut self, index: u32, run: Run, now: Timestamp) {
+    fn take_closely(&mut self, index: u32, run: SegmentRun, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
         let has = |flag: u8| run.last_flags & flag != 0;
         if run.start == run.end && !has(flags::RST) {
@@ -352,7 +352,7 @@ impl Flows {
             }
             flow.next = run.start;
         }
-        flow.strange = 0;
+        flow.unrelated = 0;
         self.add(index, run, now);
     }
 
@@ -381,7 +381,7 @@ impl Flows {
         if !self.has_memory_for_run(index) {
             return Some(piece.packet);
         }
-        let mut run = Run::new(piece, now);
+        let mut run = SegmentRun::new(piece, now);
         let flow = &self.flows[index as usize];
         run.start = flow.queue.back().map_or(flow.next, |last| last.end);
         run.end = run.start.wrapping_add(run.length);
@@ -391,7 +391,7 @@ impl Flows {
 
     /// Inserts a run into the queue, and flushes segments that need not wait, or all if there are too many.
     #[inline]
-    fn add(&mut self, index: u32, run: Run, now: Timestamp) {
+    fn add(&mut self, index: u32, run: SegmentRun, now: Timestamp) {
         self.held += run.chain.packets();
         let merges = self.limits.merges;
         let flow = &mut self.flows[index as usize];
@@ -410,14 +410,14 @@ impl Flows {
     /// do not restart the flow: later segments would be held as if data were missing. In loss recovery, the
     /// segment with the first missing byte ends the recovery. Segments far before `next` are unrelated.
     #[cold]
-    fn take_retransmission(&mut self, index: u32, run: Run, now: Timestamp) {
+    fn take_retransmission(&mut self, index: u32, run: SegmentRun, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
         if flow.next.wrapping_sub(run.start) <= RETRANSMISSION_WINDOW {
-            flow.strange = 0;
-        } else if flow.strange >= MAX_UNRELATED {
+            flow.unrelated = 0;
+        } else if flow.unrelated >= MAX_UNRELATED {
             return self.take_unrelated(index, run, Reason::Before, now);
         } else {
-            flow.strange += 1;
+            flow.unrelated += 1;
         }
         if is_before(flow.next, run.end) {
             // The end of the segment is new data.
@@ -436,15 +436,15 @@ impl Flows {
     /// opening was not seen. Releases it at once; after `MAX_UNRELATED` segments in a row, the flow's
     /// number is learned again.
     #[cold]
-    fn take_unrelated(&mut self, index: u32, run: Run, reason: Reason, now: Timestamp) {
+    fn take_unrelated(&mut self, index: u32, run: SegmentRun, reason: Reason, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
-        flow.strange = flow.strange.saturating_add(1);
-        if flow.strange <= MAX_UNRELATED {
+        flow.unrelated = flow.unrelated.saturating_add(1);
+        if flow.unrelated <= MAX_UNRELATED {
             return self.release(index, run, reason);
         }
         self.release_all(index, Reason::Restarted);
         let flow = &mut self.flows[index as usize];
-        (flow.next, flow.flushed, flow.strange, flow.expected) = (run.start, now, 0, [None; 2]);
+        (flow.next, flow.flushed, flow.unrelated, flow.expected) = (run.start, now, 0, [None; 2]);
         self.turn(index, Phase::BuildUp);
         self.add(index, run, now);
     }
@@ -452,7 +452,7 @@ impl Flows {
     /// Takes a SYN, whose sequence number restarts the flow. Waiting segments of the new connection (in
     /// build-up, after the SYN) stay; others are flushed.
     #[cold]
-    fn restart(&mut self, index: u32, run: Run, now: Timestamp) {
+    fn restart(&mut self, index: u32, run: SegmentRun, now: Timestamp) {
         let flow = &mut self.flows[index as usize];
         if flow.next.wrapping_sub(run.end) < AGAIN && flow.phase != Phase::BuildUp {
             return self.release(index, run, Reason::Before);
@@ -468,7 +468,7 @@ impl Flows {
             false => self.release_all(index, Reason::Restarted),
         }
         let flow = &mut self.flows[index as usize];
-        (flow.next, flow.flushed, flow.strange, flow.expected) = (run.end, now, 0, expected);
+        (flow.next, flow.flushed, flow.unrelated, flow.expected) = (run.end, now, 0, expected);
         self.release(index, run, Reason::Flags);
         self.turn(index, if is_first { Phase::ActiveMerging } else { Phase::PostMerging });
         self.settle(index, now);
@@ -561,7 +561,7 @@ impl Flows {
     }
 
     #[inline]
-    fn release(&mut self, index: u32, run: Run, reason: Reason) {
+    fn release(&mut self, index: u32, run: SegmentRun, reason: Reason) {
         let expected = &mut self.flows[index as usize].expected[1];
         let expected = expected.get_or_insert(run.start);
         if is_before(run.start, *expected) {
@@ -752,7 +752,7 @@ impl Default for Flow {
             queue: Queue::default(),
             slots: 0,
             merges: true,
-            strange: 0,
+            unrelated: 0,
             is_ready: false,
             is_armed: [false; 2],
             expected: [None; 2],
@@ -768,7 +768,7 @@ impl Flow {
 
     /// Returns the time from which the wait of the run `front`, which is in sequence, counts.
     #[inline]
-    fn waits_from(&self, front: &Run) -> Timestamp {
+    fn waits_from(&self, front: &SegmentRun) -> Timestamp {
         self.flushed.max(front.since)
     }
 

@@ -115,7 +115,7 @@ use crate::cut::{Cutter, complete, is_large_segment, is_partial};
 use crate::flows::{Counts, Flows, List, Reason};
 use crate::key::{self, FlowKey, WRITTEN};
 use crate::outgoing::add;
-use crate::queue::{Piece, Run};
+use crate::queue::{Piece, SegmentRun};
 use crate::settings::{AutoMicros, Pattern, Settings};
 use crate::statistics::Statistics;
 
@@ -606,8 +606,8 @@ fn has_no_use_for_id(packet: &Packet, segment: &Segment) -> bool {
 
 /// Makes one large packet of the segments of a run: chains the data after the first headers, adjusts the
 /// headers, and describes the segments in the virtio header so that they can be cut again.
-fn large(run: Run) -> Packet {
-    let Run { chain, first, last_flags, data, length, repeats_id, .. } = run;
+fn large(run: SegmentRun) -> Packet {
+    let SegmentRun { chain, first, last_flags, data, length, repeats_id, .. } = run;
     let mut packet = chain.into_packet(first.start.into());
     first.enlarge(packet.data_mut(), length as usize, last_flags, data);
     let kind = match (first.is_tcp, first.network) {

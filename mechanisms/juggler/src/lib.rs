@@ -21,6 +21,7 @@
 //! that change from packet to packet (`priority_marker`).
 
 mod cut;
+mod delay_queue;
 mod evicted;
 pub mod flow_delay;
 pub mod flows;
@@ -38,7 +39,6 @@ mod settings;
 mod statistics;
 pub mod strict_priority;
 pub mod tcp_header;
-mod under_way;
 
 use element::{Class, Cx};
 use flow::KeyHasher;

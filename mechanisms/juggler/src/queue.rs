@@ -45,7 +45,7 @@ pub struct Piece<'a> {
 
 /// A run: adjacent segments of one flow that leave together, in order. `queue.rs` explains which segments
 /// are joined.
-pub struct Run {
+pub struct SegmentRun {
     /// The sequence number of the first byte.
     pub start: u32,
     /// The sequence number after the last byte; SYN and FIN count as bytes.
@@ -78,12 +78,12 @@ pub struct Run {
     pub is_closed: bool,
 }
 
-impl Run {
+impl SegmentRun {
     /// Creates a run of one segment that arrived at `now`.
     #[inline]
-    pub fn new(piece: Piece<'_>, now: Timestamp) -> Run {
+    pub fn new(piece: Piece<'_>, now: Timestamp) -> SegmentRun {
         let Piece { packet, segment, data, merges, may_repeat_id, mark } = piece;
-        let mut run = Run {
+        let mut run = SegmentRun {
             start: segment.sequence,
             end: segment.sequence.wrapping_add(segment.sequence_length()),
             since: now,
@@ -136,7 +136,7 @@ impl Run {
 
     /// True if the run `next`, which starts at the end of this run, can be part of the same large segment.
     #[inline(never)]
-    fn takes(&self, next: &Run) -> bool {
+    fn takes(&self, next: &SegmentRun) -> bool {
         let is_uniform = next.chain.packets() == 1 || next.first.length == self.first.length;
         next.merges
             && is_uniform
@@ -201,11 +201,11 @@ impl Run {
     /// # Errors
     /// Returns the run if its packets cannot be chained.
     #[inline]
-    fn append(&mut self, next: Run, merges: bool) -> Result<(), Run> {
+    fn append(&mut self, next: SegmentRun, merges: bool) -> Result<(), SegmentRun> {
         let repeats_id = self.repeats_id_before(&next.first);
-        let Run { chain, .. } = next;
+        let SegmentRun { chain, .. } = next;
         if let Err(chain) = self.chain.append(chain) {
-            return Err(Run { chain, ..next });
+            return Err(SegmentRun { chain, ..next });
         }
         self.repeats_id = repeats_id;
         self.end = next.end;
@@ -223,7 +223,7 @@ impl Run {
 /// order of arrival.
 #[derive(Default)]
 pub struct Queue {
-    runs: VecDeque<Run>,
+    runs: VecDeque<SegmentRun>,
 }
 
 impl Queue {
@@ -241,24 +241,24 @@ impl Queue {
 
     /// Returns the first run, with the lowest sequence numbers.
     #[inline]
-    pub fn front(&self) -> Option<&Run> {
+    pub fn front(&self) -> Option<&SegmentRun> {
         self.runs.front()
     }
 
     /// Returns the second run.
     #[inline]
-    pub fn second(&self) -> Option<&Run> {
+    pub fn second(&self) -> Option<&SegmentRun> {
         self.runs.get(1)
     }
 
     /// Returns the last run, with the highest first sequence number.
     #[inline]
-    pub fn back(&self) -> Option<&Run> {
+    pub fn back(&self) -> Option<&SegmentRun> {
         self.runs.back()
     }
 
     /// Iterates over the runs in order.
-    pub fn iter(&self) -> impl Iterator<Item = &Run> {
+    pub fn iter(&self) -> impl Iterator<Item = &SegmentRun> {
         self.runs.iter()
     }
 
@@ -271,14 +271,14 @@ impl Queue {
 
     /// Removes and returns the first run.
     #[inline]
-    pub fn pop(&mut self) -> Option<Run> {
+    pub fn pop(&mut self) -> Option<SegmentRun> {
         self.runs.pop_front()
     }
 
     /// Returns the last run, if it ends where the segment starts and, if `merges`, can form one large
     /// segment with it. This is the fast path for segments in order.
     #[inline]
-    pub fn continued_by(&mut self, piece: &Piece<'_>, merges: bool) -> Option<&mut Run> {
+    pub fn continued_by(&mut self, piece: &Piece<'_>, merges: bool) -> Option<&mut SegmentRun> {
         let last = self.runs.back_mut()?;
         (last.end == piece.segment.sequence && (!merges || last.takes_piece(piece))).then_some(last)
     }
@@ -286,7 +286,7 @@ impl Queue {
     /// Inserts a run, and joins it with the runs directly before and after it if they are adjacent. If
     /// `merges`, only runs that can form one large segment are joined.
     #[inline]
-    pub fn insert(&mut self, run: Run, merges: bool) {
+    pub fn insert(&mut self, run: SegmentRun, merges: bool) {
         match self.runs.back() {
             Some(last) if is_before(run.start, last.start) => {
                 let place = self.runs.partition_point(|other| !is_before(run.start, other.start));
@@ -297,8 +297,9 @@ impl Queue {
     }
 
     #[inline]
-    fn insert_at(&mut self, place: usize, run: Run, merges: bool) {
-        let fits = |own: &Run, next: &Run| own.end == next.start && (!merges || own.takes(next));
+    fn insert_at(&mut self, place: usize, run: SegmentRun, merges: bool) {
+        let fits =
+            |own: &SegmentRun, next: &SegmentRun| own.end == next.start && (!merges || own.takes(next));
         let mut run = run;
         if let Some(before) = place.checked_sub(1).and_then(|place| self.runs.get_mut(place))
             && fits(before, &run)

@@ -42,7 +42,7 @@ use element::class::{ArgInfo, HandlerInfo};
 use element::effects::{Case, Depends, Filter, Hold, Order, Target};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Packet, Timestamp, manual};
 
-use crate::under_way::{DelayQueue, LONGEST};
+use crate::delay_queue::{DelayQueue, LONGEST};
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -93,8 +93,8 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     args.finish()?;
     let total = paths.iter().map(|path| u64::from(path.weight)).sum();
     let capacity = capacity as usize;
-    let under_way = DelayQueue::new(capacity.saturating_mul(paths.len()));
-    Ok(Box::new(RandomPath { paths, total, capacity, under_way, drops: 0 }))
+    let delay_queue = DelayQueue::new(capacity.saturating_mul(paths.len()));
+    Ok(Box::new(RandomPath { paths, total, capacity, delay_queue, drops: 0 }))
 }
 
 fn parse_delay(text: &str) -> Result<Timestamp, String> {
@@ -140,14 +140,14 @@ struct RandomPath {
     total: u64,
     /// The maximum number of packets that are on a path at a time.
     capacity: usize,
-    under_way: DelayQueue,
+    delay_queue: DelayQueue,
     drops: u64,
 }
 
 /// The state that a new instance takes over when the graph is changed.
 struct Inherited {
     paths: Vec<Path>,
-    under_way: DelayQueue,
+    delay_queue: DelayQueue,
     drops: u64,
 }
 
@@ -168,7 +168,7 @@ impl RandomPath {
     fn take(&mut self, cx: &mut Cx<'_>, packet: Packet) {
         let chosen = self.path_of(cx.random().u64(..self.total));
         let path = &mut self.paths[chosen];
-        if path.waiting >= self.capacity || !self.under_way.has_memory_for_another() {
+        if path.waiting >= self.capacity || !self.delay_queue.has_memory_for_another() {
             self.drops += 1;
             return cx.drop(packet, DropReason::QueueFull);
         }
@@ -177,12 +177,12 @@ impl RandomPath {
         path.last = (cx.now() + path.delay).max(path.last);
         path.waiting += 1;
         path.packets += 1;
-        self.under_way.add(packet, chosen as u32, path.last);
+        self.delay_queue.add(packet, chosen as u32, path.last);
     }
 
     /// Emits the packets that leave at `until` or before, and counts them off their paths.
     fn let_go(&mut self, cx: &mut Cx<'_>, until: Timestamp) {
-        self.under_way.let_go(cx, until, |path| self.paths[path as usize].waiting -= 1);
+        self.delay_queue.let_go(cx, until, |path| self.paths[path as usize].waiting -= 1);
     }
 }
 
@@ -203,23 +203,23 @@ impl Element for RandomPath {
         }
         cx.recycle(batch);
         self.let_go(cx, cx.now());
-        self.under_way.arm(cx);
+        self.delay_queue.arm(cx);
         None
     }
 
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
-        self.under_way.disarm(cx);
+        self.delay_queue.disarm(cx);
         self.let_go(cx, cx.now());
-        self.under_way.arm(cx);
+        self.delay_queue.arm(cx);
     }
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
         self.let_go(cx, Timestamp::MAX);
-        self.under_way.disarm(cx);
+        self.delay_queue.disarm(cx);
     }
 
     fn held(&self) -> usize {
-        self.under_way.len()
+        self.delay_queue.len()
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
@@ -247,25 +247,25 @@ impl Element for RandomPath {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        let (paths, under_way) = (std::mem::take(&mut self.paths), self.under_way.hand_on());
-        Some(Box::new(Inherited { paths, under_way, drops: self.drops }))
+        let (paths, delay_queue) = (std::mem::take(&mut self.paths), self.delay_queue.hand_on());
+        Some(Box::new(Inherited { paths, delay_queue, drops: self.drops }))
     }
 
     fn put_state(&mut self, cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         let state = *state.downcast::<Inherited>().map_err(|_| "not the state of a RandomPath")?;
-        (self.under_way, self.drops) = (state.under_way, state.drops);
+        (self.delay_queue, self.drops) = (state.delay_queue, state.drops);
         let last = self.paths.len() - 1;
         for (number, path) in state.paths.iter().enumerate() {
             self.paths[number.min(last)].packets += path.packets;
         }
         // Packets of paths that the new configuration does not have move to its last path.
-        self.under_way.on_paths(last as u32);
-        for (path, leaves) in self.under_way.leaving() {
+        self.delay_queue.on_paths(last as u32);
+        for (path, leaves) in self.delay_queue.leaving() {
             let path = &mut self.paths[path as usize];
             path.waiting += 1;
             path.last = path.last.max(leaves);
         }
-        self.under_way.arm(cx);
+        self.delay_queue.arm(cx);
         Ok(())
     }
 }

@@ -4,7 +4,7 @@ use element::Timestamp;
 use element::histogram::Histogram;
 
 use crate::flows::{List, Reason};
-use crate::queue::Run;
+use crate::queue::SegmentRun;
 
 /// The counts of one instance of Juggler.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +43,7 @@ impl Statistics {
     /// Counts a run that leaves at `now` as `packets` packets: 1 if it was merged, otherwise one per
     /// segment.
     #[inline]
-    pub(crate) fn release(&mut self, run: &Run, reason: Reason, packets: u64, now: Timestamp) {
+    pub(crate) fn release(&mut self, run: &SegmentRun, reason: Reason, packets: u64, now: Timestamp) {
         let segments = run.chain.packets();
         self.flushes[reason as usize] += 1;
         self.segments[1] += packets;

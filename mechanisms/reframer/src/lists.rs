@@ -18,8 +18,8 @@ use std::collections::TryReserveError;
 
 use element::Timestamp;
 
-/// The number of delay classes (*lanes*): groups of flows, each with a delay and a ring of its own.
-pub const LANES: usize = 3;
+/// The number of delay classes : groups of flows, each with a delay and a ring of its own.
+pub const DELAY_CLASSES: usize = 3;
 
 /// The delay class of the flows that stand for all packets between two hosts (see
 /// [`crate::key::Kind::Pair`]). Their values are not released early because of the number of values of the
@@ -102,7 +102,7 @@ struct Flow {
     note: Note,
 }
 
-/// Data that the element keeps for each flow. Apart from `lane`, the lists do not use it.
+/// Data that the element keeps for each flow. Apart from `delay_class`, the lists do not use it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Note {
     /// The highest acknowledgment number of the flow that left, for merging ACKs; valid if
@@ -120,8 +120,8 @@ pub struct Note {
     /// predicts whether the next packet arrives in time; a packet that arrives in time adds 1, a late
     /// packet subtracts 1.
     pub score: i8,
-    /// The index of the flow's delay class, set only by [`Lists::open`] and [`Lists::set_lane`].
-    pub lane: u8,
+    /// The index of the flow's delay class, set only by [`Lists::open`] and [`Lists::set_delay_class`].
+    pub delay_class: u8,
 }
 
 const _: () = assert!(size_of::<Flow>() == 32);
@@ -226,7 +226,7 @@ pub struct Leaving {
     pub flow: u32,
     /// The number of values in the list; at least 1.
     pub length: u32,
-    lane: u8,
+    delay_class: u8,
     /// The reason for which the values leave.
     pub reason: Reason,
 }
@@ -251,7 +251,7 @@ pub trait Output<T> {
 /// The lists of all flows of one element, with the delay classes.
 pub struct Lists<T> {
     flows: Vec<Flow>,
-    lanes: [DelayClass<T>; LANES],
+    delay_classes: [DelayClass<T>; DELAY_CLASSES],
     /// The number of values that are held; values that were released and have not left yet do not count.
     held: usize,
     /// The number of flows that hold values, counted as `held` is.
@@ -277,7 +277,7 @@ impl<T> Lists<T> {
         flows.try_reserve_exact(capacity)?;
         Ok(Lists {
             flows,
-            lanes: std::array::from_fn(|_| DelayClass::new(delay)),
+            delay_classes: std::array::from_fn(|_| DelayClass::new(delay)),
             held: 0,
             active: 0,
             opened: 0,
@@ -298,11 +298,11 @@ impl<T> Lists<T> {
         self.active
     }
 
-    /// Opens a flow under an index, in delay class `lane`; a previous flow with this index must hold no
+    /// Opens a flow under an index, in delay class `delay_class`; a previous flow with this index must hold no
     /// values. For [`Priority::OldestFlow`], the flow counts as the youngest.
     #[inline]
-    pub fn open(&mut self, flow: u32, note: Note, lane: u8) {
-        let note = Note { lane, ..note };
+    pub fn open(&mut self, flow: u32, note: Note, delay_class: u8) {
+        let note = Note { delay_class, ..note };
         let new = Flow { head: 0, tail: 0, length: 0, sent: 0, seen: self.opened, note };
         self.opened = self.opened.wrapping_add(1);
         match self.flows.get_mut(flow as usize) {
@@ -322,7 +322,7 @@ impl<T> Lists<T> {
     /// not left yet count.
     #[inline(always)]
     pub fn holds_unknown(&self) -> bool {
-        self.lanes[UNKNOWN_FLOWS].length() > 0
+        self.delay_classes[UNKNOWN_FLOWS].length() > 0
     }
 
     /// Returns the owner's note of a flow. Panics if the flow was never opened.
@@ -343,13 +343,13 @@ impl<T> Lists<T> {
     }
 
     /// Returns the delay of a delay class.
-    pub fn delay(&self, lane: usize) -> Timestamp {
-        self.lanes[lane].delay
+    pub fn delay(&self, delay_class: usize) -> Timestamp {
+        self.delay_classes[delay_class].delay
     }
 
     /// Changes the delay of a delay class, also for values that are already held.
-    pub fn set_delay(&mut self, lane: usize, delay: Timestamp) {
-        self.lanes[lane].delay = delay;
+    pub fn set_delay(&mut self, delay_class: usize, delay: Timestamp) {
+        self.delay_classes[delay_class].delay = delay;
     }
 
     /// Appends a value to the list of an open flow, and returns the number of values in the list. `now`
@@ -357,13 +357,13 @@ impl<T> Lists<T> {
     #[inline(always)]
     pub fn hold(&mut self, index: u32, item: T, now: Timestamp) -> usize {
         let flow = &mut self.flows[index as usize];
-        let lane = &mut self.lanes[flow.note.lane as usize % LANES];
-        let number = lane.push(item, now, index);
+        let delay_class = &mut self.delay_classes[flow.note.delay_class as usize % DELAY_CLASSES];
+        let number = delay_class.push(item, now, index);
         if flow.length == 0 {
             flow.head = number;
             self.active += 1;
         } else {
-            lane.slot_mut(flow.tail).next = number;
+            delay_class.slot_mut(flow.tail).next = number;
         }
         flow.tail = number;
         flow.length += 1;
@@ -374,22 +374,23 @@ impl<T> Lists<T> {
     /// Returns the flow whose oldest held value has this number in the ring of the delay class. `None` if
     /// the value has left or was released, or is not the oldest of its flow.
     #[inline(always)]
-    fn heads(&self, lane: usize, number: u32) -> Option<u32> {
-        let index = self.lanes[lane].slot(number).flow;
+    fn heads(&self, delay_class: usize, number: u32) -> Option<u32> {
+        let index = self.delay_classes[delay_class].slot(number).flow;
         let flow = self.flows.get(index as usize)?;
         // A value of another delay class may have the same number in its own ring.
-        (flow.head == number && flow.length > 0 && flow.note.lane as usize == lane).then_some(index)
+        (flow.head == number && flow.length > 0 && flow.note.delay_class as usize == delay_class)
+            .then_some(index)
     }
 
     /// Returns the arrival time of the oldest held value of a delay class, and the flow that holds it;
     /// `None` if the class holds no values.
     #[inline]
-    fn front(&self, lane: usize) -> Option<(Timestamp, u32)> {
-        let DelayClass { front, back, .. } = self.lanes[lane];
+    fn front(&self, delay_class: usize) -> Option<(Timestamp, u32)> {
+        let DelayClass { front, back, .. } = self.delay_classes[delay_class];
         let mut number = front;
         while number != back {
-            if let Some(flow) = self.heads(lane, number) {
-                return Some((self.lanes[lane].slot(number).came, flow));
+            if let Some(flow) = self.heads(delay_class, number) {
+                return Some((self.delay_classes[delay_class].slot(number).came, flow));
             }
             number = number.wrapping_add(1);
         }
@@ -399,9 +400,9 @@ impl<T> Lists<T> {
     /// Releases the values of a flow, if it holds any: they leave with the next [`let_go`](Self::let_go).
     #[inline]
     pub fn release(&mut self, flow: u32, reason: Reason, priority: Priority) {
-        let Flow { head, length, note: Note { lane, .. }, .. } = self.flows[flow as usize];
+        let Flow { head, length, note: Note { delay_class, .. }, .. } = self.flows[flow as usize];
         if length > 0 {
-            let first = self.lanes[lane as usize % LANES].slot(head).came;
+            let first = self.delay_classes[delay_class as usize % DELAY_CLASSES].slot(head).came;
             let leaving = self.take(flow, first, reason, priority);
             self.in_order &= self.leaving.last().is_none_or(|before| before.order() < leaving.order());
             self.leaving.push(leaving);
@@ -414,33 +415,43 @@ impl<T> Lists<T> {
     fn take(&mut self, index: u32, first: Timestamp, reason: Reason, priority: Priority) -> Leaving {
         let flow = &mut self.flows[index as usize];
         let key = match priority {
-            _ if flow.note.lane as usize == UNKNOWN_FLOWS => i64::MAX,
+            _ if flow.note.delay_class as usize == UNKNOWN_FLOWS => i64::MAX,
             Priority::ShortestFlow => i64::from(flow.sent),
             Priority::OldestFlow => i64::from(flow.seen),
             Priority::LongestWait => first.0,
         };
-        let Flow { head, length, note: Note { lane, .. }, .. } = *flow;
+        let Flow { head, length, note: Note { delay_class, .. }, .. } = *flow;
         self.held -= length as usize;
         self.active -= 1;
         flow.sent = flow.sent.saturating_add(length);
         flow.length = 0;
-        Leaving { key, first, turn: self.leaving.len() as u32, head, flow: index, length, lane, reason }
+        Leaving {
+            key,
+            first,
+            turn: self.leaving.len() as u32,
+            head,
+            flow: index,
+            length,
+            delay_class,
+            reason,
+        }
     }
 
     /// Moves a flow to another delay class. A flow that holds values stays where it is, because its values
     /// lie in the ring of its class.
-    pub fn set_lane(&mut self, flow: u32, lane: u8) {
+    pub fn set_delay_class(&mut self, flow: u32, delay_class: u8) {
         let flow = &mut self.flows[flow as usize];
         if flow.length == 0 {
-            flow.note.lane = lane;
+            flow.note.delay_class = delay_class;
         }
     }
 
     /// Returns the earliest time at which a flow is due; `None` if no values are held.
     #[inline]
     pub fn next_due(&self) -> Option<Timestamp> {
-        let due = |lane: usize| Some(self.front(lane)?.0 + self.lanes[lane].delay);
-        (0..LANES).filter_map(due).min()
+        let due =
+            |delay_class: usize| Some(self.front(delay_class)?.0 + self.delay_classes[delay_class].delay);
+        (0..DELAY_CLASSES).filter_map(due).min()
     }
 
     /// Releases the flows that are due at `now`, with [`Reason::Timeout`]. Where a ring is much longer than
@@ -448,19 +459,20 @@ impl<T> Lists<T> {
     /// Rings of [`UNKNOWN_FLOWS`] are exempt from this limit.
     #[inline]
     pub fn release_due(&mut self, now: Timestamp, priority: Priority) {
-        for lane in 0..LANES {
-            let latest = now - self.lanes[lane].delay;
-            let longest = if lane == UNKNOWN_FLOWS { usize::MAX } else { self.longest.max(4 * self.held) };
-            let end = self.lanes[lane].back;
-            let mut number = self.lanes[lane].front;
+        for delay_class in 0..DELAY_CLASSES {
+            let latest = now - self.delay_classes[delay_class].delay;
+            let longest =
+                if delay_class == UNKNOWN_FLOWS { usize::MAX } else { self.longest.max(4 * self.held) };
+            let end = self.delay_classes[delay_class].back;
+            let mut number = self.delay_classes[delay_class].front;
             while number != end {
-                let is_due = self.lanes[lane].slot(number).came <= latest;
+                let is_due = self.delay_classes[delay_class].slot(number).came <= latest;
                 if !is_due && end.wrapping_sub(number) as usize <= longest {
                     break;
                 }
-                let ahead = self.lanes[lane].slot(number.wrapping_add(AHEAD)).flow;
+                let ahead = self.delay_classes[delay_class].slot(number.wrapping_add(AHEAD)).flow;
                 self.prefetch(ahead);
-                if let Some(flow) = self.heads(lane, number) {
+                if let Some(flow) = self.heads(delay_class, number) {
                     let reason = if is_due { Reason::Timeout } else { Reason::Capacity };
                     self.release(flow, reason, priority);
                 }
@@ -472,10 +484,11 @@ impl<T> Lists<T> {
     /// Releases the flows that hold at least `length` values. Flows of [`UNKNOWN_FLOWS`] are released only
     /// if `length` is 0.
     pub fn release_long(&mut self, length: usize, reason: Reason, priority: Priority) {
-        for lane in 0..if length == 0 { LANES } else { UNKNOWN_FLOWS } {
-            let (front, length_of_ring) = (self.lanes[lane].front, self.lanes[lane].length() as u32);
+        for delay_class in 0..if length == 0 { DELAY_CLASSES } else { UNKNOWN_FLOWS } {
+            let (front, length_of_ring) =
+                (self.delay_classes[delay_class].front, self.delay_classes[delay_class].length() as u32);
             for offset in 0..length_of_ring {
-                if let Some(flow) = self.heads(lane, front.wrapping_add(offset))
+                if let Some(flow) = self.heads(delay_class, front.wrapping_add(offset))
                     && self.flows[flow as usize].length as usize >= length
                 {
                     self.release(flow, reason, priority);
@@ -492,8 +505,10 @@ impl<T> Lists<T> {
     /// Releases the flow whose oldest value has waited longest, if any flow holds values. At equal times,
     /// flows of [`UNKNOWN_FLOWS`] come last.
     pub fn release_oldest(&mut self, reason: Reason, priority: Priority) {
-        let front = |lane| self.front(lane).map(|(came, flow)| (came, lane == UNKNOWN_FLOWS, flow));
-        if let Some((.., flow)) = (0..LANES).filter_map(front).min() {
+        let front = |delay_class| {
+            self.front(delay_class).map(|(came, flow)| (came, delay_class == UNKNOWN_FLOWS, flow))
+        };
+        if let Some((.., flow)) = (0..DELAY_CLASSES).filter_map(front).min() {
             self.release(flow, reason, priority);
         }
     }
@@ -505,24 +520,24 @@ impl<T> Lists<T> {
     pub fn send_due(&mut self, now: Timestamp, priority: Priority, out: &mut impl Output<T>) {
         // Short path for the most frequent case: nothing was released before, and only the first delay
         // class has values. Its ring already has the lists in order.
-        let is_plain = self.lanes[1..].iter().all(|lane| lane.length() == 0);
+        let is_plain = self.delay_classes[1..].iter().all(|delay_class| delay_class.length() == 0);
         if self.leaving.is_empty() && priority == Priority::LongestWait && is_plain {
-            let latest = now - self.lanes[0].delay;
-            while self.lanes[0].front != self.lanes[0].back {
-                let number = self.lanes[0].front;
-                let slot = self.lanes[0].slot(number);
+            let latest = now - self.delay_classes[0].delay;
+            while self.delay_classes[0].front != self.delay_classes[0].back {
+                let number = self.delay_classes[0].front;
+                let slot = self.delay_classes[0].slot(number);
                 // Empty slots are freed here even if their values would not be due. Otherwise each later
                 // search for the first value would skip them again.
                 if slot.came > latest && slot.item.is_some() {
                     break;
                 }
-                self.prefetch(self.lanes[0].slot(number.wrapping_add(AHEAD)).flow);
+                self.prefetch(self.delay_classes[0].slot(number.wrapping_add(AHEAD)).flow);
                 if slot.item.is_some() {
                     // All slots ahead of this slot are empty, so its value is the oldest of its flow.
                     let leaving = self.take(slot.flow, slot.came, Reason::Timeout, priority);
-                    self.hand_out(Leaving { head: number, lane: 0, ..leaving }, out);
+                    self.hand_out(Leaving { head: number, delay_class: 0, ..leaving }, out);
                 }
-                self.lanes[0].front = number.wrapping_add(1);
+                self.delay_classes[0].front = number.wrapping_add(1);
             }
         }
         self.release_due(now, priority);
@@ -544,17 +559,17 @@ impl<T> Lists<T> {
         }
         self.leaving = all;
         self.in_order = true;
-        self.lanes.iter_mut().for_each(DelayClass::advance);
+        self.delay_classes.iter_mut().for_each(DelayClass::advance);
     }
 
     #[inline(always)]
     fn hand_out(&mut self, leaving: Leaving, out: &mut impl Output<T>) {
         let note = &mut self.flows[leaving.flow as usize].note;
         out.begin(leaving, note);
-        let lane = &mut self.lanes[leaving.lane as usize % LANES];
+        let delay_class = &mut self.delay_classes[leaving.delay_class as usize % DELAY_CLASSES];
         let (mut next, mut last) = (leaving.head, leaving.first);
         for _ in 0..leaving.length {
-            let slot = lane.slot_mut(next);
+            let slot = delay_class.slot_mut(next);
             (next, last) = (slot.next, slot.came);
             if let Some(item) = slot.item.take() {
                 out.value(item, last);

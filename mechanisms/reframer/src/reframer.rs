@@ -89,7 +89,7 @@ use packet::BATCH_CAPACITY;
 use wire::layers::FLOW_HEADERS;
 
 use crate::key::{self, Brief, FlowKey, Kind};
-use crate::lists::{LANES, Lists, Note, Reason, UNKNOWN_FLOWS};
+use crate::lists::{DELAY_CLASSES, Lists, Note, Reason, UNKNOWN_FLOWS};
 use crate::outgoing::{Outgoing, Sorting, StateCollector, send};
 use crate::settings::{Bypass, Count, DENSE, Elephants, Micros, SPARSE, Settings, Slo, batch_length};
 use crate::statistics::{Statistics, mean};
@@ -252,7 +252,7 @@ fn sketch_for(settings: &Settings) -> Option<Box<Sketch>> {
 
 fn lists_for(settings: &Settings) -> Result<Lists<Packet>, String> {
     let mut lists = Lists::new(settings.capacity, settings.delay).map_err(|error| error.to_string())?;
-    (0..LANES).for_each(|lane| lists.set_delay(lane, settings.delay_of(lane)));
+    (0..DELAY_CLASSES).for_each(|delay_class| lists.set_delay(delay_class, settings.delay_of(delay_class)));
     Ok(lists)
 }
 
@@ -432,8 +432,8 @@ impl Reframer {
             let in_time = now - before <= self.settings.delay_of(DENSE);
             let note = self.lists.note(id.index());
             note.score = (note.score + if in_time { 1 } else { -1 }).clamp(-SURE, SURE - 1);
-            let lane = if note.score >= 0 { DENSE } else { SPARSE };
-            self.lists.set_lane(id.index(), lane as u8);
+            let delay_class = if note.score >= 0 { DENSE } else { SPARSE };
+            self.lists.set_delay_class(id.index(), delay_class as u8);
         }
     }
 
@@ -462,7 +462,8 @@ impl Reframer {
             // once the packets that are due have left. They must leave first, so that a later packet of an
             // expired flow, which may pass at once, does not overtake them.
             self.let_go(cx, out);
-            let longest = (0..LANES).map(|lane| self.lists.delay(lane)).max().unwrap_or_default();
+            let longest =
+                (0..DELAY_CLASSES).map(|delay_class| self.lists.delay(delay_class)).max().unwrap_or_default();
             self.table.expire(now, longest, SEARCH, |_, _| ());
             inserted = self.table.insert(key, hash, now);
         }
@@ -470,12 +471,12 @@ impl Reframer {
             Ok(Inserted::New(id)) => {
                 let note = Note { kind: brief.kind as u8, hash, ..Note::default() };
                 // Under an SLO, a new flow starts with the prediction that its next packet arrives in time.
-                let lane = match self.settings.slo.is_set() {
+                let delay_class = match self.settings.slo.is_set() {
                     _ if brief.kind == Kind::Pair => UNKNOWN_FLOWS,
                     true => DENSE,
                     false => SPARSE,
                 };
-                self.lists.open(id.index(), note, lane as u8);
+                self.lists.open(id.index(), note, delay_class as u8);
                 *bypasses |= self.settings.first_passes;
                 Some(id.index())
             }
@@ -564,7 +565,9 @@ impl Reframer {
                     "delay" => self.settings.delay = parsed::<Micros>(value, &place)?.0,
                     _ => self.settings.slo = parsed::<Slo>(value, &place)?.0,
                 }
-                (0..LANES).for_each(|lane| self.lists.set_delay(lane, self.settings.delay_of(lane)));
+                (0..DELAY_CLASSES).for_each(|delay_class| {
+                    self.lists.set_delay(delay_class, self.settings.delay_of(delay_class))
+                });
                 self.finish_round(cx);
             }
             "max_burst" => {

@@ -105,8 +105,8 @@ impl Settings {
     /// Under an SLO, flows of class [`SPARSE`] do not wait, and all others wait for seven eighths of the
     /// SLO; the last eighth is left for the round in which they leave. So no class has a longer delay than
     /// [`crate::lists::UNKNOWN_FLOWS`].
-    pub fn delay_of(&self, lane: usize) -> Timestamp {
-        match (self.slo.0, lane) {
+    pub fn delay_of(&self, delay_class: usize) -> Timestamp {
+        match (self.slo.0, delay_class) {
             (0, _) => self.delay,
             (_, SPARSE) => Timestamp::ZERO,
             (slo, _) => Timestamp(slo - slo / 8),

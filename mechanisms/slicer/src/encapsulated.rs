@@ -58,7 +58,8 @@ pub(crate) fn look(state: &State, marks: bool, packet: &Packet, l3: Option<usize
     while let Some(inner) = walk.next_ip() {
         let end = walk.outer().end();
         let headers = Headers::find(data, inner, end);
-        let token = headers.filter(|_| Some(inner) != l3).and_then(|headers| state.opens(data, &headers));
+        let token =
+            headers.filter(|_| Some(inner) != l3).and_then(|headers| state.valid_token(data, &headers));
         if let (Some(headers), Some(place)) = (headers, token) {
             return Inside::Sliced(headers, place, *walk.outer());
         }
@@ -143,13 +144,13 @@ fn last_token(state: &State, packet: &Packet, l3: Option<usize>) -> Option<Place
     if packet.len() > MOST && !state.leaves_rest {
         return None;
     }
-    let seal = state.seal.as_ref()?;
+    let cipher = state.cipher.as_ref()?;
     let of_ip = l3.and_then(|l3| Some(l3 + ip_length(packet.data().get(l3..)?)?));
     let mut ends = of_ip.into_iter().filter(|&end| end < packet.len()).chain([packet.len()]);
     ends.find_map(|end| {
         let mut token = [0; TOKEN];
         let start = end.checked_sub(TOKEN)?;
-        if packet.read_at(start, &mut token) == TOKEN { seal.open(token) } else { None }
+        if packet.read_at(start, &mut token) == TOKEN { cipher.decrypt(token) } else { None }
     })
 }
 

@@ -85,7 +85,7 @@ pub(crate) struct Payloads {
 /// The state that the tables of all workers share.
 #[derive(Default)]
 struct Common {
-    seal: OnceLock<TokenCipher>,
+    cipher: OnceLock<TokenCipher>,
 }
 
 /// The state of one worker, which its elements use one after the other.
@@ -93,7 +93,7 @@ pub(crate) struct State {
     pub(crate) table: Table,
     pub(crate) counts: Counts,
     /// The cipher of tokens; `None` until the run begins.
-    pub(crate) seal: Option<TokenCipher>,
+    pub(crate) cipher: Option<TokenCipher>,
     /// True if a slicing element leaves a part of payloads in packets, so that packets with a token may be
     /// longer than a token.
     pub(crate) leaves_rest: bool,
@@ -111,7 +111,7 @@ impl State {
         State {
             table,
             counts: Counts::default(),
-            seal: None,
+            cipher: None,
             leaves_rest: false,
             stamp: 0,
             due: NEVER,
@@ -133,8 +133,8 @@ impl State {
 
     /// Decodes the token of a packet with these headers; `None` if it has no valid token.
     #[inline]
-    pub(crate) fn opens(&self, data: &[u8], headers: &Headers) -> Option<Place> {
-        self.seal.as_ref()?.open(self.token_in(data, headers)?)
+    pub(crate) fn valid_token(&self, data: &[u8], headers: &Headers) -> Option<Place> {
+        self.cipher.as_ref()?.decrypt(self.token_in(data, headers)?)
     }
 
     /// Returns the token for the next payload in the entry `index`; `None` before the run begins. Tokens of
@@ -150,7 +150,7 @@ impl State {
                 *place = Place { worker, index: index + *count as u32, generation };
                 *count += 1;
             }
-            *tokens = self.seal.as_ref()?.close(places);
+            *tokens = self.cipher.as_ref()?.encrypt(places);
             (*first, at) = (index, 0);
         }
         // The token is not used again: when the rotation returns to the entry, its generation is another.
@@ -233,14 +233,14 @@ impl Payloads {
                 slots / 2
             ));
         }
-        if state.seal.is_none() {
+        if state.cipher.is_none() {
             let mut key = [7; 16];
             if !cx.is_repeatable() {
                 getrandom::fill(&mut key).map_err(|error| format!("no random numbers: {error}"))?;
             }
             // The first worker that starts sets the key for all, so that each worker can read the tokens of
             // the others.
-            state.seal = Some(self.common.seal.get_or_init(|| TokenCipher::new(key)).clone());
+            state.cipher = Some(self.common.cipher.get_or_init(|| TokenCipher::new(key)).clone());
         }
         Ok(())
     }

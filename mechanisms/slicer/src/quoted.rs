@@ -105,7 +105,7 @@ pub(crate) fn is_about_ours(state: &State, data: &[u8], l3: usize) -> bool {
 /// Decodes the token after the quoted headers; `None` if it is missing or not valid.
 fn token_of(state: &State, message: &[u8], headers: &Headers) -> Option<Place> {
     let token = message.get(headers.payload.into()..)?.first_chunk::<TOKEN>()?;
-    state.seal.as_ref()?.open(*token)
+    state.cipher.as_ref()?.decrypt(*token)
 }
 
 /// Restores the quoted packet if the packet is an ICMP error that quotes a sliced packet. Other packets and

@@ -101,7 +101,7 @@ impl Slicing {
             Ok(front) => return Ok(front),
             Err(whole) => whole,
         };
-        if state.opens(packet.data(), &headers).is_some() {
+        if state.valid_token(packet.data(), &headers).is_some() {
             return Err(packet);
         }
         pass(state, marks, l3, packet)
@@ -211,7 +211,7 @@ impl Slicing {
 fn must_be_sliced(state: &State, marks: bool, headers: &Headers, packet: &Packet) -> bool {
     let data = packet.data();
     marks && headers.dscp(data) == MARKER
-        || state.opens(data, headers).is_some()
+        || state.valid_token(data, headers).is_some()
         || !headers.is_tcp
             && headers.payload_length() >= encapsulated::LEAST
             && !matches!(encapsulated::look(state, marks, packet, Some(headers.l3.into())), Inside::Nothing)

@@ -132,8 +132,8 @@ impl Splicing {
             }
             self.found.push(Found { l3, headers, place: None });
         }
-        let Some(seal) = &state.seal else { return };
-        seal.open_all(&self.tokens, |number, place| {
+        let Some(cipher) = &state.cipher else { return };
+        cipher.decrypt_all(&self.tokens, |number, place| {
             if let (Some(found), Some(place)) = (self.found.get_mut(number), place) {
                 found.place = Some(place);
                 if usize::from(place.worker) == worker {

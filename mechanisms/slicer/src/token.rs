@@ -67,7 +67,7 @@ impl TokenCipher {
 
     /// Makes the tokens for these places, in the same order.
     #[inline]
-    pub fn close<const N: usize>(&self, places: [Place; N]) -> [[u8; TOKEN]; N] {
+    pub fn encrypt<const N: usize>(&self, places: [Place; N]) -> [[u8; TOKEN]; N] {
         let mut blocks = places.map(|place| Block::<Aes128>::from(place.number().to_be_bytes()));
         self.0.encrypt_blocks(&mut blocks);
         blocks.map(Into::into)
@@ -75,7 +75,7 @@ impl TokenCipher {
 
     /// Reads a token; `None` if it is not valid: not made with this key.
     #[inline]
-    pub fn open(&self, token: [u8; TOKEN]) -> Option<Place> {
+    pub fn decrypt(&self, token: [u8; TOKEN]) -> Option<Place> {
         let mut block: Block<Aes128> = token.into();
         self.0.decrypt_block(&mut block);
         Place::read(block.into())
@@ -84,7 +84,7 @@ impl TokenCipher {
     /// Reads tokens. For each, calls `each` with the value beside it (which identifies the token) and the
     /// place; `None` if the token is not valid.
     #[inline]
-    pub fn open_all<T: Copy>(&self, tokens: &[(T, [u8; TOKEN])], mut each: impl FnMut(T, Option<Place>)) {
+    pub fn decrypt_all<T: Copy>(&self, tokens: &[(T, [u8; TOKEN])], mut each: impl FnMut(T, Option<Place>)) {
         let mut blocks = [Block::<Aes128>::default(); TOGETHER];
         for some in tokens.chunks(TOGETHER) {
             let blocks = &mut blocks[..some.len()];
@@ -111,22 +111,22 @@ mod tests {
 
     #[test]
     fn places_come_back() {
-        let seal = TokenCipher::new([7; 16]);
+        let cipher = TokenCipher::new([7; 16]);
         for place in [
             Place { worker: 0, index: 0, generation: 0 },
             Place { worker: 255, index: 0xff_ffff, generation: GENERATIONS - 1 },
             Place { worker: 3, index: 250, generation: 1 << 40 | 1 },
         ] {
-            let [token] = seal.close([place]);
-            assert_eq!(seal.open(token), Some(place));
+            let [token] = cipher.encrypt([place]);
+            assert_eq!(cipher.decrypt(token), Some(place));
         }
         // More tokens at once than are processed together, with an invalid token among them.
         let place = |number: u32| Place { worker: 1, index: number, generation: u64::from(number) * 1000 };
-        let tokens = seal.close(std::array::from_fn::<_, 21, _>(|number| place(number as u32)));
+        let tokens = cipher.encrypt(std::array::from_fn::<_, 21, _>(|number| place(number as u32)));
         let mut tokens: Vec<_> = (0..21).zip(tokens).collect();
         tokens[9].1 = [1; TOKEN];
         let mut seen = Vec::new();
-        seal.open_all(&tokens, |number, place| seen.push((number, place)));
+        cipher.decrypt_all(&tokens, |number, place| seen.push((number, place)));
         assert!(
             seen.iter().copied().eq((0..21).map(|number| (number, (number != 9).then(|| place(number)))))
         );
@@ -134,25 +134,25 @@ mod tests {
 
     #[test]
     fn tokens_cannot_be_made_up() {
-        let seal = TokenCipher::new([7; 16]);
-        let [token] = seal.close([Place { worker: 1, index: 2, generation: 3 }]);
-        assert_eq!(TokenCipher::new([8; 16]).open(token), None, "that of another start");
+        let cipher = TokenCipher::new([7; 16]);
+        let [token] = cipher.encrypt([Place { worker: 1, index: 2, generation: 3 }]);
+        assert_eq!(TokenCipher::new([8; 16]).decrypt(token), None, "that of another start");
         for bit in 0..8 * TOKEN {
             let mut changed = token;
             changed[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(seal.open(changed), None, "bit {bit}");
+            assert_eq!(cipher.decrypt(changed), None, "bit {bit}");
         }
         let mut random = fastrand::Rng::with_seed(1);
         for _ in 0..100_000 {
-            assert_eq!(seal.open(std::array::from_fn(|_| random.u8(..))), None);
+            assert_eq!(cipher.decrypt(std::array::from_fn(|_| random.u8(..))), None);
         }
-        assert_eq!(seal.open([0; TOKEN]), None);
+        assert_eq!(cipher.decrypt([0; TOKEN]), None);
     }
 
     #[test]
     fn neighbours_look_unlike_each_other() {
-        let seal = TokenCipher::new([7; 16]);
-        let [one, next] = seal.close([0, 1].map(|index| Place { worker: 0, index, generation: 0 }));
+        let cipher = TokenCipher::new([7; 16]);
+        let [one, next] = cipher.encrypt([0, 1].map(|index| Place { worker: 0, index, generation: 0 }));
         let differ: u32 = one.iter().zip(next).map(|(a, b)| (a ^ b).count_ones()).sum();
         assert!((40..90).contains(&differ), "{differ} of 128 bits");
     }

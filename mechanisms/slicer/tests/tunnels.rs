@@ -144,8 +144,8 @@ fn large_packets_come_back_inside_of_tunnels() {
 
 /// True if there is a valid token anywhere in a frame.
 fn has_token(frame: &[u8]) -> bool {
-    let seal = TokenCipher::new([7; 16]);
-    frame.windows(TOKEN).any(|bytes| seal.open(bytes.try_into().unwrap()).is_some())
+    let cipher = TokenCipher::new([7; 16]);
+    frame.windows(TOKEN).any(|bytes| cipher.decrypt(bytes.try_into().unwrap()).is_some())
 }
 
 #[test]
@@ -215,9 +215,9 @@ fn a_mark_inside_of_a_tunnel_from_outside_is_lost_or_comes_back() {
 fn tokens_that_somebody_has_seen_are_found_inside_of_tunnels() {
     for (name, tunnel) in KNOWN {
         let mut frames: Vec<_> = (0..40).map(|number| datagram(number, 900, 0)).collect();
-        let seal = TokenCipher::new([7; 16]);
+        let cipher = TokenCipher::new([7; 16]);
         for index in 0..40 {
-            let [token] = seal.close([Place { worker: 0, index, generation: 1 }]);
+            let [token] = cipher.encrypt([Place { worker: 0, index, generation: 1 }]);
             let mut frame = datagram(9, TOKEN, [0, MARK][index as usize % 2]);
             frame[L3 + 28..].copy_from_slice(&token);
             frame[L3 + 26..L3 + 28].fill(0);
@@ -304,14 +304,14 @@ proptest! {
         ), 1..20),
         entries in 1usize..30,
     ) {
-        let seal = TokenCipher::new([7; 16]);
+        let cipher = TokenCipher::new([7; 16]);
         let mut frames = Vec::new();
         for (number, (chain, length, is_marked, generation, changes, cut)) in chains.into_iter().enumerate() {
             frames.push(datagram(number, 900, 0));
             let dscp = if is_marked { MARK } else { 0 };
             let mut frame = datagram(number, length, dscp);
             if generation > 0 && length >= TOKEN {
-                let [token] = seal.close([Place { worker: 0, index: number as u32 % 8, generation }]);
+                let [token] = cipher.encrypt([Place { worker: 0, index: number as u32 % 8, generation }]);
                 frame[L3 + 28..][..TOKEN].copy_from_slice(&token);
             }
             frame = chain.iter().fold(frame, |frame, &number| KNOWN.iter().chain(CLOSED).nth(number).unwrap().1(&frame));

@@ -44,7 +44,7 @@ pub struct Settings {
     pub policy: Policy,
     /// The number of workers that a flow is spread over, starting with the worker that owns it; 0 for all
     /// workers.
-    pub cores: usize,
+    pub workers_per_flow: usize,
     /// The packets that may be spread; others go to the owner of their flow.
     pub classes: Classes,
     /// True if the packets of a flow must leave in the order in which they arrived.
@@ -79,13 +79,14 @@ impl Spreading for Settings {
     fn by_interfaces(&self) -> Option<usize> {
         let is_simple =
             self.policy == Policy::Spray && !self.keeps_order && self.classes == Classes::default();
-        is_simple.then_some(self.cores)
+        is_simple.then_some(self.workers_per_flow)
     }
 
     fn spread(&self, worker: usize, loads: &Arc<[Load]>) -> Box<dyn Spread> {
         let workers = loads.len();
-        let cores = if self.cores == 0 { workers } else { self.cores.min(workers) };
-        let spray = Spray::new(worker, workers, cores, self.classes.clone());
+        let workers_per_flow =
+            if self.workers_per_flow == 0 { workers } else { self.workers_per_flow.min(workers) };
+        let spray = Spray::new(worker, workers, workers_per_flow, self.classes.clone());
         match self.policy {
             Policy::Spray => Box::new(spray),
             Policy::Flowlets(gap) => Box::new(Flowlets::new(spray, gap)),

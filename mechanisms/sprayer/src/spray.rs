@@ -14,7 +14,7 @@ use crate::classes::Classes;
 pub struct Spray {
     workers: usize,
     /// The number of workers that a flow is spread over.
-    cores: usize,
+    workers_per_flow: usize,
     classes: Classes,
     /// The value that selects the next worker, as a fraction of 2^32.
     turn: u32,
@@ -25,18 +25,18 @@ pub(crate) const STEP: u32 = 0x9e37_79b9;
 
 impl Spray {
     /// Creates the policy for the packets that arrive at worker `worker` of `workers`. Each flow is spread
-    /// over `cores` of them, at least one.
-    pub fn new(worker: usize, workers: usize, cores: usize, classes: Classes) -> Spray {
+    /// over `workers_per_flow` of them, at least one.
+    pub fn new(worker: usize, workers: usize, workers_per_flow: usize, classes: Classes) -> Spray {
         let workers = workers.max(1);
         // Instances start at different workers, so that they do not all send to the same worker at once.
         let turn = (((worker as u64) << 32) / workers as u64) as u32;
-        Spray { workers, cores: cores.clamp(1, workers), classes, turn }
+        Spray { workers, workers_per_flow: workers_per_flow.clamp(1, workers), classes, turn }
     }
 
     /// True if each flow is spread over all workers.
     #[inline]
     pub(crate) fn is_for_all(&self) -> bool {
-        self.cores == self.workers
+        self.workers_per_flow == self.workers
     }
 
     /// True if a packet is regular, so that any worker may handle it.
@@ -49,7 +49,7 @@ impl Spray {
     #[inline]
     pub(crate) fn next(&mut self, packet: &Packet, owner: &dyn Dispatch) -> usize {
         self.turn = self.turn.wrapping_add(STEP);
-        let next = ((u64::from(self.turn) * self.cores as u64) >> 32) as usize;
+        let next = ((u64::from(self.turn) * self.workers_per_flow as u64) >> 32) as usize;
         if self.is_for_all() {
             return next;
         }

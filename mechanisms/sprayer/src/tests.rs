@@ -68,15 +68,15 @@ fn one_connection_goes_to_all_workers_evenly() {
 /// Flows whose packets alternate, as data and acknowledgments do, must go to all workers all the same.
 #[test]
 fn connections_that_take_turns_go_to_all_workers() {
-    for (together, cores) in [(2, 0), (3, 0), (4, 0), (2, 2), (2, 3)] {
-        let settings = Settings { cores, ..Settings::default() };
+    for (together, workers_per_flow) in [(2, 0), (3, 0), (4, 0), (2, 2), (2, 3)] {
+        let settings = Settings { workers_per_flow, ..Settings::default() };
         let all = workers(settings, 100, (0..4000u16).map(|n| built(tcp(n % together, ACK))));
         for connection in 0..usize::from(together) {
             let own: Vec<_> = all.iter().copied().skip(connection).step_by(together.into()).collect();
-            let each = own.len() / if cores == 0 { WORKERS } else { cores };
+            let each = own.len() / if workers_per_flow == 0 { WORKERS } else { workers_per_flow };
             let used: Vec<_> = shares(&own).into_iter().filter(|&share| share > 0).collect();
             let is_even = used.iter().all(|share| share.abs_diff(each) <= 1 + each / 50);
-            assert!(used.len() == own.len() / each && is_even, "{together}, {cores}: {used:?}");
+            assert!(used.len() == own.len() / each && is_even, "{together}, {workers_per_flow}: {used:?}");
         }
     }
 }
@@ -128,7 +128,7 @@ fn datagrams_and_fragments_have_one_worker_unless_asked_for() {
 fn a_flow_has_so_many_workers() {
     let mut firsts = HashSet::new();
     for flow in 0..40 {
-        let settings = Settings { cores: 2, ..Settings::default() };
+        let settings = Settings { workers_per_flow: 2, ..Settings::default() };
         let all = workers(settings, 100, (0..100).map(|_| built(tcp(flow, ACK))));
         let used: HashSet<_> = all.iter().copied().collect();
         assert_eq!(used.len(), 2);

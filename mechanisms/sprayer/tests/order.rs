@@ -14,7 +14,7 @@ const SEGMENTS: u32 = 50;
 
 const KEEP: Settings = Settings {
     policy: Policy::Spray,
-    cores: 0,
+    workers_per_flow: 0,
     classes: Classes { udp_ports: Vec::new(), quic_ports: Vec::new() },
     keeps_order: true,
 };

@@ -18,7 +18,8 @@ const AUTO: fn() -> Arc<dyn Spreading> =
     || Settings { policy: Policy::Auto, ..Settings::default() }.spreading();
 const FLOWLETS: fn() -> Arc<dyn Spreading> =
     || Settings { policy: Policy::Flowlets(Timestamp(500_000)), ..Settings::default() }.spreading();
-const TWO_EACH: fn() -> Arc<dyn Spreading> = || Settings { cores: 2, ..Settings::default() }.spreading();
+const TWO_EACH: fn() -> Arc<dyn Spreading> =
+    || Settings { workers_per_flow: 2, ..Settings::default() }.spreading();
 
 fn client(connection: usize) -> ([u8; 4], u16) {
     ([10, 1, (connection / 250) as u8, (1 + connection % 250) as u8], 1024 + (connection * 7 % 60_000) as u16)

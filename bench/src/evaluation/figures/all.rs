@@ -30,7 +30,7 @@ struct On {
 const ALL: On = On { juggler: true, reframer: true, slicer: true, synthesizer: true };
 
 /// The variants that are compared: the name in tables, the label on axes, and the mechanisms.
-const WAYS: [(&str, &str, On); 6] = [
+const VARIANTS: [(&str, &str, On); 6] = [
     ("the chain alone", "alone", On { juggler: false, reframer: false, slicer: false, synthesizer: false }),
     ("all", "all", ALL),
     ("without Juggler", "Juggler", On { juggler: false, ..ALL }),
@@ -74,7 +74,7 @@ pub(super) fn all(run: &Run<'_>) -> Result<Outcome, String> {
     let frames = format!("FromDump({})", load.capture.display());
     let settings = Settings { packets: load.packets, ..run.settings.clone() };
     let mut contenders = Vec::new();
-    for (name, _, on) in WAYS {
+    for (name, _, on) in VARIANTS {
         run.step(&format!("cost: {name}"))?;
         let text = text(on, |chain| text_of(&frames, Start::Frame, chain))?;
         contenders.push((vec![("way", Param::Word(name))], running(text, engine::Options::default())?));
@@ -82,7 +82,7 @@ pub(super) fn all(run: &Run<'_>) -> Result<Outcome, String> {
     let rows = measure_in_turns("all", &settings, load.mean() as usize, contenders)?;
     let mut more = Table::new(&["way", "gbps", "mean_us", "p99_us", "bytes_to_the_chain"]);
     let mut all: [Vec<Point>; 4] = Default::default();
-    for (number, ((name, _, on), row)) in WAYS.iter().zip(&rows).enumerate() {
+    for (number, ((name, _, on), row)) in VARIANTS.iter().zip(&rows).enumerate() {
         run.step(&format!("latency: {name}"))?;
         let text = text(*on, |chain| open_loop::text(&frames, Start::Frame, 32, chain))?;
         let mut open_loop = OpenLoop::of(text)?;
@@ -128,7 +128,7 @@ pub(super) fn all(run: &Run<'_>) -> Result<Outcome, String> {
         title: title.into(),
         x: Axis::names(
             "chain alone; with all mechanisms; with all of them but …",
-            WAYS.map(|(_, label, _)| label),
+            VARIANTS.map(|(_, label, _)| label),
         ),
         y,
         series: vec![Series::new("measured here", points)],
@@ -152,7 +152,7 @@ pub(super) fn all(run: &Run<'_>) -> Result<Outcome, String> {
 /// Returns a sentence part that lists the mechanisms without which a packet costs more than with all of
 /// them.
 fn gains(costs: &[Point]) -> String {
-    let without = costs.iter().zip(WAYS).skip(2).filter(|(cost, _)| cost.y > costs[1].y);
+    let without = costs.iter().zip(VARIANTS).skip(2).filter(|(cost, _)| cost.y > costs[1].y);
     let names: Vec<&str> = without.map(|(_, (name, ..))| name.trim_start_matches("without ")).collect();
     match &names[..] {
         [] => "None of the mechanisms is a gain".into(),

@@ -2,14 +2,14 @@
 //! a boundary that copies them. Probes, which cross together with the load, measure latency.
 
 use super::{first, relative};
-use crate::devices::{Beside, Probed, Probing};
+use crate::devices::{Load, Probed, Probing};
 use crate::evaluation::plot::{Axis, Panel, Point, Series};
 use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run};
 use crate::{classify, median, quartiles};
 
 /// The variants: the name, and the further arguments of the Slicer, or None for whole packets.
-const WAYS: [(&str, Option<&str>); 2] = [("whole", None), ("sliced", Some(""))];
+const VARIANTS: [(&str, Option<&str>); 2] = [("whole", None), ("sliced", Some(""))];
 /// The packets per second of the load. Whole packets of all sizes reach this rate here.
 const RATE: u64 = 50_000;
 
@@ -30,7 +30,7 @@ fn functions() -> [(&'static str, String); 5] {
 struct Experiment<'c> {
     series: String,
     x: f64,
-    beside: Beside<'c>,
+    load: Load<'c>,
 }
 
 /// Measures all experiments in turns, in several rounds. An experiment that fails is tried once more.
@@ -41,7 +41,7 @@ fn measure(run: &Run<'_>, cells: &[Experiment<'_>]) -> Result<Vec<Vec<Probed>>, 
     for round in 1..=run.settings.rounds {
         for (cell, probed) in cells.iter().zip(&mut all) {
             run.step(&format!("{}, {} ({round} of {})", cell.series, cell.x, run.settings.rounds))?;
-            let once = || probing.measure(&cell.beside, run.settings.window);
+            let once = || probing.measure(&cell.load, run.settings.window);
             match once().or_else(|_| once()) {
                 Ok(measured) => probed.push(measured),
                 Err(error) => eprintln!("nfslicer: {}, {}: {error}", cell.series, cell.x),
@@ -75,7 +75,7 @@ fn table(first: &[&str], cells: &[Experiment<'_>], all: &[Vec<Probed>]) -> Table
     let mut table = Table::new(&[first, &["frame", "rate_pps"], &columns].concat());
     for (cell, probed) in cells.iter().zip(all) {
         let what: [Cell; 4] =
-            [cell.series.as_str().into(), cell.x.into(), cell.beside.frame.into(), cell.beside.rate.into()];
+            [cell.series.as_str().into(), cell.x.into(), cell.load.frame.into(), cell.load.rate.into()];
         let figures = [
             of(probed, |p| p.mean),
             of(probed, |p| p.p50),
@@ -99,9 +99,9 @@ pub(super) fn latency(run: &Run<'_>) -> Result<Outcome, String> {
     let mut cells = Vec::new();
     for (name, function) in run.some(&[0, 1, 2, 3, 4]).into_iter().map(|number| &functions[number]) {
         for frame in run.some(&[512, 1024, 1514]) {
-            for (way, slicer) in WAYS {
-                let beside = Beside { function, frame, slicer, rate: RATE };
-                cells.push(Experiment { series: format!("{name}, {way}"), x: frame as f64, beside });
+            for (way, slicer) in VARIANTS {
+                let load = Load { function, frame, slicer, rate: RATE };
+                cells.push(Experiment { series: format!("{name}, {way}"), x: frame as f64, load });
             }
         }
     }
@@ -109,12 +109,12 @@ pub(super) fn latency(run: &Run<'_>) -> Result<Outcome, String> {
     let (_, forwarder) = &functions[0];
     for rate in run.some(&[1_000, 20_000, 50_000, 100_000, 150_000]) {
         for frame in [60, 1514] {
-            for (way, slicer) in WAYS {
-                let beside = Beside { function: forwarder, frame, slicer, rate };
+            for (way, slicer) in VARIANTS {
+                let load = Load { function: forwarder, frame, slicer, rate };
                 cells.push(Experiment {
                     series: format!("{frame} bytes, {way}"),
                     x: rate as f64 / 1e3,
-                    beside,
+                    load,
                 });
             }
         }
@@ -220,8 +220,8 @@ pub(super) fn fraction(run: &Run<'_>) -> Result<Outcome, String> {
     for (name, elements) in chosen {
         for (part, arguments) in parts.iter().zip(&arguments) {
             let slicer = (*part > 0.0).then_some(arguments.as_str());
-            let beside = Beside { function: elements, frame: FRAME, slicer, rate: RATE };
-            cells.push(Experiment { series: name.to_string(), x: 100.0 * part, beside });
+            let load = Load { function: elements, frame: FRAME, slicer, rate: RATE };
+            cells.push(Experiment { series: name.to_string(), x: 100.0 * part, load });
         }
     }
     let all = measure(run, &cells)?;
@@ -271,9 +271,9 @@ pub(super) fn bytes(run: &Run<'_>) -> Result<Outcome, String> {
     let functions = functions();
     let mut cells = Vec::new();
     for frame in run.some(&[60, 128, 256, 512, 1024, 1514]) {
-        for (way, slicer) in WAYS {
-            let beside = Beside { function: &functions[0].1, frame, slicer, rate: 20_000 };
-            cells.push(Experiment { series: way.to_string(), x: frame as f64, beside });
+        for (way, slicer) in VARIANTS {
+            let load = Load { function: &functions[0].1, frame, slicer, rate: 20_000 };
+            cells.push(Experiment { series: way.to_string(), x: frame as f64, load });
         }
     }
     let all = measure(run, &cells)?;

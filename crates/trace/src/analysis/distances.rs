@@ -28,7 +28,7 @@ pub struct Distances {
 }
 
 /// The distributions of the distances.
-pub struct Apart {
+pub struct Measured {
     /// The number of TCP and UDP packets of other flows between two consecutive packets of a flow.
     pub spatial: Distribution,
     /// The time between two consecutive packets of a flow in nanoseconds; 0 if the later packet has the
@@ -45,7 +45,7 @@ impl Distances {
 }
 
 impl Accumulator for Distances {
-    type Result = Apart;
+    type Result = Measured;
 
     #[inline]
     fn prefetch(&self, flow: &Member) {
@@ -66,7 +66,7 @@ impl Accumulator for Distances {
         *last = Last { place: self.packets, time: packet.time };
     }
 
-    fn finish(self) -> Apart {
-        Apart { spatial: self.spatial.summary(), temporal: self.temporal.summary() }
+    fn finish(self) -> Measured {
+        Measured { spatial: self.spatial.summary(), temporal: self.temporal.summary() }
     }
 }

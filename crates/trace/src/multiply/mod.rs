@@ -42,7 +42,7 @@ pub struct Multiplied {
     /// The number of packets read in each window.
     pub packets: Vec<u64>,
     /// The number of packets after the last window, which are not in the result.
-    pub behind: u64,
+    pub after_windows: u64,
     /// The number of packets that are not in the result because both addresses are fixed (multicast or
     /// reserved) and cannot be moved. Only the first window keeps such packets; in other windows they would
     /// add to the same flows.
@@ -148,7 +148,7 @@ pub fn multiply<W: Write>(
     let options = WriterOptions { nanoseconds: true, ..WriterOptions::default() };
     let mut parts = Parts { first: None, last: i64::MIN, files: Vec::new(), packets: vec![0; windows.count] };
     let mut networks = Networks::none();
-    let (mut behind, mut done) = (0, 0);
+    let (mut after_windows, mut done) = (0, 0);
     let mut frame = Vec::new();
     while let Some(record) = trace.next()? {
         let (first, link) = *parts.first.get_or_insert((record.time, record.link));
@@ -161,7 +161,7 @@ pub fn multiply<W: Write>(
         let window =
             usize::try_from(record.time.saturating_sub(first).max(0) / windows.length).unwrap_or(usize::MAX);
         if window >= windows.count {
-            behind += 1;
+            after_windows += 1;
         } else {
             frame.clear();
             frame.extend_from_slice(record.data);
@@ -192,7 +192,7 @@ pub fn multiply<W: Write>(
     }
     let moves = networks.moves(windows.count).map_err(Error::NoRoom)?;
     let mut multiplied =
-        Multiplied { packets: parts.packets.clone(), behind, left_out: 0, prefix: moves.v4_bits() };
+        Multiplied { packets: parts.packets.clone(), after_windows, left_out: 0, prefix: moves.v4_bits() };
     let mut readers = parts.readers()?;
     let mut frames = vec![Vec::new(); windows.count];
     let mut waiting: BinaryHeap<Waiting> = BinaryHeap::with_capacity(windows.count);

@@ -150,7 +150,7 @@ proptest! {
             Err(error) => panic!("{error}"),
         };
         let within: Vec<_> = packets.iter().filter(|(time, _)| window(*time) < count).collect();
-        prop_assert_eq!(multiplied.behind as usize, packets.len() - within.len());
+        prop_assert_eq!(multiplied.after_windows as usize, packets.len() - within.len());
         prop_assert_eq!(written.len() + multiplied.left_out as usize, within.len());
         prop_assert!(written.is_sorted_by_key(|(time, _)| *time));
         prop_assert!(written.iter().all(|(time, _)| (first..first + length).contains(time)));
@@ -205,7 +205,7 @@ proptest! {
         let packets: Packets = (0..).zip(frames).map(|(time, frame)| (time * 10, [&start[..], &frame].concat())).collect();
         let windows = Windows { count: 2, length: (packets.len() as i64 - 1) * 10 };
         let (multiplied, written) = run(&packets, windows).unwrap();
-        prop_assert_eq!(written.len() + (multiplied.left_out + multiplied.behind) as usize, packets.len());
+        prop_assert_eq!(written.len() + (multiplied.left_out + multiplied.after_windows) as usize, packets.len());
     }
 }
 

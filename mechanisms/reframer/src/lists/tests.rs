@@ -121,7 +121,7 @@ fn one_that_waits_does_not_keep_the_places_of_all_that_have_left() {
     lists.release_due(Timestamp(20), Priority::LongestWait);
     assert_eq!(gone(&mut lists), [(0, vec![0])]);
     assert_eq!(lists.next_due(), Some(Timestamp(1_000_020)));
-    assert_eq!(lists.lanes[0].length(), 1);
+    assert_eq!(lists.delay_classes[0].length(), 1);
 }
 
 #[test]
@@ -169,11 +169,11 @@ fn places_that_are_empty_are_passed_over_once() {
     });
     lists.hold(1, 1, Timestamp(60));
     lists.send_due(Timestamp(100), Priority::LongestWait, &mut Gone::default());
-    let lane = &lists.lanes[0];
-    assert_eq!((lists.held(), lane.length()), (1, 1));
-    assert!(lane.slot(lane.front).item.is_some());
+    let delay_class = &lists.delay_classes[0];
+    assert_eq!((lists.held(), delay_class.length()), (1, 1));
+    assert!(delay_class.slot(delay_class.front).item.is_some());
     lists.send_due(Timestamp(160), Priority::LongestWait, &mut Gone::default());
-    assert_eq!(lists.lanes[0].length(), 0);
+    assert_eq!(lists.delay_classes[0].length(), 0);
 }
 
 /// A model of the lists: vectors that are searched from front to back.
@@ -186,11 +186,11 @@ struct Slow {
 }
 
 /// Returns the delay class of a flow: 0 for flows 0 to 2, 1 for flows 3 to 5.
-fn lane(flow: u32) -> usize {
+fn delay_class(flow: u32) -> usize {
     flow as usize / 3
 }
 
-const DELAYS: [i64; LANES] = [5, 9, 9];
+const DELAYS: [i64; DELAY_CLASSES] = [5, 9, 9];
 
 impl Slow {
     fn release(&mut self, place: usize, priority: Priority) {
@@ -206,15 +206,17 @@ impl Slow {
 
     /// Releases the lists that `choose` selects, one delay class after the other, as [`Lists`] does.
     fn release_those(&mut self, priority: Priority, choose: impl Fn(&(u32, i64, Vec<u32>)) -> bool) {
-        for class in 0..LANES {
-            while let Some(place) = self.lists.iter().position(|list| lane(list.0) == class && choose(list)) {
+        for class in 0..DELAY_CLASSES {
+            while let Some(place) =
+                self.lists.iter().position(|list| delay_class(list.0) == class && choose(list))
+            {
                 self.release(place, priority);
             }
         }
     }
 
     fn due(&self) -> Option<i64> {
-        self.lists.iter().map(|&(flow, first, _)| first + DELAYS[lane(flow)]).min()
+        self.lists.iter().map(|&(flow, first, _)| first + DELAYS[delay_class(flow)]).min()
     }
 }
 
@@ -250,9 +252,9 @@ proptest! {
     ) {
         let priority = [Priority::ShortestFlow, Priority::OldestFlow, Priority::LongestWait][which];
         let (mut lists, mut slow) = (Lists::new(6, Timestamp(0)).unwrap(), Slow::default());
-        (0..LANES).for_each(|lane| lists.set_delay(lane, Timestamp(DELAYS[lane])));
+        (0..DELAY_CLASSES).for_each(|delay_class| lists.set_delay(delay_class, Timestamp(DELAYS[delay_class])));
         for flow in 0..6 {
-            lists.open(flow, Note::default(), lane(flow) as u8);
+            lists.open(flow, Note::default(), delay_class(flow) as u8);
         }
         let mut now = 100;
         for (number, (op, passes)) in ops.into_iter().enumerate() {
@@ -280,7 +282,7 @@ proptest! {
                 }
                 Op::Due => {
                     lists.release_due(Timestamp(now), priority);
-                    slow.release_those(priority, |list| list.1 + DELAYS[lane(list.0)] <= now);
+                    slow.release_those(priority, |list| list.1 + DELAYS[delay_class(list.0)] <= now);
                 }
                 Op::Long(length) => {
                     lists.release_long(length, Reason::Full, priority);
@@ -290,8 +292,8 @@ proptest! {
                     lists.release_oldest(Reason::Capacity, priority);
                     // The oldest list of each delay class; at equal times, the flow with the lower index,
                     // as in [`Lists`].
-                    let front = |class| slow.lists.iter().find(|list| lane(list.0) == class);
-                    let oldest = (0..LANES).filter_map(front).map(|list| (list.1, list.0)).min();
+                    let front = |class| slow.lists.iter().find(|list| delay_class(list.0) == class);
+                    let oldest = (0..DELAY_CLASSES).filter_map(front).map(|list| (list.1, list.0)).min();
                     slow.release_those(priority, |list| Some((list.1, list.0)) == oldest);
                 }
                 Op::All => {
@@ -301,7 +303,7 @@ proptest! {
                 Op::LetGo | Op::LetGoDue => {
                     let mut out = Gone::default();
                     if matches!(op, Op::LetGoDue) {
-                        slow.release_those(priority, |list| list.1 + DELAYS[lane(list.0)] <= now);
+                        slow.release_those(priority, |list| list.1 + DELAYS[delay_class(list.0)] <= now);
                         lists.send_due(Timestamp(now), priority, &mut out);
                     } else {
                         lists.let_go(&mut out);

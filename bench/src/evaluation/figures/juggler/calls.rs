@@ -57,13 +57,14 @@ fn point(x: f64, all: &[Answered], part: f64) -> Point {
 
 /// Measures section 5.1.2: the latency of small calls without other load, with and without Juggler.
 pub(in super::super) fn alone(run: &Run<'_>) -> Result<Outcome, String> {
-    const WAYS: [(&str, &str); 2] = [("the kernel alone", "Null"), ("Juggler", "Juggler(LINE_RATE 1Gbps)")];
+    const VARIANTS: [(&str, &str); 2] =
+        [("the kernel alone", "Null"), ("Juggler", "Juggler(LINE_RATE 1Gbps)")];
     let kinds = vec![Calls { bytes: 150, per_second: 1000.0, connections: 1 }];
-    let cases = WAYS.map(|(name, network)| (name.to_string(), network.to_string(), kinds.clone()));
+    let cases = VARIANTS.map(|(name, network)| (name.to_string(), network.to_string(), kinds.clone()));
     let all = in_turns(run, "juggler-latency", &cases, time(run, 4))?;
     let mut table = Table::new(&["receiver", "median_us", "p99_us", "calls"]);
     let mut points = [Vec::new(), Vec::new()];
-    for (n, ((name, _), all)) in WAYS.iter().zip(&all).enumerate() {
+    for (n, ((name, _), all)) in VARIANTS.iter().zip(&all).enumerate() {
         let both = [0.5, 0.99].map(|part| point(n as f64, &all[0], part));
         let calls: usize = all[0].iter().map(|one| one.times.len()).sum();
         table.push([(*name).into(), both[0].y.into(), both[1].y.into(), calls.into()]);
@@ -82,7 +83,7 @@ pub(in super::super) fn alone(run: &Run<'_>) -> Result<Outcome, String> {
     let [half, most] = points;
     let panel = Panel {
         title: "Calls of 150 bytes".into(),
-        x: Axis::names("", WAYS.map(|(name, _)| name)),
+        x: Axis::names("", VARIANTS.map(|(name, _)| name)),
         y: Axis::linear("latency, µs").less_is_better(),
         series: vec![Series::new("median", half), Series::new("99th percentile", most)],
     };
@@ -173,7 +174,7 @@ pub(in super::super) fn balanced(run: &Run<'_>) -> Result<Outcome, String> {
     /// A Juggler that waits as long as one path can be slower than the other: the time of 1 MB, a full
     /// queue, on a link.
     const JUGGLER: &str = "Juggler(FLOWS 512, LINE_RATE 1Gbps, OFO_TIMEOUT 16ms, QUEUE 8388608)";
-    const WAYS: [(&str, &str, &str); 4] = [
+    const VARIANTS: [(&str, &str, &str); 4] = [
         ("per flow", "FLOW", JUGGLER),
         ("per block", "TSO", JUGGLER),
         ("per packet", "PACKET", JUGGLER),
@@ -190,7 +191,7 @@ pub(in super::super) fn balanced(run: &Run<'_>) -> Result<Outcome, String> {
             per_second: bits * 0.995 / 8.0 / (LARGE as f64 * OVERHEAD),
             connections: CONNECTIONS,
         };
-        for (name, mode, receiver) in WAYS {
+        for (name, mode, receiver) in VARIANTS {
             let network = format!(
                 "paths :: PathSelector({mode}); receiver :: {receiver};
                  paths[0] -> Queue(660) -> LinkUnqueue(0us, 500Mbps) -> receiver;
@@ -214,7 +215,7 @@ pub(in super::super) fn balanced(run: &Run<'_>) -> Result<Outcome, String> {
     ];
     let mut table = Table::new(&columns);
     let mut series: Vec<Vec<Series>> =
-        (0..4).map(|_| WAYS.map(|(name, _, _)| Series::new(name, [])).into()).collect();
+        (0..4).map(|_| VARIANTS.map(|(name, _, _)| Series::new(name, [])).into()).collect();
     for ((load, name), all) in places.iter().zip(&all) {
         let x = *load as f64;
         let four = [(0, 0.5), (0, 0.99), (1, 0.5), (1, 0.99)].map(|(kind, part)| point(x, &all[kind], part));
@@ -223,7 +224,7 @@ pub(in super::super) fn balanced(run: &Run<'_>) -> Result<Outcome, String> {
         let first: [Cell; 2] = [(*load).into(), (*name).into()];
         let figures = four.iter().map(|point| Cell::from(point.y));
         table.push(first.into_iter().chain(figures).chain([calls(0), calls(1), unanswered].map(Cell::from)));
-        let way = WAYS.iter().position(|way| way.0 == *name).unwrap_or_default();
+        let way = VARIANTS.iter().position(|way| way.0 == *name).unwrap_or_default();
         series.iter_mut().zip(four).for_each(|(series, point)| series[way].points.push(point));
     }
     let last = |panel: usize, way: usize| {

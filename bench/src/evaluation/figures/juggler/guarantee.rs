@@ -8,7 +8,7 @@ use crate::evaluation::{Finding, Outcome, Run};
 use crate::{median, quartiles};
 
 /// The variants of the receiver: the name, and true if a Juggler restores the order upstream of it.
-const WAYS: [(&str, bool); 2] = [("the kernel alone", false), ("Juggler", true)];
+const VARIANTS: [(&str, bool); 2] = [("the kernel alone", false), ("Juggler", true)];
 /// The number of intervals that are measured before the guarantee begins, and after it has begun.
 const INTERVALS: [usize; 2] = [4, 20];
 
@@ -17,10 +17,10 @@ pub(in super::super) fn guarantees(run: &Run<'_>) -> Result<Outcome, String> {
     const TARGETS: [u64; 3] = [250, 500, 750];
     let guarantee = Guarantee::new().map_err(|error| error.to_string())?;
     let (targets, runs) = (run.some(&TARGETS), runs(run, 30));
-    let mut all: Vec<Vec<Vec<f64>>> = targets.iter().map(|_| vec![Vec::new(); WAYS.len()]).collect();
+    let mut all: Vec<Vec<Vec<f64>>> = targets.iter().map(|_| vec![Vec::new(); VARIANTS.len()]).collect();
     for number in 1..=runs {
         for (target, all) in targets.iter().zip(&mut all) {
-            for ((name, has_juggler), all) in WAYS.iter().zip(all) {
+            for ((name, has_juggler), all) in VARIANTS.iter().zip(all) {
                 run.step(&format!("{target} Mb/s guaranteed, {name} ({number} of {runs})"))?;
                 match guarantee.measure(*target, *has_juggler, INTERVALS) {
                     Ok(rates) => {
@@ -37,11 +37,11 @@ pub(in super::super) fn guarantees(run: &Run<'_>) -> Result<Outcome, String> {
     something(all.iter().flatten())?;
     let mut table =
         Table::new(&["guaranteed_gbps", "receiver", "mean_gbps", "deviation_gbps", "median_gbps", "runs"]);
-    let mut series = WAYS.map(|(name, _)| Series::new(name, []));
+    let mut series = VARIANTS.map(|(name, _)| Series::new(name, []));
     let mut told = Vec::new();
     for (target, all) in targets.iter().zip(&all) {
         let wanted = *target as f64 / 1000.0;
-        for ((name, _), (rates, series)) in WAYS.iter().zip(all.iter().zip(&mut series)) {
+        for ((name, _), (rates, series)) in VARIANTS.iter().zip(all.iter().zip(&mut series)) {
             let [mean, deviation] = moments(rates);
             table.push([
                 wanted.into(),
@@ -85,9 +85,9 @@ pub(in super::super) fn step(run: &Run<'_>) -> Result<Outcome, String> {
     const TARGET: u64 = 500;
     let guarantee = Guarantee::new().map_err(|error| error.to_string())?;
     let runs = runs(run, 10);
-    let mut all: Vec<Vec<Vec<f64>>> = vec![Vec::new(); WAYS.len()];
+    let mut all: Vec<Vec<Vec<f64>>> = vec![Vec::new(); VARIANTS.len()];
     for number in 1..=runs {
-        for ((name, has_juggler), all) in WAYS.iter().zip(&mut all) {
+        for ((name, has_juggler), all) in VARIANTS.iter().zip(&mut all) {
             run.step(&format!("{name} ({number} of {runs})"))?;
             match guarantee.measure(TARGET, *has_juggler, INTERVALS) {
                 Ok(rates) => all.push(rates),
@@ -100,7 +100,7 @@ pub(in super::super) fn step(run: &Run<'_>) -> Result<Outcome, String> {
         Table::new(&["ms", "receiver", "median_gbps", "lower_quartile_gbps", "upper_quartile_gbps"]);
     let mut series = Vec::new();
     let milliseconds = Guarantee::INTERVAL.as_secs_f64() * 1000.0;
-    for ((name, _), all) in WAYS.iter().zip(&all) {
+    for ((name, _), all) in VARIANTS.iter().zip(&all) {
         let point = |interval: usize| {
             let rates: Vec<f64> = all.iter().map(|rates| rates[interval]).collect();
             let x = (interval as f64 + 0.5 - INTERVALS[0] as f64) * milliseconds;
@@ -113,7 +113,7 @@ pub(in super::super) fn step(run: &Run<'_>) -> Result<Outcome, String> {
         }
         series.push(Series::new(*name, points));
     }
-    let reached = series.iter().zip(WAYS).map(|(series, (name, _))| {
+    let reached = series.iter().zip(VARIANTS).map(|(series, (name, _))| {
         let wanted = 0.9 * TARGET as f64 / 1000.0;
         let first = series.points.iter().find(|point| point.x > 0.0 && point.y >= wanted);
         let settled: Vec<f64> =

@@ -11,7 +11,7 @@ use crate::evaluation::table::{Cell, Table};
 use crate::evaluation::{Finding, Outcome, Run};
 use crate::{median, quartiles};
 
-const WAYS: [(&str, bool); 2] = [("without GRO", false), ("with GRO", true)];
+const VARIANTS: [(&str, bool); 2] = [("without GRO", false), ("with GRO", true)];
 
 pub(in super::super) fn receiver(run: &Run<'_>) -> Result<Outcome, String> {
     let turns = Turns::new().map_err(|error| error.to_string())?;
@@ -20,7 +20,7 @@ pub(in super::super) fn receiver(run: &Run<'_>) -> Result<Outcome, String> {
     let mut taken: Vec<[Vec<Taken>; 2]> = lengths.iter().map(|_| Default::default()).collect();
     for round in 1..=run.settings.rounds {
         for (slf, taken) in lengths.iter().zip(&mut taken) {
-            for ((name, merges), taken) in WAYS.iter().zip(taken) {
+            for ((name, merges), taken) in VARIANTS.iter().zip(taken) {
                 run.step(&format!("SLF {slf}, {name} ({round} of {})", run.settings.rounds))?;
                 let once = || turns.measure(*slf, *merges, time);
                 match once().or_else(|_| once()) {
@@ -42,11 +42,11 @@ pub(in super::super) fn receiver(run: &Run<'_>) -> Result<Outcome, String> {
     ];
     let mut table = Table::new(&columns);
     let mut all: [Vec<Series>; 3] =
-        std::array::from_fn(|_| WAYS.map(|(name, _)| Series::new(name, [])).into());
+        std::array::from_fn(|_| VARIANTS.map(|(name, _)| Series::new(name, [])).into());
     let figures: [fn(&Taken) -> f64; 5] =
         [|one| one.slf, |one| one.gbps, |one| one.delivered, |one| one.micros[0], |one| one.micros[1]];
     for (slf, taken) in lengths.iter().zip(&taken) {
-        for (way, (taken, (name, _))) in taken.iter().zip(WAYS).enumerate() {
+        for (way, (taken, (name, _))) in taken.iter().zip(VARIANTS).enumerate() {
             let values = |of: fn(&Taken) -> f64| taken.iter().map(of).collect::<Vec<f64>>();
             let cells: [Cell; 2] = [(*slf).into(), name.into()];
             let medians = figures.map(|of| Cell::from(median(values(of))));

@@ -10,7 +10,7 @@ use crate::evaluation::{Finding, Outcome, Run};
 use crate::{median, quartiles};
 
 /// The variants: the name, and the elements under test, each followed by an arrow.
-const WAYS: [(&str, &str); 3] = [
+const VARIANTS: [(&str, &str); 3] = [
     ("nothing", ""),
     ("Reframer", "Reframer(128us, CAPACITY 100000, REORDER true) ->"),
     ("Reframer with COMPRESS", "Reframer(128us, CAPACITY 100000, REORDER true, COMPRESS true) ->"),
@@ -26,12 +26,12 @@ pub(in super::super) fn web(run: &Run<'_>) -> Result<Outcome, String> {
     };
     let rounds = |connections: usize| (768 / connections).clamp(1, run.settings.rounds.min(3));
     let mut served: Vec<Vec<Vec<Served>>> =
-        connections.iter().map(|_| WAYS.map(|_| Vec::new()).into()).collect();
+        connections.iter().map(|_| VARIANTS.map(|_| Vec::new()).into()).collect();
     for round in 1..=run.settings.rounds {
         let cases =
             connections.iter().zip(&mut served).filter(|(connections, _)| round <= rounds(**connections));
         for (connections, served) in cases {
-            for ((name, elements), served) in WAYS.iter().zip(served) {
+            for ((name, elements), served) in VARIANTS.iter().zip(served) {
                 run.step(&format!(
                     "{connections} connections, {name} ({round} of {})",
                     rounds(*connections)
@@ -55,11 +55,11 @@ pub(in super::super) fn web(run: &Run<'_>) -> Result<Outcome, String> {
         "rounds",
     ]);
     let mut all: [Vec<Series>; 3] =
-        std::array::from_fn(|_| WAYS.map(|(name, _)| Series::new(name, [])).into());
+        std::array::from_fn(|_| VARIANTS.map(|(name, _)| Series::new(name, [])).into());
     let gbps = |served: &Served| served.gbps;
     let of = |served: &[Served], what: &dyn Fn(&Served) -> f64| median(served.iter().map(what).collect());
     for (connections, served) in connections.iter().zip(&served) {
-        for (way, (served, (name, _))) in served.iter().zip(WAYS).enumerate() {
+        for (way, (served, (name, _))) in served.iter().zip(VARIANTS).enumerate() {
             let figures = [
                 of(served, &gbps),
                 of(served, &|served| served.median),
