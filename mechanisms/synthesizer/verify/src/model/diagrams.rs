@@ -53,7 +53,7 @@ pub enum Symbol {
     Input(i32, u8),
     /// A bit of the length of the input packet in bytes, by its weight (0 is the least significant).
     Length(u8),
-    /// A bit of the input packet's metadata: the index of the byte ([`Metadata`](super::packet::Metadata)),
+    /// A bit of the input packet's metadata: the index of the byte ([`Metadata`](program::metadata::Metadata)),
     /// and the weight of the bit in that byte.
     Metadata(u8, u8),
     /// A bit of the value of an uninterpreted function: the number of the function's term, and the index of

@@ -201,7 +201,7 @@ pub fn explore(
             if outcome.ignores_full_queues && !ends.queues.contains(&node) {
                 ends.queues.push(node);
             }
-            let leaving = unit.turn(d, node, &history, outcome.leaving, &outcome.derived);
+            let leaving = unit.with_branches(d, node, &history, outcome.leaving, &outcome.derived);
             for (to, arrival) in gather(d, leaving) {
                 match to {
                     To::Output(output) => {

@@ -206,9 +206,9 @@ impl<'u> Unit<'u> {
         (&a.to, a.otherwise) == (&b.to, b.otherwise) && unchanged && a.to != Target::SomeOutput
     }
 
-    /// Adds to the branch history `history` of each leaving packet the branch that it takes here, if several
+    /// Adds to the branch history of each leaving packet the branch that it takes here, if several
     /// packets leave for one input packet. Returns the leaving packets with their destinations.
-    pub fn turn(
+    pub fn with_branches(
         &self,
         d: &Diagrams,
         node: usize,
