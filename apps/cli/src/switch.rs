@@ -107,7 +107,7 @@ impl Switch {
             divided.regions.iter_mut().zip(self.divide(chain, synthesis)).enumerate()
         {
             if let Ok((division, interfaces)) = division {
-                region.program = division.program();
+                region.program = division.software_program();
                 fronts.push((number, interfaces));
             }
         }

@@ -281,9 +281,9 @@ impl Key for Ipv4FlowKey {
     }
 }
 
-/// An [`Ipv4FlowKey`] with a value of 24 bytes, for example a translated flow's new addresses. With it, the key
-/// is as long as a [`FiveTupleKey`], so an entry of the table still fills one cache line. A look-up of the
-/// flow thus finds the value in the line that it reads anyway.
+/// An [`Ipv4FlowKey`] with a value of 24 bytes, for example a translated flow's new addresses. With it, the
+/// key is as long as a [`FiveTupleKey`], so an entry of the table still fills one cache line. A look-up of
+/// the flow thus finds the value in the line that it reads anyway.
 #[derive(Clone, Copy, Debug, FromZeros)]
 #[repr(C)]
 pub struct MappedKey {

@@ -2,8 +2,8 @@
 //! whether a packet's flow has state, without a look-up of that state.
 //!
 //! The set is a counting Bloom filter with one hash: an array of 8-bit counters, each of which counts the
-//! flows whose number ([`AddressesAndPorts::number`]) selects it. A flow in the set is always found. A flow that is not
-//! in the set may be found too, which costs time but does no harm. Numbers differ by direction: a
+//! flows whose number ([`AddressesAndPorts::number`]) selects it. A flow in the set is always found. A flow
+//! that is not in the set may be found too, which costs time but does no harm. Numbers differ by direction: a
 //! connection whose two directions are in a table counts twice.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -21,8 +21,8 @@ const FULL: u8 = u8::MAX;
 /// The approximate set of the flows in the tables of all cores; see the module's documentation. All cores
 /// share it.
 pub struct Known {
-    /// The seed of [`AddressesAndPorts::number`]. An attacker who does not know the seed cannot choose flows that share
-    /// a counter with another flow.
+    /// The seed of [`AddressesAndPorts::number`]. An attacker who does not know the seed cannot choose flows
+    /// that share a counter with another flow.
     seed: AtomicU64,
     cells: Box<[AtomicU8]>,
 }
@@ -40,7 +40,8 @@ impl Known {
         self.seed.store(seed, Ordering::Relaxed);
     }
 
-    /// Returns the seed, with which callers compute the number of a packet's flow by [`AddressesAndPorts::number`].
+    /// Returns the seed, with which callers compute the number of a packet's flow by
+    /// [`AddressesAndPorts::number`].
     #[inline]
     pub fn seed(&self) -> u64 {
         self.seed.load(Ordering::Relaxed)

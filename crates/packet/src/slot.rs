@@ -157,7 +157,7 @@ impl Values {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Standing {
-    /// The annotations equal [`Annotations::CLEAR`].
+    /// The annotations equal [`Annotations::CLEAR`](crate::Annotations::CLEAR).
     Clear,
     /// The annotations equal those with which the packet was inserted into its store.
     Stored,

@@ -10,8 +10,8 @@ use element::{Base, DropReason};
 use packet::HEADROOM;
 use verify::model::diagrams::{Bit, Byte, Diagrams};
 use verify::model::functions::Functions;
+use verify::model::offsets::in_byte_region;
 use verify::model::packet::Packet;
-use verify::model::places::in_byte_region;
 use verify::model::step::{Leaving, To, Unit};
 use wire::ip_protocol;
 

@@ -1,7 +1,7 @@
 //! The two passes over captures that run the analyses.
 //!
-//! The first pass ([`Analyzer`]) runs all analyses at once. The second pass ([`SecondPass`]) runs the analyses
-//! that can start only if all flows are known, because they select large flows or busy addresses.
+//! The first pass ([`Analyzer`]) runs all analyses at once. The second pass ([`SecondPass`]) runs the
+//! analyses that can start only if all flows are known, because they select large flows or busy addresses.
 
 use capture::Record;
 use flow::TableError;

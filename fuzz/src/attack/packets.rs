@@ -36,7 +36,7 @@ pub(super) enum Kind {
     /// A frame that ends at any offset.
     Cut,
     /// A wrong value in one field: checksum, version, or the length of header, packet or segment.
-    Lying,
+    WrongField,
     /// An IP packet, or an Ethernet frame, in an IP packet.
     Tunnel,
     /// A source or destination address that no host has: broadcast, multicast, zero, loopback.
@@ -59,7 +59,7 @@ pub(super) const ODD: [Kind; 15] = [
     Kind::Options,
     Kind::Padding,
     Kind::Cut,
-    Kind::Lying,
+    Kind::WrongField,
     Kind::Tunnel,
     Kind::Address,
     Kind::Quoting,
@@ -233,7 +233,7 @@ fn packet(r: &mut fastrand::Rng, kind: Kind, flow: &mut Flow, source: usize) -> 
             frame.truncate(to);
             return frame;
         }
-        Kind::Lying => {
+        Kind::WrongField => {
             let mut frame = ip.frame(r);
             let fixes = lie(r, &mut frame);
             if fixes {

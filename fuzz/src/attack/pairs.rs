@@ -24,7 +24,7 @@ use super::shrink::shrink;
 
 /// The way in which the second chain of a pair was made from the first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kin {
+pub(super) enum Derivation {
     /// Elements without effect were added, so the chains are equivalent.
     Padded,
     /// An element got other arguments, or was replaced by another one.
@@ -42,7 +42,7 @@ pub(super) enum Kin {
 /// Two chains, and packets that run through both.
 #[derive(Clone, Debug)]
 pub(super) struct Pair {
-    kin: Kin,
+    derivation: Derivation,
     networks: [Network; 2],
     given: Vec<Arc<Vec<Given>>>,
 }
@@ -50,7 +50,7 @@ pub(super) struct Pair {
 /// The verdict on a pair, compared with the runs.
 #[derive(Debug)]
 pub(super) struct Judged {
-    kin: Kin,
+    derivation: Derivation,
     /// True if the outputs of the two chains differ for the random packets.
     differs: bool,
     said: Said,
@@ -69,7 +69,7 @@ enum Said {
     Undecided,
     /// No verdict: a chain is invalid or depends on random numbers, or the chains have different numbers of
     /// sources.
-    Left,
+    NoVerdict,
 }
 
 /// Counts of the verdicts on all pairs.
@@ -78,7 +78,7 @@ pub(super) struct Verdicts {
     /// The number of pairs, with or without a verdict.
     pub(super) pairs: u64,
     /// The number of pairs by the way in which they were made, whether the runs differ, and verdict.
-    counts: BTreeMap<(Kin, bool, Said), u64>,
+    counts: BTreeMap<(Derivation, bool, Said), u64>,
     /// The number of pairs for which the verifier took more than twice the time limit plus two seconds.
     pub(super) overran: u64,
     /// By kind of failure: the number of pairs with such a failure, and the first seeds.
@@ -90,7 +90,7 @@ impl Verdicts {
     pub(super) fn add(&mut self, seed: u64, judged: Judged) -> Option<&'static str> {
         self.pairs += 1;
         self.overran += u64::from(judged.overran);
-        *self.counts.entry((judged.kin, judged.differs, judged.said)).or_default() += 1;
+        *self.counts.entry((judged.derivation, judged.differs, judged.said)).or_default() += 1;
         let failure = judged.failure?;
         let (times, seeds) = self.failures.entry(format!("verify: {failure}")).or_default();
         *times += 1;
@@ -103,9 +103,9 @@ impl Verdicts {
     /// Calls `row` with name and value of each row of the table.
     pub(super) fn table(&self, row: &mut dyn FnMut(&str, String)) {
         row("pairs", self.pairs.to_string());
-        for ((kin, differs, said), times) in &self.counts {
+        for ((derivation, differs, said), times) in &self.counts {
             let seen = if *differs { "differ" } else { "no packet differs" };
-            row(&format!("  {kin:?}, {seen}"), format!("{said:?}: {times}"));
+            row(&format!("  {derivation:?}, {seen}"), format!("{said:?}: {times}"));
         }
         row("  more than twice the time and two seconds", self.overran.to_string());
     }
@@ -122,17 +122,17 @@ impl Pair {
         let keeps_state = r.u8(..4) == 0;
         let a = Network::random(r, catalogue, seed, keeps_state);
         let mut b = a.clone();
-        let kin = match r.u8(..12) {
-            0..=3 => Kin::Padded,
-            4 | 5 => Kin::Changed,
-            6 | 7 => Kin::Removed,
-            8 => Kin::Exchanged,
-            9 | 10 => Kin::Longer,
-            _ => Kin::Stranger,
+        let derivation = match r.u8(..12) {
+            0..=3 => Derivation::Padded,
+            4 | 5 => Derivation::Changed,
+            6 | 7 => Derivation::Removed,
+            8 => Derivation::Exchanged,
+            9 | 10 => Derivation::Longer,
+            _ => Derivation::Stranger,
         };
         let at = r.usize(..b.nodes.len());
-        match kin {
-            Kin::Padded => {
+        match derivation {
+            Derivation::Padded => {
                 for _ in 0..r.usize(1..4) {
                     let class = if r.bool() { "Null" } else { "Counter" };
                     let at = r.usize(..b.nodes.len());
@@ -142,7 +142,7 @@ impl Pair {
                     b.insert(at, output, element);
                 }
             }
-            Kin::Changed => {
+            Derivation::Changed => {
                 let mut element = next(r, catalogue, &mut Context { marked: true, ..Context::default() });
                 for _ in 0..200 {
                     // Looks for other arguments of the same class. If none is found, the element is
@@ -157,8 +157,8 @@ impl Pair {
                 node.to.resize(element.outputs, Next::Discard);
                 node.element = element;
             }
-            Kin::Removed => b = b.bypassed(at).unwrap_or(b),
-            Kin::Exchanged => {
+            Derivation::Removed => b = b.bypassed(at).unwrap_or(b),
+            Derivation::Exchanged => {
                 if let [Next::Element(next, 0)] = b.nodes[at].to[..]
                     && b.nodes[next].to.len() == 1
                 {
@@ -166,18 +166,18 @@ impl Pair {
                     b.nodes[at].element = std::mem::replace(&mut b.nodes[next].element, element);
                 }
             }
-            Kin::Longer => {
+            Derivation::Longer => {
                 let output = r.usize(..b.nodes[at].to.len());
                 let element = next(r, catalogue, &mut Context { marked: true, ..Context::default() });
                 b.insert(at, output, element);
             }
-            Kin::Stranger => {
+            Derivation::Stranger => {
                 b = Network::random(r, catalogue, seed + 1, keeps_state);
                 b.annotations = a.annotations;
             }
         }
         let (given, _) = packets_for(r, a.entries.len());
-        Pair { kin, networks: [a, b], given }
+        Pair { derivation, networks: [a, b], given }
     }
 
     fn run(&self, read: &Read, which: usize, given: &[Arc<Vec<Given>>]) -> Option<Ran> {
@@ -188,9 +188,9 @@ impl Pair {
     /// Runs the packets through both chains, asks the verifier, and compares its verdict with the runs.
     pub(super) fn check(&self, catalogue: &Catalogue, effort: Effort) -> Judged {
         let mut judged = Judged {
-            kin: self.kin,
+            derivation: self.derivation,
             differs: false,
-            said: Said::Left,
+            said: Said::NoVerdict,
             overran: false,
             failure: None,
             what: String::new(),
@@ -231,7 +231,7 @@ impl Pair {
                 // that makes packets by itself.
                 judged.said = Said::Different;
                 judged.what = format!("an entry {entry}");
-                judged.failure = (self.kin == Kin::Padded).then_some(FALSE);
+                judged.failure = (self.derivation == Derivation::Padded).then_some(FALSE);
             }
             Verdict::Different(Difference::Packet { entry, example, what }) => {
                 judged.said = Said::Different;
@@ -247,7 +247,7 @@ impl Pair {
                 {
                     judged.failure = Some(EXAMPLE);
                 }
-                if self.kin == Kin::Padded {
+                if self.derivation == Derivation::Padded {
                     judged.failure = Some(FALSE);
                 }
             }
@@ -301,7 +301,7 @@ impl Pair {
         let text = b.text(catalogue, &ends);
         format!(
             "seed {seed}, pair ({:?}): {failure}\n{}\n{}--- and:\n{text}",
-            self.kin,
+            self.derivation,
             judged.what,
             case.describe(catalogue)
         )

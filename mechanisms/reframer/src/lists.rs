@@ -298,8 +298,8 @@ impl<T> Lists<T> {
         self.active
     }
 
-    /// Opens a flow under an index, in delay class `delay_class`; a previous flow with this index must hold no
-    /// values. For [`Priority::OldestFlow`], the flow counts as the youngest.
+    /// Opens a flow under an index, in delay class `delay_class`; a previous flow with this index must hold
+    /// no values. For [`Priority::OldestFlow`], the flow counts as the youngest.
     #[inline]
     pub fn open(&mut self, flow: u32, note: Note, delay_class: u8) {
         let note = Note { delay_class, ..note };

@@ -17,7 +17,7 @@ use program::{Class, Exit, Next, Node, Program};
 const CHECKSUM: &str = "IP checksum";
 
 /// The path of the class whose packets bypass the most elements.
-pub(crate) struct Way<'a> {
+pub(crate) struct LongestPath<'a> {
     /// The class.
     pub(crate) class: &'a Class,
     /// The elements of the path, in the order in which packets would pass them.
@@ -48,14 +48,14 @@ pub(crate) struct Asked<'a> {
 /// the number of questions that the program asks in their place. `chain` is the chain that the program was
 /// made of. Returns `None` if the program has no classes.
 pub fn lengths(chain: &Chain, program: &Program) -> Option<[usize; 2]> {
-    let way = Way::new(chain, program)?;
-    Some([way.steps.len(), way.questions(program).len()])
+    let path = LongestPath::new(chain, program)?;
+    Some([path.steps.len(), path.questions(program).len()])
 }
 
-impl<'a> Way<'a> {
+impl<'a> LongestPath<'a> {
     /// Returns the longest path of a program that was made of `chain`. Of several paths with as many
     /// elements, returns the path with the fewest writes. Returns `None` if the program has no classes.
-    pub(crate) fn new(chain: &Chain, program: &'a Program) -> Option<Way<'a>> {
+    pub(crate) fn new(chain: &Chain, program: &'a Program) -> Option<LongestPath<'a>> {
         // `max_by_key` returns the last maximum, and the classes are reversed, so the first class wins a
         // tie.
         let longest = |class: &&Class| (class.path.len(), Reverse(class.writes.len()));
@@ -86,7 +86,7 @@ impl<'a> Way<'a> {
             }
             Step { node, reads, writes }
         };
-        Some(Way { class, steps: passed.iter().map(step).collect(), network })
+        Some(LongestPath { class, steps: passed.iter().map(step).collect(), network })
     }
 
     /// Returns the questions that lead to the class of the path. Of several ways through the decision
@@ -128,7 +128,7 @@ impl<'a> Way<'a> {
     pub(crate) fn writes(&self) -> BTreeSet<String> {
         let bytes = self.class.writes.iter().flat_map(|write| {
             (0..write.value.length() as i32)
-                .filter_map(|more| name_of_place(write.place.behind(more), self.network))
+                .filter_map(|more| name_of_place(write.place.after(more), self.network))
         });
         bytes.chain(self.class.checksum.is_some().then(|| CHECKSUM.into())).collect()
     }

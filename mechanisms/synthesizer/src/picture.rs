@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use crate::compose::{Region, Synthesis};
-use crate::longest_path::{Asked, Way, fate, leased, name_of_question, said};
+use crate::longest_path::{Asked, LongestPath, fate, leased, name_of_question, said};
 use program::chain::Chain;
 use program::question::{Leased, Question};
 use program::{Next, Node, Program};
@@ -64,29 +64,29 @@ struct Sheet {
 impl Sheet {
     fn region(&mut self, chain: &Chain, region: &Region) {
         let program = &region.program;
-        let Some(way) = Way::new(chain, program) else { return };
+        let Some(path) = LongestPath::new(chain, program) else { return };
         self.heading(
             MARGIN,
-            &format!("After {}: {} elements", chain.nodes[region.from.0].name, way.steps.len()),
+            &format!("After {}: {} elements", chain.nodes[region.from.0].name, path.steps.len()),
         );
-        let asked = way.questions(program);
+        let asked = path.questions(program);
         let (questions, classes) = (asked.len(), program.classes.len());
         let plural = if questions == 1 { "" } else { "s" };
         self.heading(QUESTIONS, &format!("{questions} question{plural} of {classes} classes, one operation"));
         let top = self.bottom + 2 * LINE;
-        let left = self.elements(chain, &way, top);
-        let right = self.questions(chain, region, &way, &asked, top);
+        let left = self.elements(chain, &path, top);
+        let right = self.questions(chain, region, &path, &asked, top);
         self.bottom = left.max(right) + 2 * GAP;
     }
 
     /// Draws the elements of a path, the first at the vertical position `top`. Returns the vertical
     /// position of the lowest edge.
-    fn elements(&mut self, chain: &Chain, way: &Way<'_>, top: usize) -> usize {
+    fn elements(&mut self, chain: &Chain, path: &LongestPath<'_>, top: usize) -> usize {
         let (mut column, mut row, mut top, mut bottom) = (0, 0, top, top);
         let mut y = top;
         let mut scope_before = None;
         let mut above: Option<(usize, usize)> = None;
-        for step in &way.steps {
+        for step in &path.steps {
             let node = &chain.nodes[step.node];
             let (scope, name) = node.name.rsplit_once('/').unwrap_or(("", &node.name));
             if scope_before.is_some_and(|before| before != scope) || row == MOST_IN_COLUMN {
@@ -134,17 +134,17 @@ impl Sheet {
         &mut self,
         chain: &Chain,
         region: &Region,
-        way: &Way<'_>,
+        path: &LongestPath<'_>,
         asked: &[Asked<'_>],
         top: usize,
     ) -> usize {
         let mut y = top;
         let at = QUESTIONS + 2 * GAP;
         for Asked { node, next } in asked {
-            let question = said(&node.question, chain, &region.program, way.network);
-            let field = match leased(&node.question, chain, &region.program, way.network) {
+            let question = said(&node.question, chain, &region.program, path.network);
+            let field = match leased(&node.question, chain, &region.program, path.network) {
                 Some((_, field)) => field,
-                None => name_of_question(&node.question, way.network),
+                None => name_of_question(&node.question, path.network),
             };
             let (on, others) = answers(node, *next, &field.unwrap_or_default());
             let mut lines = wrapped(&format!("{question}?"), READ, QUESTION);
@@ -157,12 +157,12 @@ impl Sheet {
             self.arrow((at, end), (at, y));
             self.text(at + GAP, end + LINE + 3, &on, BLACK, "");
         }
-        let writes: Vec<String> = way.writes().into_iter().collect();
+        let writes: Vec<String> = path.writes().into_iter().collect();
         let mut lines = match &writes[..] {
             [] => wrapped("writes nothing", WRITTEN, QUESTION),
             writes => wrapped(&format!("writes {}", writes.join(", ")), WRITTEN, QUESTION),
         };
-        let fate = match fate(way.class, &region.outputs, chain) {
+        let fate = match fate(path.class, &region.outputs, chain) {
             Ok(element) => format!("to {element}"),
             Err(reason) => format!("dropped: {reason}"),
         };

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use serde::Serialize;
 
 use crate::compose::{Region, Synthesis};
-use crate::longest_path::{Way, fate, name_of_question, said};
+use crate::longest_path::{LongestPath, fate, name_of_question, said};
 use program::chain::{Chain, Port};
 use program::{self, Class, Next, Program, text};
 
@@ -223,18 +223,18 @@ fn of_region(chain: &Chain, region: &Region) -> RegionReport {
 /// Returns, for each field on the longest path of a program, how often elements and the program read and
 /// write it.
 fn fields(chain: &Chain, program: &Program) -> Vec<FieldReport> {
-    let Some(way) = Way::new(chain, program) else { return Vec::new() };
+    let Some(path) = LongestPath::new(chain, program) else { return Vec::new() };
     let mut counts: BTreeMap<String, [usize; 4]> = BTreeMap::new();
-    for step in &way.steps {
+    for step in &path.steps {
         step.reads.iter().for_each(|name| counts.entry(name.clone()).or_default()[0] += 1);
         step.writes.iter().for_each(|name| counts.entry(name.clone()).or_default()[2] += 1);
     }
     for question in program.questions().into_keys() {
-        if let Some(name) = name_of_question(question, way.network) {
+        if let Some(name) = name_of_question(question, path.network) {
             counts.entry(name).or_default()[1] = 1;
         }
     }
-    way.writes().into_iter().for_each(|name| counts.entry(name).or_default()[3] = 1);
+    path.writes().into_iter().for_each(|name| counts.entry(name).or_default()[3] = 1);
     let report = |(field, [reads, reads_now, writes, writes_now]): (String, [usize; 4])| FieldReport {
         field,
         reads: [reads, reads_now],

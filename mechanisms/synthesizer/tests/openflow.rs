@@ -200,7 +200,7 @@ fn differs(
     seed: u64,
 ) -> Result<BTreeMap<u16, usize>, Vec<u8>> {
     let (switch, mut random) = (Switch::new(flows), fastrand::Rng::with_seed(seed));
-    let (mut whole, mut behind) = (Machine::new(program.clone()), Machine::new(division.program()));
+    let (mut whole, mut behind) = (Machine::new(program.clone()), Machine::new(division.software_program()));
     let mut classes = BTreeMap::new();
     for frame in frames_for(program, 3, &mut random) {
         let class = switch.class(&frame).expect("nothing is dropped in the switch");

@@ -40,7 +40,7 @@ pub struct Order {
     places: Vec<usize>,
     /// For each element, the number of the loop (strongly connected component) that it is on, so that
     /// packets which leave it may come back; `None` for an element on no loop.
-    circles: Vec<Option<usize>>,
+    loops: Vec<Option<usize>>,
 }
 
 impl Order {
@@ -50,8 +50,8 @@ impl Order {
     }
 
     /// True if the element is on a loop: packets that leave it may come back to it.
-    pub fn is_round(&self, node: usize) -> bool {
-        self.circles[node].is_some()
+    pub fn is_on_loop(&self, node: usize) -> bool {
+        self.loops[node].is_some()
     }
 }
 
@@ -113,7 +113,7 @@ pub struct Node {
     pub inputs: usize,
     /// The number of the loop that the element is on, so that packets which leave it may come back; `None`
     /// for an element on no loop.
-    pub circle: Option<usize>,
+    pub loop_id: Option<usize>,
 }
 
 /// Returns class and arguments in canonical form: spaces and comments do not matter.
@@ -198,7 +198,7 @@ fn unfold(nodes: &mut Vec<Node>, number: usize, config: &str) {
             passages: Vec::new(),
             region: None,
             inputs: 1,
-            circle: None,
+            loop_id: None,
         });
     }
 }
@@ -279,7 +279,7 @@ impl Chain {
                     passages: Vec::new(),
                     region: None,
                     inputs,
-                    circle: None,
+                    loop_id: None,
                 }
             })
             .collect();
@@ -394,8 +394,8 @@ impl Chain {
     /// element.
     pub fn arrange(&mut self) {
         self.order = self.order_of(&|_| true);
-        for (node, circle) in self.nodes.iter_mut().zip(&self.order.circles) {
-            node.circle = *circle;
+        for (node, loop_id) in self.nodes.iter_mut().zip(&self.order.loops) {
+            node.loop_id = *loop_id;
         }
         self.look_upstream();
     }
@@ -420,7 +420,7 @@ impl Chain {
                 false => Vec::new(),
             })
             .collect();
-        let mut circles = vec![None; n];
+        let mut loops = vec![None; n];
         let (mut index, mut low) = (vec![usize::MAX; n], vec![0; n]);
         let (mut stack, mut on_stack) = (Vec::new(), vec![false; n]);
         let mut counter = 0;
@@ -460,7 +460,7 @@ impl Chain {
                         }
                     }
                     let is_circle = component.len() > 1 || next[node].contains(&node);
-                    component.iter().for_each(|&member| circles[member] = is_circle.then_some(node));
+                    component.iter().for_each(|&member| loops[member] = is_circle.then_some(node));
                     component.reverse();
                     finished.extend(component.into_iter().rev());
                 }
@@ -470,7 +470,7 @@ impl Chain {
         finished.reverse();
         let mut places = vec![0; n];
         finished.into_iter().enumerate().for_each(|(place, node)| places[node] = place);
-        Order { places, circles }
+        Order { places, loops }
     }
 
     /// Returns the index of an element in the order in which packets pass all elements.
@@ -562,15 +562,15 @@ mod tests {
             numbers(&chain, &["s", "b", "a", "t"]).into_iter().map(|n| chain.rank(n)).collect();
         assert!(ranks.is_sorted(), "{ranks:?}");
         assert_eq!(chain.entries(), numbers(&chain, &["s"]));
-        assert!(chain.nodes.iter().all(|node| node.circle.is_none()));
+        assert!(chain.nodes.iter().all(|node| node.loop_id.is_none()));
     }
 
     #[test]
     fn circles_and_islands_are_found() {
         let chain = chain("s :: A -> a :: B -> b :: C -> t :: D; b [1] -> [1] a; x :: X -> y :: Y -> x;");
-        let circle: Vec<&str> =
-            chain.nodes.iter().filter(|n| n.circle.is_some()).map(|n| n.name.as_str()).collect();
-        assert_eq!(circle, ["a", "b", "x", "y"]);
+        let loop_id: Vec<&str> =
+            chain.nodes.iter().filter(|n| n.loop_id.is_some()).map(|n| n.name.as_str()).collect();
+        assert_eq!(loop_id, ["a", "b", "x", "y"]);
     }
 
     #[test]

@@ -46,8 +46,8 @@ pub fn effects(program: &Program) -> Effects {
     if !program.is_certain {
         cases.push(Case::new(laid_out(program).not(), Target::Output(program.otherwise)));
     }
-    let mut way = Vec::new();
-    if !ways(program, program.start, &mut way, &mut cases) {
+    let mut path = Vec::new();
+    if !add_paths(program, program.start, &mut path, &mut cases) {
         cases.truncate(usize::from(!program.is_certain));
         let reads: Vec<Field> =
             program.nodes.iter().flat_map(|node| asked(program, &node.question)).collect();
@@ -84,21 +84,21 @@ fn target(class: &Class) -> Target {
     }
 }
 
-/// Adds a case for each path from `next` to a class. `way` has the conditions from the start to `next`.
+/// Adds a case for each path from `next` to a class. `path` has the conditions from the start to `next`.
 /// Returns false if there are too many cases or rules; `cases` is then incomplete.
-fn ways(program: &Program, next: Next, way: &mut Vec<Filter>, cases: &mut Vec<Case>) -> bool {
+fn add_paths(program: &Program, next: Next, path: &mut Vec<Filter>, cases: &mut Vec<Case>) -> bool {
     let node = match next {
         Next::Node(number) => &program.nodes[number as usize],
         Next::Class(number) => {
             let class = &program.classes[number as usize];
-            cases.push(alone(program, class, Filter::All(way.clone())));
+            cases.push(alone(program, class, Filter::All(path.clone())));
             return cases.len() <= MOST_CASES;
         }
     };
     let mut go = |filter: Filter, next: Next| {
-        way.push(filter);
-        let is_told = ways(program, next, way, cases);
-        way.pop();
+        path.push(filter);
+        let is_told = add_paths(program, next, path, cases);
+        path.pop();
         is_told
     };
     match &node.question {
@@ -396,7 +396,7 @@ pub(crate) fn operation(class: &Class, when: Filter, to: Target, transport: Opti
 pub fn written(class: &Class) -> impl Iterator<Item = i32> {
     let places = class.writes.iter().flat_map(|write| {
         let more = 0..write.value.length() as i32;
-        more.map(|more| write.place.behind(more))
+        more.map(|more| write.place.after(more))
     });
     places.filter_map(|place| match place {
         Location::Byte(place) => Some(place),

@@ -19,7 +19,7 @@ pub enum Location {
 impl Location {
     /// Returns the location that is `more` bytes after this location. An offset that is out of range
     /// becomes the nearest offset in range.
-    pub fn behind(self, more: i32) -> Location {
+    pub fn after(self, more: i32) -> Location {
         match self {
             Location::Byte(place) => Location::Byte(place.saturating_add(more)),
             Location::Annotation(place) => {

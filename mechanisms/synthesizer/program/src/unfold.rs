@@ -262,7 +262,7 @@ impl Unfolding<'_> {
                 let shape = self.behind(behind)?;
                 let first = shape.find(&Byte::Came(Location::Leased(step, offset)))?;
                 let is_there = |more: u8| {
-                    shape.byte(first.behind(more.into())) == Byte::Came(Location::Leased(step, offset + more))
+                    shape.byte(first.after(more.into())) == Byte::Came(Location::Leased(step, offset + more))
                 };
                 if !(0..length).all(is_there) {
                     return None;
@@ -492,14 +492,14 @@ impl Shape {
             let parts: Vec<Byte> = match value {
                 Value::Constant(bytes) => bytes.iter().map(|byte| Byte::Constant(*byte)).collect(),
                 Value::Copy(from, length) => {
-                    (0..*length).map(|more| Byte::Came(from.behind(more.into()))).collect()
+                    (0..*length).map(|more| Byte::Came(from.after(more.into()))).collect()
                 }
                 &Value::Plus(place, length, plus) => {
                     (0..length).map(|index| Byte::Plus { place, length, plus, index }).collect()
                 }
                 &Value::Masked(place, and, or) => vec![Byte::Masked { place, and, or }],
             };
-            bytes.extend((0..).zip(parts).map(|(more, byte)| (place.behind(more), byte)));
+            bytes.extend((0..).zip(parts).map(|(more, byte)| (place.after(more), byte)));
         }
         let headers = std::array::from_fn(|base| class.headers[base].unwrap_or(program.layout[base]));
         Shape { class: class.clone(), headers, bytes }
@@ -516,17 +516,17 @@ impl Shape {
             let (first, length) = self.place(field)?;
             for more in 0..length {
                 let byte = match value {
-                    Set::Choose { .. } => Byte::Came(chosen.behind(more)),
+                    Set::Choose { .. } => Byte::Came(chosen.after(more)),
                     Set::Copy(from) => {
-                        let from = self.place(from)?.0.behind(more);
+                        let from = self.place(from)?.0.after(more);
                         before.get(&from).cloned().unwrap_or(Byte::Came(from))
                     }
                     _ => return None,
                 };
-                self.bytes.insert(first.behind(more), byte);
+                self.bytes.insert(first.after(more), byte);
             }
             if let Set::Choose { .. } = value {
-                chosen = chosen.behind(length);
+                chosen = chosen.after(length);
             }
         }
         Some(self)
@@ -605,7 +605,7 @@ impl Shape {
                     skip = length - 1;
                     let part = |index, plus| Byte::Plus { place: from, length, plus, index };
                     let untouched = (0..length).all(|more| {
-                        let from = from.behind(more.into());
+                        let from = from.after(more.into());
                         self.byte(from) == Byte::Came(from)
                     });
                     let earlier = self.bytes.iter().find_map(|(at, byte)| match byte {
@@ -618,7 +618,7 @@ impl Shape {
                         (true, _) => Value::Plus(self.since_start(from), length, plus),
                         (false, Some((at, before))) => {
                             let whole = (0..length)
-                                .all(|index| self.byte(at.behind(index.into())) == part(index, before));
+                                .all(|index| self.byte(at.after(index.into())) == part(index, before));
                             whole.then_some(())?;
                             Value::Plus(self.since_start(at), length, plus.checked_sub(before)?)
                         }
@@ -644,7 +644,7 @@ impl Shape {
                 let network = self.headers[1]? - start;
                 let mut words: Vec<i32> = writes
                     .iter()
-                    .flat_map(|write| (0..write.value.length() as i32).map(|more| write.place.behind(more)))
+                    .flat_map(|write| (0..write.value.length() as i32).map(|more| write.place.after(more)))
                     .filter_map(|place| match place {
                         Location::Byte(place) if (network..network + IPV4).contains(&place) => {
                             Some(network + (place - network) / 2 * 2)

@@ -61,8 +61,8 @@ pub(super) struct Compiled {
     table: u32,
 }
 
-/// A compiled list of rules: the matcher of their conditions, the offsets of the network and transport headers,
-/// the end of the packet at the list, and the outcome of each rule.
+/// A compiled list of rules: the matcher of their conditions, the offsets of the network and transport
+/// headers, the end of the packet at the list, and the outcome of each rule.
 pub(super) struct RuleList {
     matcher: Matcher,
     headers: [usize; 2],

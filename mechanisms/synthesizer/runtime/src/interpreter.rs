@@ -6,7 +6,7 @@
 use element::Packet;
 use packet::BATCH_CAPACITY;
 
-use crate::flow_cache::{FlowCache, Used, count};
+use crate::flow_cache::{FlowCache, RowLayout, count};
 use crate::graph::{Graph, OTHERWISE};
 use crate::groups::Groups;
 use crate::operation::Operation;
@@ -62,8 +62,8 @@ impl Interpreter {
         program::validate(program)?;
         jit::prepare(program.machine_code);
         let mut operations = Vec::with_capacity(program.classes.len());
-        let used = Used::new(program);
-        let leased = |step, offset| used.place_of(program, step, offset);
+        let row_layout = RowLayout::new(program);
+        let leased = |step, offset| row_layout.place_of(program, step, offset);
         for class in &program.classes {
             let is_seen = |byte| match class.exit {
                 Exit::Output(output) => is_seen(output, byte),
@@ -96,8 +96,8 @@ impl Interpreter {
                 for ((packet, place), row_head) in places.zip(flows.row_heads()) {
                     // A packet that has a key has passed the test for the program's layout
                     // ([`FlowCache::find`]).
-                    match flows.start(row_head.rest()) {
-                        Some(at) => trails.add(row_head.rest() + 1, at, place),
+                    match flows.start(row_head.residual()) {
+                        Some(at) => trails.add(row_head.residual() + 1, at, place),
                         None if graph.is_laid_out(packet) => trails.add(0, graph.start(), place),
                         None => {}
                     }

@@ -189,7 +189,7 @@ impl Lanes {
         for Part { value, first, last, to } in &self.parts {
             let to = &mut gathered[*to..to + last - first];
             match value {
-                Value::Copy(from, _) => copy(packet, leased, from.behind(*first as i32), to),
+                Value::Copy(from, _) => copy(packet, leased, from.after(*first as i32), to),
                 value => {
                     let mut whole = [0; 8];
                     gather(value, packet, leased, &mut whole);

@@ -234,13 +234,13 @@ struct Synthesized {
 /// A summary of the exits of a batch. It tells if the batch can leave as a whole, without a look at each
 /// packet.
 #[derive(Clone, Copy, Debug, Default)]
-struct Ways {
+struct ExitSummary {
     has_ended: bool,
     other: Option<Exit>,
     is_mixed: bool,
 }
 
-impl Ways {
+impl ExitSummary {
     /// Adds the exit of some packets of the batch. With `tells`, a packet that the program drops leaves the
     /// batch here, because the element that it bypassed counts the drop.
     fn add(&mut self, exit: Exit, tells: bool) {
@@ -274,14 +274,14 @@ impl Synthesized {
 
     /// Drops or sends the packets of a batch according to their classes. Returns the batch if all of its
     /// packets leave by output 0, so that the engine forwards it without an emission.
-    fn leave(&mut self, cx: &mut Cx<'_>, mut batch: Batch, ways: Ways) -> Option<Batch> {
+    fn leave(&mut self, cx: &mut Cx<'_>, mut batch: Batch, exits: ExitSummary) -> Option<Batch> {
         let Synthesized { program, ends, scratch, leaving, tells, .. } = self;
         let otherwise = Exit::Output(program.otherwise);
         let exit = |class: u32| ends.get(class as usize).copied().unwrap_or(otherwise);
         let has_ended = |class: u32| *tells && matches!(exit(class), Exit::Drop(_));
         let classes = &scratch.classes;
-        if ways.has_ended {
-            if ways.other.is_none() {
+        if exits.has_ended {
+            if exits.other.is_none() {
                 cx.accounts().end_all_for_others(batch);
                 return None;
             }
@@ -290,8 +290,8 @@ impl Synthesized {
             debug_assert!(has_room, "no batch has more packets than another one has room for");
             cx.accounts().end_all_for_others(ended);
         }
-        match ways.other {
-            Some(exit) if !ways.is_mixed => return send(cx, batch, exit),
+        match exits.other {
+            Some(exit) if !exits.is_mixed => return send(cx, batch, exit),
             _ => {}
         }
         let classes = classes.iter().filter(|class| !has_ended(**class));
@@ -372,10 +372,10 @@ impl Element for Synthesized {
         let (came, looked_up) = (batch.len(), scratch.held.len() - spared);
         all_saved += spared as i64 * cost::LOOK_UP - looked_up as i64 * cost::LOOKED_UP;
         let Scratch { classes, groups, .. } = scratch;
-        let mut ways = Ways::default();
+        let mut exits = ExitSummary::default();
         let others = came - groups.sort(classes, counts.len());
         if others > 0 {
-            ways.add(otherwise, *tells);
+            exits.add(otherwise, *tells);
         }
         if *fallback == Fallback::Elements {
             all_saved -= others as i64 * cost::PROGRAM;
@@ -391,10 +391,10 @@ impl Element for Synthesized {
             let carried = operation.carry_out(&mut batch, places, flows.as_deref(), now, refused);
             for &place in refused.iter() {
                 classes[usize::from(place)] = OTHERWISE;
-                ways.add(otherwise, *tells);
+                exits.add(otherwise, *tells);
             }
             if !places.is_empty() {
-                ways.add(ends[class as usize], *tells);
+                exits.add(ends[class as usize], *tells);
             }
             // The sum of the offsets at which the output packets start, to convert lengths into ends.
             let moved = i64::from(program.classes[class as usize].start) * places.len() as i64;
@@ -412,7 +412,7 @@ impl Element for Synthesized {
                 self.rules[list as usize].add(rule, now);
             }
         }
-        self.leave(cx, batch, ways)
+        self.leave(cx, batch, exits)
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {

@@ -5,7 +5,7 @@
 //! time, and the ranges of other answers. The conditions do not depend on each other, and one branch
 //! decides if the packet is on the trail. Packets on no trail are asked question by question.
 //!
-//! Trails are recorded from packets that arrive (`Start::lay`). Each start of the program has up to four
+//! Trails are recorded from packets that arrive (`Start::record`). Each start of the program has up to four
 //! trails. After every 1024 packets of a start, trails that few of its packets take are removed.
 
 use std::collections::BTreeMap;
@@ -321,7 +321,7 @@ impl Start {
         while let Some(place) = self.here.pop() {
             self.astray = self.astray.saturating_add(1);
             if self.astray > self.patience && self.trails.len() < MOST_TRAILS {
-                self.lay(graph, &found.packets[usize::from(place)]);
+                self.record(graph, &found.packets[usize::from(place)]);
             }
             found.follow(graph, at, place);
         }
@@ -360,25 +360,25 @@ impl Start {
     /// Records the path of a packet as a trail, up to the first question that a trail cannot test. Does
     /// nothing if that is the first question.
     #[cold]
-    fn lay(&mut self, graph: &Graph, packet: &Packet) {
+    fn record(&mut self, graph: &Graph, packet: &Packet) {
         self.astray = 0;
         self.patience = self.patience.max(PATIENCE);
-        let mut laid = Laid::default();
+        let mut recording = Recording::default();
         let data = packet.data();
         let mut next = self.at;
         while let Next::Node(number) = next {
             let node = graph.node(number);
-            let Some(further) = laid.pass(graph, node, data, packet) else { break };
+            let Some(further) = recording.pass(graph, node, data, packet) else { break };
             next = further;
         }
         if next != self.at {
-            self.trails.extend(laid.trail(next));
+            self.trails.extend(recording.trail(next));
         }
     }
 }
 
 /// A trail while it is being recorded: the conditions of the questions so far.
-struct Laid {
+struct Recording {
     length: (u64, u64),
     kinds: u64,
     /// By the offset of a byte: the bits that are tested, and their required values.
@@ -391,9 +391,9 @@ struct Laid {
     counted: Vec<u32>,
 }
 
-impl Default for Laid {
-    fn default() -> Laid {
-        Laid {
+impl Default for Recording {
+    fn default() -> Recording {
+        Recording {
             length: (0, u64::MAX),
             kinds: u64::MAX,
             bytes: BTreeMap::new(),
@@ -405,7 +405,7 @@ impl Default for Laid {
     }
 }
 
-impl Laid {
+impl Recording {
     /// Adds the condition that the answer to the question of `node` leads where this packet's answer leads.
     /// Returns the node or class there; `None` if a trail cannot test the question, so that it has to end
     /// before it.
@@ -627,7 +627,7 @@ mod tests {
             for (place, byte) in changes {
                 second[place] = byte;
             }
-            let mut laid = Laid::default();
+            let mut recording = Recording::default();
             let mut expected = true;
             for (place, length, mask, below, above) in asked {
                 let mask = mask & all_of(8 * length as u32);
@@ -641,9 +641,9 @@ mod tests {
                     continue;
                 }
                 expected &= (low..=high).contains(&number(&second));
-                laid.bytes(place, length, mask, low, high);
+                recording.bytes(place, length, mask, low, high);
             }
-            let trail = laid.trail(Next::Class(0)).unwrap();
+            let trail = recording.trail(Next::Class(0)).unwrap();
             let is_on = |bytes: &[u8]| {
                 let differs = |exactly: &Exactly| exactly.differs(bytes[exactly.place..].first_chunk());
                 let holds = |check: &Check| check.holds(bytes[usize::from(check.place)..].first_chunk());

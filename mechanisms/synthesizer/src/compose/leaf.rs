@@ -30,7 +30,7 @@ pub struct Passed {
 
 /// The destination of packets that leave a region.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum To {
+pub enum Destination {
     /// The packets go to this input of an element. The element is downstream of the region, or it is in the
     /// region and the packets are handed over to it.
     Port(Port),
@@ -44,7 +44,7 @@ pub struct ExitState {
     /// The symbolic packet at the end of the path.
     pub packet: Packet,
     /// The destination of the packets.
-    pub to: To,
+    pub to: Destination,
     /// The elements that packets on the path bypass, in order.
     pub path: Vec<Passed>,
 }
@@ -111,13 +111,12 @@ pub fn writes(packet: &Packet, incoming: &Packet) -> Vec<Write> {
             skip -= 1;
             continue;
         }
-        let is_next =
-            writes.last().is_some_and(|last| last.place.behind(last.value.length() as i32) == place);
+        let is_next = writes.last().is_some_and(|last| last.place.after(last.value.length() as i32) == place);
         match (byte, writes.last_mut().map(|write| &mut write.value)) {
             (Byte::Constant(byte), Some(Value::Constant(bytes))) if is_next => bytes.push(*byte),
             (Byte::Constant(byte), _) => writes.push(Write { place, value: Value::Constant(vec![*byte]) }),
             (Byte::Came(from), Some(Value::Copy(first, length)))
-                if is_next && first.behind((*length).into()) == *from && *length < 64 =>
+                if is_next && first.after((*length).into()) == *from && *length < 64 =>
             {
                 *length += 1;
             }

@@ -5,11 +5,10 @@
 //! element that must stay. All packets that enter there are followed through the region at once
 //! ([`mod@walk`]). Conditions of elements ([`formula`]) are expressed in terms of the input packet
 //! ([`packet`]), and the changes of successive elements are combined ([`step`]). Rule sets with many rules
-//! stay together ([`rules`]), and decisions of stateful elements are leased ([`walk::leased`]). If the further
-//! processing of some packets is not known at compile time, they are handed over to the element that they
-//! have reached, with all earlier changes applied. Each path ends in an exit state ([`leaf`]), which
-//! becomes a class. The questions form a decision graph in which no path asks a question twice
-//! ([`diagram`]).
+//! stay together ([`rules`]), and decisions of stateful elements are leased ([`walk::leased`]). If the
+//! further processing of some packets is not known at compile time, they are handed over to the element that
+//! they have reached, with all earlier changes applied. Each path ends in an exit state ([`leaf`]), which
+//! becomes a class. The questions form a decision graph in which no path asks a question twice ([`diagram`]).
 //!
 //! Invariants:
 //! - A program does to a packet in one operation what the elements on its path do.
@@ -30,7 +29,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use element::Base;
 use element::effects::{Action, Effects, Field, Value};
 
-use leaf::To;
+use leaf::Destination;
 use packet::Packet;
 use program::chain::{Chain, Port};
 use program::location::{Byte, IPV4, Location};
@@ -255,7 +254,7 @@ pub(crate) fn given(source: &Effects) -> Option<Packet> {
 fn handed_to(walked: &Walked) -> BTreeMap<Port, BTreeSet<Layout>> {
     let mut layouts: BTreeMap<Port, BTreeSet<Layout>> = BTreeMap::new();
     for leaf in walked.leaves.iter() {
-        if let To::Port(port) = leaf.to {
+        if let Destination::Port(port) = leaf.to {
             let headers = leaf.packet.headers.map(|place| place.map(|place| place - leaf.packet.start));
             layouts.entry(port).or_default().insert(headers);
         }
@@ -310,7 +309,7 @@ pub(crate) fn leads_to(target: element::effects::Target, output: usize) -> bool 
 /// explored.
 fn walk_nowhere(to: Port, packet: &Packet) -> Walked {
     let mut walked = Walked::default();
-    let leaf = leaf::ExitState { packet: packet.clone(), to: To::Port(to), path: Vec::new() };
+    let leaf = leaf::ExitState { packet: packet.clone(), to: Destination::Port(to), path: Vec::new() };
     walked.start = program::Next::Class(walked.leaves.add(leaf));
     walked
 }
@@ -355,7 +354,7 @@ fn region(
     let mut outputs: Vec<Port> = Vec::new();
     let mut often: BTreeMap<Port, usize> = BTreeMap::new();
     for class in &used {
-        if let To::Port(port) = walked.leaves.get(*class).to {
+        if let Destination::Port(port) = walked.leaves.get(*class).to {
             *often.entry(port).or_default() += walked.leaves.get(*class).path.len();
         }
     }
@@ -398,7 +397,8 @@ fn region(
         .steps
         .into_iter()
         .map(|step| {
-            let leaf = leaf::ExitState { packet: step.packet, to: To::Port(step.port), path: Vec::new() };
+            let leaf =
+                leaf::ExitState { packet: step.packet, to: Destination::Port(step.port), path: Vec::new() };
             Step {
                 element: elements.number(step.port.0),
                 input: step.port.1,
@@ -450,10 +450,12 @@ fn class_of(
     elements: &mut Names,
 ) -> Class {
     let packet = &leaf.packet;
-    let is_dropped = matches!(leaf.to, To::Drop(_));
+    let is_dropped = matches!(leaf.to, Destination::Drop(_));
     let exit = match leaf.to {
-        To::Port(port) => Exit::Output(outputs.iter().position(|other| *other == port).unwrap_or_default()),
-        To::Drop(reason) => Exit::Drop(reason),
+        Destination::Port(port) => {
+            Exit::Output(outputs.iter().position(|other| *other == port).unwrap_or_default())
+        }
+        Destination::Drop(reason) => Exit::Drop(reason),
     };
     let headers = std::array::from_fn(|base| {
         let is_other = packet.headers[base] != incoming.headers[base];

@@ -218,9 +218,9 @@ impl Packet {
         let annotations = self.annotations.iter().map(|(place, byte)| (Location::Annotation(*place), byte));
         bytes.chain(annotations).all(|(at, byte)| match *byte {
             Byte::Plus { place, length, plus, index } => {
-                let first = at.behind(-i32::from(index));
+                let first = at.after(-i32::from(index));
                 let part = |index| Byte::Plus { place, length, plus, index };
-                (0..length).all(|index| self.byte(first.behind(index.into())) == part(index))
+                (0..length).all(|index| self.byte(first.after(index.into())) == part(index))
             }
             _ => true,
         })
@@ -240,7 +240,7 @@ impl Packet {
         {
             return Value::Mixed;
         }
-        let bytes: Vec<Byte> = (0..i32::from(length)).map(|more| self.byte(first.behind(more))).collect();
+        let bytes: Vec<Byte> = (0..i32::from(length)).map(|more| self.byte(first.after(more))).collect();
         let constant = bytes.iter().map(|byte| match byte {
             Byte::Constant(byte) => Some(*byte),
             _ => None,
@@ -250,7 +250,7 @@ impl Packet {
         }
         match &bytes[0] {
             Byte::Came(place) => {
-                let together = |(more, byte): (usize, &Byte)| *byte == Byte::Came(place.behind(more as i32));
+                let together = |(more, byte): (usize, &Byte)| *byte == Byte::Came(place.after(more as i32));
                 if bytes.iter().enumerate().all(together) {
                     return Value::Came(*place, length, 0);
                 }
@@ -291,7 +291,7 @@ impl Packet {
     /// Writes bytes to consecutive locations from `first` on.
     pub fn write(&mut self, first: Location, bytes: impl IntoIterator<Item = Byte>) {
         for (more, byte) in (0..).zip(bytes) {
-            let place = first.behind(more);
+            let place = first.after(more);
             let is_old = byte == Byte::Came(place);
             match place {
                 Location::Byte(place) => put(&mut self.bytes, place, byte, is_old),
@@ -412,7 +412,7 @@ impl Packet {
                         let below = 8 * u32::from(length - first - width);
                         let mask = mask >> below & all_ones(width);
                         let set = scaled(set, below);
-                        self.value_lies_in(place.behind(first.into()), width, mask, &set)
+                        self.value_lies_in(place.after(first.into()), width, mask, &set)
                     }
                     (_, &[(only, last)]) if only == last => {
                         Formula::all(runs.iter().map(|&(first, width)| {
@@ -420,7 +420,7 @@ impl Packet {
                             let ones = all_ones(width);
                             let (mask, value) = (mask >> below & ones, only >> below & ones);
                             self.value_lies_in(
-                                place.behind(first.into()),
+                                place.after(first.into()),
                                 width,
                                 mask,
                                 &IntervalSet::one(value, value),

@@ -124,8 +124,8 @@ fn act(
             let bytes = match (value, chosen) {
                 (Set::Choose { .. }, Some(next)) => {
                     let here = *next;
-                    *next = here.behind(length.into());
-                    (0..length).map(|more| Byte::Came(here.behind(more.into()))).collect()
+                    *next = here.after(length.into());
+                    (0..length).map(|more| Byte::Came(here.after(more.into()))).collect()
                 }
                 _ => value_of(before, packet, first, length, value, known)?,
             };
@@ -196,7 +196,7 @@ fn value_of(
         Set::Bits { mask, value } if mask.len() == usize::from(length) && value.len() == mask.len() => {
             let masks = mask.iter().zip(value);
             let byte = |(more, (mask, value)): (usize, (&u8, &u8))| {
-                let place = first.behind(more as i32);
+                let place = first.after(more as i32);
                 let (and, or) = (!mask, mask & value);
                 Ok(match packet.value(place, 1) {
                     _ if *mask == 0xff => Byte::Constant(*value),
@@ -226,7 +226,7 @@ fn moved(value: Value, plus: i64) -> Option<Vec<Byte>> {
             digits[16 - bytes.len().min(16)..].iter().map(|byte| Byte::Constant(*byte)).collect()
         }
         Value::Came(place, length, old) => match old.checked_add(plus)? {
-            0 => (0..i32::from(length)).map(|more| Byte::Came(place.behind(more))).collect(),
+            0 => (0..i32::from(length)).map(|more| Byte::Came(place.after(more))).collect(),
             plus if length <= 8 => {
                 (0..length).map(|index| Byte::Plus { place, length, plus, index }).collect()
             }

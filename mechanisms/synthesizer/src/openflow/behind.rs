@@ -26,7 +26,7 @@ impl Division {
     /// their class in the VLAN annotation. If a VLANDecap has removed a tag, it has marked the network
     /// header after the Ethernet header. Packets with a number that the switch does not use go through the
     /// whole program.
-    pub fn program(&self) -> Program {
+    pub fn software_program(&self) -> Program {
         let mut diagram = Diagram::default();
         let (nodes, whole) = self.diagram.finish(self.whole);
         let whole = diagram.load(&nodes, whole);
@@ -52,7 +52,7 @@ impl Division {
                 [Annotations::VLAN_TCI as u8, Annotations::VLAN_TCI as u8 + 1].map(Location::Annotation)
             {
                 let is_there = |write: &Write| {
-                    (0..write.value.length() as i32).any(|byte| write.place.behind(byte) == place)
+                    (0..write.value.length() as i32).any(|byte| write.place.after(byte) == place)
                 };
                 if !class.writes.iter().any(is_there) {
                     class.writes.push(Write { place, value: Value::Constant(vec![0]) });

@@ -15,7 +15,7 @@ use lang::{Connection, Graph, Span};
 use super::check::{Check, covering, within};
 use super::facts::Facts;
 use super::layout::Front;
-use super::operation::{self, Beside};
+use super::operation::{self, MetadataFacts};
 use super::patterns::{Clause, clauses, text};
 use super::{State, Why, filter};
 use program::declare::by_next;
@@ -46,7 +46,7 @@ pub(super) struct Builder<'b> {
     graph: &'b mut Graph,
     program: &'b Program,
     facts: Facts,
-    beside: &'b Beside,
+    metadata: &'b MetadataFacts,
     /// The entry of the original region, for packets that are left to its elements.
     rest: Spot,
     outputs: &'b [Option<Spot>],
@@ -66,7 +66,7 @@ impl<'b> Builder<'b> {
     pub(super) fn new(
         graph: &'b mut Graph,
         program: &'b Program,
-        beside: &'b Beside,
+        metadata: &'b MetadataFacts,
         rest: Spot,
         outputs: &'b [Option<Spot>],
         span: Span,
@@ -78,7 +78,7 @@ impl<'b> Builder<'b> {
             graph,
             program,
             facts: Facts::new(program),
-            beside,
+            metadata,
             rest,
             outputs,
             span,
@@ -174,7 +174,7 @@ impl<'b> Builder<'b> {
         let class = self.program.classes.get(number as usize).ok_or(Why::Question)?;
         let Exit::Output(output) = class.exit else { return Ok(self.add("Discard", "", &[])) };
         let known = self.facts.at(Next::Class(number));
-        let steps = operation::steps(class, self.program, known, state, self.beside)?;
+        let steps = operation::steps(class, self.program, known, state, self.metadata)?;
         let exit = self.outputs.get(output).copied().flatten().ok_or(Why::Question)?;
         Ok(steps.into_iter().rev().fold(exit, |to, (class, config)| self.add(class, &config, &[to])))
     }

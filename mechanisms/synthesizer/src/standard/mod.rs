@@ -33,7 +33,7 @@ use crate::compose::diagram::Diagram;
 use crate::compose::{Region, Synthesis, given};
 use build::Builder;
 use layout::Layouts;
-use operation::Beside;
+use operation::MetadataFacts;
 use program::chain::Chain;
 use program::location::Byte;
 use program::question::{Question, Sum};
@@ -212,8 +212,8 @@ fn insert_region(
         Byte::Constant(byte) => Some((*place, *byte)),
         _ => None,
     });
-    let beside = Beside { observed_metadata: chain.observed_metadata(), came: came.collect() };
-    let mut builder = Builder::new(graph, &program, &beside, rest, &outputs, span);
+    let metadata = MetadataFacts { observed_metadata: chain.observed_metadata(), came: came.collect() };
+    let mut builder = Builder::new(graph, &program, &metadata, rest, &outputs, span);
     let start = builder.start(front);
     let depth = builder.depth(start);
     let (classes, why) = builder.left();

@@ -33,7 +33,7 @@ const FRAME: i32 = 14;
 const DST_IP: u8 = packet::Annotations::DST_IP as u8;
 
 /// The metadata that packets bring into a region, and the metadata that elements downstream read.
-pub(super) struct Beside {
+pub(super) struct MetadataFacts {
     /// The metadata bytes that any element of the chain reads; `None` if that is not known. Other metadata
     /// need not be set.
     pub(super) observed_metadata: Option<BTreeSet<Metadata>>,
@@ -41,7 +41,7 @@ pub(super) struct Beside {
     pub(super) came: BTreeMap<Metadata, u8>,
 }
 
-impl Beside {
+impl MetadataFacts {
     fn is_looked_at(&self, side: Metadata) -> bool {
         self.observed_metadata.as_ref().is_none_or(|sides| sides.contains(&side))
     }
@@ -75,7 +75,7 @@ pub(super) fn steps(
     program: &Program,
     known: Known,
     state: State,
-    beside: &Beside,
+    metadata: &MetadataFacts,
 ) -> Result<Vec<Step>, Why> {
     if class.end != state.end() {
         return Err(Why::Length);
@@ -83,7 +83,7 @@ pub(super) fn steps(
     if class.transport_checksum.is_some() {
         return Err(Why::Checksum);
     }
-    if class.port.is_some() && beside.is_looked_at(INPUT) {
+    if class.port.is_some() && metadata.is_looked_at(INPUT) {
         return Err(Why::Annotation);
     }
     let [link, network, transport] = program.layout;
@@ -92,13 +92,13 @@ pub(super) fn steps(
         marks = Marks { network: Some(place), transport: behind(&known, place), ..marks };
     }
     let mut operation = Operation { class, known, steps: Vec::new(), marks, start: 0 };
-    operation.annotate(state, beside)?;
+    operation.annotate(state, metadata)?;
     operation.write(program, state)?;
     operation.mark(program)?;
-    if let Some(kind) = class.kind.filter(|_| beside.is_looked_at(KIND)) {
+    if let Some(kind) = class.kind.filter(|_| metadata.is_looked_at(KIND)) {
         operation.add("SetPacketType", name_of(kind).ok_or(Why::Annotation)?);
     }
-    if class.stamped && beside.is_looked_at(TIME) {
+    if class.stamped && metadata.is_looked_at(TIME) {
         operation.add("SetTimestamp", "");
     }
     Ok(operation.steps)
@@ -128,7 +128,7 @@ impl Operation<'_> {
     }
 
     /// Adds the elements that set annotations, for those annotations that any element reads.
-    fn annotate(&mut self, state: State, beside: &Beside) -> Result<(), Why> {
+    fn annotate(&mut self, state: State, metadata: &MetadataFacts) -> Result<(), Why> {
         let mut values: BTreeMap<u8, Value> = BTreeMap::new();
         for Write { place, value } in &self.class.writes {
             let Location::Annotation(first) = *place else { continue };
@@ -147,12 +147,12 @@ impl Operation<'_> {
                 }
             }
         }
-        values.retain(|place, _| beside.is_looked_at(*place));
+        values.retain(|place, _| metadata.is_looked_at(*place));
         // CheckIPHeader has set the destination address annotation, so that its former value may have to be
         // restored.
         if let Some(destination) = state.cut.map(|header| header + IPV4 - 4) {
             for (place, from) in
-                (DST_IP..DST_IP + 4).zip(destination..).filter(|(place, _)| beside.is_looked_at(*place))
+                (DST_IP..DST_IP + 4).zip(destination..).filter(|(place, _)| metadata.is_looked_at(*place))
             {
                 match values.get(&place) {
                     Some(Value::Copy(Location::Byte(other), 1)) if *other == from => {
@@ -160,7 +160,7 @@ impl Operation<'_> {
                     }
                     Some(_) => {}
                     None => {
-                        let came = beside.came.get(&place).ok_or(Why::Annotation)?;
+                        let came = metadata.came.get(&place).ok_or(Why::Annotation)?;
                         values.insert(place, Value::Constant(vec![*came]));
                     }
                 }

@@ -37,22 +37,22 @@ const HARMLESS: [&str; 17] = [
 pub(super) struct Joined {
     pub(super) graph: Graph,
     /// The queues that were removed between functions.
-    pub(super) queues: Group,
+    pub(super) queues: Removed,
     /// The scripts that were removed.
-    pub(super) scripts: Group,
+    pub(super) scripts: Removed,
     /// The receivers that became Idle, because no packets enter at their interfaces.
-    pub(super) silent: Group,
+    pub(super) silent: Removed,
 }
 
 /// The elements that were removed or replaced for one reason.
 #[derive(Default)]
-pub(super) struct Group {
+pub(super) struct Removed {
     pub(super) names: Vec<String>,
     /// The position of the first of these elements in its configuration.
     pub(super) place: Option<Span>,
 }
 
-impl Group {
+impl Removed {
     fn add(&mut self, element: &Element) {
         self.names.push(element.name.clone());
         self.place.get_or_insert(element.span);

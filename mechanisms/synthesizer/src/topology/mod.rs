@@ -28,7 +28,7 @@ use element::Registry;
 use lang::{Diagnostic, Graph, LibraryText, Severity, SourceId, Sources};
 
 use function::Function;
-use join::{Group, Joined};
+use join::{Joined, Removed};
 use wiring::listed;
 
 /// A function that finds a file. Its arguments are the name of the file, and the name of the file that
@@ -139,7 +139,7 @@ fn notes(joined: &Joined) -> Vec<Diagnostic> {
             "packets come in by entry points and by links that lead there",
         ),
     ];
-    let note = |(group, what, hint): (&Group, &str, &str)| {
+    let note = |(group, what, hint): (&Removed, &str, &str)| {
         let names: Vec<&str> = group.names.iter().map(String::as_str).collect();
         Some(Diagnostic::note(group.place?, format!("{what}: {}", listed(&names))).with_hint(hint))
     };

@@ -45,21 +45,21 @@ const NOT_DONE: [&str; 9] = [
 /// Resolves the topology of a `.prop` file. Errors are added to `diagnostics`; the result is valid only if
 /// there are none.
 pub(super) fn wire(prop: &Prop, functions: &[Function], diagnostics: &mut Vec<Diagnostic>) -> Wiring {
-    let mut looker =
-        Looker { functions, diagnostics, used: Vec::new(), misnamed: vec![false; functions.len()] };
+    let mut resolver =
+        Resolver { functions, diagnostics, used: Vec::new(), misnamed: vec![false; functions.len()] };
     let mut wiring = Wiring::default();
     let mut edges = Vec::new();
     for link in &prop.links {
-        let from = looker.find(&link.from, Direction::Out);
-        let to = looker.find(&link.to, Direction::In);
+        let from = resolver.find(&link.from, Direction::Out);
+        let to = resolver.find(&link.to, Direction::In);
         if link.from.function.text == link.to.function.text {
             let message = format!("{} is linked to itself", link.from.function.text);
             let hint = "connect the elements in its configuration instead";
-            looker.diagnostics.push(Diagnostic::error(link.from.function.span, message).with_hint(hint));
+            resolver.diagnostics.push(Diagnostic::error(link.from.function.span, message).with_hint(hint));
             continue;
         }
         let (Some(from), Some(to)) = (from, to) else { continue };
-        looker.ends(link, &from, &to);
+        resolver.ends(link, &from, &to);
         if let Some(&receiver) = to.places(&to.has.receivers).first() {
             wiring.cables.push(Cable {
                 names: [from.name.clone(), to.name.clone()],
@@ -70,16 +70,16 @@ pub(super) fn wire(prop: &Prop, functions: &[Function], diagnostics: &mut Vec<Di
         edges.push(Edge { from, to, place: &link.to.function });
     }
     for entry in &prop.entries {
-        let Some(found) = looker.find(entry, Direction::In) else { continue };
-        looker.receives(
+        let Some(found) = resolver.find(entry, Direction::In) else { continue };
+        resolver.receives(
             &found,
             &entry.interface,
             "an entry point needs an element that receives, such as FromDevice",
         );
     }
-    looker.connected(prop);
-    looker.circles(&edges);
-    looker.silent(&mut wiring);
+    resolver.connected(prop);
+    resolver.circles(&edges);
+    resolver.silent(&mut wiring);
     wiring
 }
 
@@ -127,7 +127,7 @@ impl Found {
     }
 }
 
-struct Looker<'a> {
+struct Resolver<'a> {
     functions: &'a [Function],
     diagnostics: &'a mut Vec<Diagnostic>,
     /// The interfaces that the topology has named so far: function, elements, direction, and the word that
@@ -138,7 +138,7 @@ struct Looker<'a> {
     misnamed: Vec<bool>,
 }
 
-impl Looker<'_> {
+impl Resolver<'_> {
     /// Finds the interface at an end of a link or at an entry point. Reports an error, and returns `None`,
     /// if it does not exist, or if it is named twice for one direction.
     fn find(&mut self, end: &End, direction: Direction) -> Option<Found> {

@@ -6,7 +6,7 @@ use packet::Annotations;
 use wire::checksum;
 
 use crate::model::diagrams::{Bit, Diagrams, Example as Choices, Symbol, Term};
-use crate::model::places::{ETHERNET, behind_ipv4, byte_region_of, in_byte_region, real, start_of};
+use crate::model::offsets::{ETHERNET, behind_ipv4, byte_region_of, in_byte_region, real, start_of};
 use program::metadata::{KIND, TIME};
 
 const EXTRA_LENGTH: u8 = Annotations::EXTRA_LENGTH as u8;

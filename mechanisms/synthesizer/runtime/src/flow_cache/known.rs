@@ -10,7 +10,7 @@ use program::Next;
 /// The facts that hold for all packets of one flow: the residual program, and the rules that match.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownFlow<'f> {
-    pub(super) rest: &'f Residual,
+    pub(super) residual: &'f Residual,
     /// The rule that matches all packets of the flow in the residual program's first list.
     pub(super) rule: u32,
 }
@@ -19,17 +19,17 @@ impl KnownFlow<'_> {
     /// Returns the node of the interpreter at which packets of the flow start, or their class.
     #[inline]
     pub fn start(&self) -> Next {
-        self.rest.start
+        self.residual.start
     }
 
     /// Returns the index of the rule of a list that matches all packets of the flow; `None` if it is not
     /// known.
     #[inline]
     pub fn rule_of(&self, list: u32) -> Option<u32> {
-        if self.rest.first == Some(list) {
+        if self.residual.first == Some(list) {
             return Some(self.rule);
         }
-        self.rest.others.iter().find(|(other, _)| *other == list).map(|(_, rule)| *rule)
+        self.residual.others.iter().find(|(other, _)| *other == list).map(|(_, rule)| *rule)
     }
 }
 

@@ -9,7 +9,7 @@ use jit::ROW;
 use wire::FiveTuple;
 use zerocopy::IntoBytes;
 
-use super::row::REST;
+use super::row::HEAD_LENGTH;
 use super::{FlowCache, LeasedFlow, MOST_REMEMBERED, NEVER_IDLE};
 use crate::ask::answer;
 use crate::graph::Graph;
@@ -42,8 +42,8 @@ impl FlowCache {
         let terms = self.terms(graph, packet, id.index(), now, &mut steps);
         // Steps in the order in which packets pass them: index `n` has the step with `n` predecessors.
         let passed: Vec<u16> = steps.iter().map(|(step, _)| *step).collect();
-        let taken = terms.and_then(|terms| Some((self.rest_of(graph, packet, &terms)?, terms)));
-        let Some((rest, terms)) = taken else {
+        let taken = terms.and_then(|terms| Some((self.residual_of(graph, packet, &terms)?, terms)));
+        let Some((residual, terms)) = taken else {
             self.give_back(steps, id.index());
             if is_new {
                 self.table.remove(id);
@@ -51,12 +51,12 @@ impl FlowCache {
             return None;
         };
         let mut row = [0; ROW];
-        for (to, &(depth, offset)) in row[REST..].iter_mut().zip(&self.used.0) {
+        for (to, &(depth, offset)) in row[HEAD_LENGTH..].iter_mut().zip(&self.row_layout.0) {
             let terms = passed.get(depth).and_then(|step| terms[usize::from(*step)].as_ref());
             let byte = terms.and_then(|terms| terms.values.get(usize::from(offset)));
             *to = byte.copied().unwrap_or(0);
         }
-        row[..REST].copy_from_slice(&rest.0.to_ne_bytes());
+        row[..HEAD_LENGTH].copy_from_slice(&residual.0.to_ne_bytes());
         let mut value = [0; 6];
         value.as_mut_bytes().copy_from_slice(&row);
         if place >= self.held.len() {
@@ -79,9 +79,9 @@ impl FlowCache {
         if self.remembered() >= MOST_REMEMBERED {
             return;
         }
-        let Some(rest) = self.rest_of(graph, packet, &[]) else { return };
+        let Some(residual) = self.residual_of(graph, packet, &[]) else { return };
         // If the flow has been leased meanwhile, its entry remains as it is.
-        let flow = MappedKey::new(self.keys[place], [rest.0, 0, 0, 0, 0, 0]);
+        let flow = MappedKey::new(self.keys[place], [residual.0, 0, 0, 0, 0, 0]);
         // If the table is full, the packets of the flow ask all questions, as before.
         let _ = self.table.insert(&flow, self.hashes[place], now);
     }
@@ -161,7 +161,7 @@ fn byte_of(before: &Class, place: i32, packet: &Packet, terms: &[Option<Terms>])
         }
         return match &write.value {
             Value::Constant(bytes) => bytes.get(within as usize).copied(),
-            Value::Copy(from, _) => came(from.behind(within)),
+            Value::Copy(from, _) => came(from.after(within)),
             Value::Plus(..) | Value::Masked(..) => None,
         };
     }

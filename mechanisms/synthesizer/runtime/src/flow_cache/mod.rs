@@ -52,7 +52,7 @@ pub use known::{KnownFlow, count};
 use program::question::{Leased, Question};
 use program::{Class, Exit, Next, Passed, Program, cost};
 use residual::Residuals;
-pub use row::Used;
+pub use row::RowLayout;
 
 /// The maximum number of flows in the table. The operating system provides the memory for an entry when it
 /// is first used, so the table never has to grow.
@@ -138,8 +138,8 @@ impl RowHead {
     const UNKNOWN: RowHead = RowHead(u32::MAX);
 
     /// Packs the number of a residual program, which is below [`MOST_RESIDUALS`], and the index of a rule.
-    fn new(rest: usize, rule: u16) -> RowHead {
-        RowHead(rest as u32 | u32::from(rule) << 16)
+    fn new(residual: usize, rule: u16) -> RowHead {
+        RowHead(residual as u32 | u32::from(rule) << 16)
     }
 
     #[inline]
@@ -151,7 +151,7 @@ impl RowHead {
     /// Returns the number of the flow's residual program. For an unknown flow, it is a number that no
     /// program has.
     #[inline]
-    pub fn rest(self) -> usize {
+    pub fn residual(self) -> usize {
         self.0 as usize & MOST_RESIDUALS
     }
 
@@ -169,21 +169,21 @@ type Fate = u32;
 /// The fates of a class for which a packet with one residual program needs no other work than a record that
 /// its flow was seen. A fate is usual if `fate & mask == bits`.
 #[derive(Clone, Copy, Debug)]
-struct UsualResult {
+struct UsualFates {
     mask: Fate,
     bits: Fate,
 }
 
-impl UsualResult {
+impl UsualFates {
     /// Returns the usual fates for a residual program. For a flow without a lease, these are all fates
     /// except waiting for a lease; for a leased flow, the end that it was leased for. If the key has no
     /// ports, no fate is usual, because elements may know the flow by another key.
-    fn of(rest: &Residual, ends: &[End]) -> UsualResult {
-        let fate = rest.end.and_then(|leased| fate_of(&leased, ends, false));
-        match (rest.has_ports, rest.end, fate) {
-            (true, None, _) => UsualResult { mask: 1, bits: 0 },
-            (true, Some(_), Some(fate)) => UsualResult { mask: !1, bits: fate },
-            _ => UsualResult { mask: 0, bits: 1 },
+    fn of(residual: &Residual, ends: &[End]) -> UsualFates {
+        let fate = residual.end.and_then(|leased| fate_of(&leased, ends, false));
+        match (residual.has_ports, residual.end, fate) {
+            (true, None, _) => UsualFates { mask: 1, bits: 0 },
+            (true, Some(_), Some(fate)) => UsualFates { mask: !1, bits: fate },
+            _ => UsualFates { mask: 0, bits: 1 },
         }
     }
 
@@ -219,7 +219,7 @@ pub struct FlowCache {
     doorkeeper: Doorkeeper,
     /// The offset of the IPv4 header in packets of the program's layout.
     network: usize,
-    used: Used,
+    row_layout: RowLayout,
     hasher: KeyHasher,
     table: FlowTable<MappedKey>,
     leases: Arc<Leases>,
@@ -228,11 +228,11 @@ pub struct FlowCache {
     /// The number of flows in the table that are leased.
     leased: usize,
     /// The residual programs; their index is the number in a row head.
-    rests: Vec<Residual>,
-    /// The index of each residual program in `rests`, to find an equal program.
+    residuals: Vec<Residual>,
+    /// The index of each residual program in `residuals`, to find an equal program.
     numbers: HashMap<Residual, usize, RandomState>,
     /// By residual program: the fates that need no further work.
-    usual: Vec<UsualResult>,
+    usual: Vec<UsualFates>,
     makes: Residuals,
     /// The time at which the elements next have work to do on leased flows ([`Lessor::catch_up`]).
     next_catch_up: Timestamp,
@@ -280,7 +280,7 @@ impl FlowCache {
     /// packets' IPv4 headers are not at a common offset, or if memory cannot be allocated.
     pub fn new(program: &Arc<Program>, lessors: Vec<Arc<dyn Lessor>>, seed: u64) -> Option<FlowCache> {
         let network = network_of(program)?;
-        let used = Used::new(program);
+        let row_layout = RowLayout::new(program);
         // Only at a first step, a flow may turn out not to be leased: packets that reach a later step
         // belong to a leased flow.
         let is_first =
@@ -297,7 +297,7 @@ impl FlowCache {
         }
         let is_step = |passed: &&Passed| cost::is_step(program, passed);
         let exits: Vec<Exit> = program.classes.iter().map(|class| class.exit).collect();
-        let end = |class: &Class| match used.has_room(program, class) {
+        let end = |class: &Class| match row_layout.has_room(program, class) {
             true => End {
                 exit: exits.iter().position(|exit| *exit == class.exit).unwrap_or_default() as u32,
                 steps: class.path.iter().filter(is_step).count() as u32,
@@ -318,7 +318,7 @@ impl FlowCache {
             constant_lists,
             doorkeeper: Doorkeeper::new(),
             network: usize::try_from(network).ok()?,
-            used,
+            row_layout,
             program: program.clone(),
             lessors,
             hasher: KeyHasher::new(seed),
@@ -326,7 +326,7 @@ impl FlowCache {
             leases: Arc::new(Leases::new(CAPACITY)),
             held: Vec::new(),
             leased: 0,
-            rests: Vec::new(),
+            residuals: Vec::new(),
             numbers: HashMap::default(),
             usual: Vec::new(),
             makes: Residuals::default(),
@@ -396,14 +396,14 @@ impl FlowCache {
     #[inline]
     pub fn known(&self, place: usize) -> Option<KnownFlow<'_>> {
         let row_head = self.row_heads.get(place)?;
-        Some(KnownFlow { rest: self.rests.get(row_head.rest())?, rule: row_head.rule() })
+        Some(KnownFlow { residual: self.residuals.get(row_head.residual())?, rule: row_head.rule() })
     }
 
     /// Returns the node or class at which a residual program starts; `None` if no program has this number.
     /// Most flows share few programs.
     #[inline]
-    pub fn start(&self, rest: usize) -> Option<Next> {
-        self.rests.get(rest).map(|rest| rest.start)
+    pub fn start(&self, residual: usize) -> Option<Next> {
+        self.residuals.get(residual).map(|residual| residual.start)
     }
 
     /// Returns the row of the flow of the packet with index `place` in the batch: its row head, then its
@@ -466,7 +466,7 @@ impl FlowCache {
             let waits = self.waiting.get(class) == Some(&true);
             let is_odd = || !self.odd.is_empty() && self.odd.iter().any(|odd| is_between(odd, &key));
             match (self.found[place], self.known(place)) {
-                (Some(id), Some(KnownFlow { rest: Residual { end: Some(leased), .. }, .. })) => {
+                (Some(id), Some(KnownFlow { residual: Residual { end: Some(leased), .. }, .. })) => {
                     let exit = self.program.classes.get(class).map(|class| class.exit);
                     if end.steps == 0 && matches!(exit, Some(Exit::Drop(_))) {
                         continue;
@@ -547,7 +547,7 @@ impl FlowCache {
         let packets = found.iter().zip(&*row_heads).zip(classes).skip(from);
         let mut place = from;
         for ((found, row_head), class) in packets {
-            let here = (*found, usual.get(row_head.rest()), fates.get(*class as usize));
+            let here = (*found, usual.get(row_head.residual()), fates.get(*class as usize));
             let (Some(id), Some(usual), Some(fate)) = here else { break };
             if !usual.is(*fate) {
                 break;
@@ -598,7 +598,7 @@ impl FlowCache {
         if std::mem::take(&mut self.is_spent) {
             self.give_all_back();
             self.table.expire(Timestamp(i64::MAX), Timestamp(0), usize::MAX, |_, _| {});
-            self.rests.clear();
+            self.residuals.clear();
             self.usual.clear();
             self.numbers.clear();
             self.makes.clear();

@@ -10,7 +10,7 @@ use foldhash::fast::RandomState;
 use super::key::{has_ports, kept_bits, key_of};
 use super::known::{KnownFlow, class_of};
 use super::leasing::bytes_of;
-use super::{FlowCache, MOST_RESIDUALS, Residual, RowHead, UsualResult};
+use super::{FlowCache, MOST_RESIDUALS, Residual, RowHead, UsualFates};
 use crate::ask::answer;
 use crate::graph::{Graph, OTHERWISE};
 use program::Next;
@@ -98,7 +98,7 @@ impl FlowCache {
     /// Returns the row head, with the residual program, for the flow of a packet. `terms` has the terms of
     /// the lease by step; it is empty for a flow without a lease. Returns `None` if the residual program
     /// would become too large, or if packets on lease would not pass a leasing element.
-    pub(super) fn rest_of(
+    pub(super) fn residual_of(
         &mut self,
         graph: &mut Graph,
         packet: &Packet,
@@ -120,25 +120,29 @@ impl FlowCache {
         let rule = first.map_or(0, |(_, rule)| rule as u16);
         let has_ports = key_of(packet, self.network).is_some_and(|key| has_ports(&key));
         let first = first.map(|(list, _)| list);
-        let mut rest = Residual { start: start?, first, others, has_ports, end: None };
+        let mut residual = Residual { start: start?, first, others, has_ports, end: None };
         // A flow without a lease may have packets with any end.
         if !terms.is_empty() {
-            let class =
-                class_of(graph, packet, Some(KnownFlow { rest: &rest, rule: rule.into() }), &mut |_, _| {})
-                    as usize;
-            rest.end = Some(self.ends.get(class).copied().filter(|end| (1..u32::MAX).contains(&end.steps))?);
+            let class = class_of(
+                graph,
+                packet,
+                Some(KnownFlow { residual: &residual, rule: rule.into() }),
+                &mut |_, _| {},
+            ) as usize;
+            residual.end =
+                Some(self.ends.get(class).copied().filter(|end| (1..u32::MAX).contains(&end.steps))?);
         }
-        if let Some(number) = self.numbers.get(&rest) {
+        if let Some(number) = self.numbers.get(&residual) {
             return Some(RowHead::new(*number, rule));
         }
-        let number = self.rests.len();
+        let number = self.residuals.len();
         if number >= MOST_RESIDUALS {
             self.is_spent = true;
             return None;
         }
-        self.usual.push(UsualResult::of(&rest, &self.ends));
-        self.rests.push(rest.clone());
-        self.numbers.insert(rest, number);
+        self.usual.push(UsualFates::of(&residual, &self.ends));
+        self.residuals.push(residual.clone());
+        self.numbers.insert(residual, number);
         Some(RowHead::new(number, rule))
     }
 

@@ -6,7 +6,7 @@ use program::location::Location;
 use program::{Class, Program};
 
 /// The number of bytes of the row head, which precede the values.
-pub(super) const REST: usize = 4;
+pub(super) const HEAD_LENGTH: usize = 4;
 
 /// Returns the number of steps that precede a step on its path.
 fn depth(program: &Program, step: u16) -> usize {
@@ -18,30 +18,30 @@ fn depth(program: &Program, step: u16) -> usize {
 /// steps that precede its step, and by its index among the values of that step; in ascending order.
 /// Alternative steps with the same number of predecessors share the space, because a flow passes only one
 /// of them.
-pub struct Used(pub(super) Vec<(usize, u8)>);
+pub struct RowLayout(pub(super) Vec<(usize, u8)>);
 
-impl Used {
+impl RowLayout {
     /// Selects the values that the classes of a program write. If there is not enough room for all, the
     /// values of classes with longer paths are stored, because these classes save more.
-    pub fn new(program: &Program) -> Used {
+    pub fn new(program: &Program) -> RowLayout {
         let mut classes: Vec<&Class> = program.classes.iter().collect();
         classes.sort_by_key(|class| std::cmp::Reverse(class.path.len()));
         let mut used = Vec::new();
         for class in classes {
             let mut more = values_of(program, class);
             more.retain(|value| !used.contains(value));
-            if REST + used.len() + more.len() <= ROW {
+            if HEAD_LENGTH + used.len() + more.len() <= ROW {
                 used.extend(more);
             }
         }
         used.sort_unstable();
-        Used(used)
+        RowLayout(used)
     }
 
     /// Returns the index in the row of a byte of a step's values; `None` if the byte is not stored.
     pub fn place_of(&self, program: &Program, step: u16, offset: u8) -> Option<u8> {
         let value = (depth(program, step), offset);
-        self.0.binary_search(&value).ok().map(|place| (REST + place) as u8)
+        self.0.binary_search(&value).ok().map(|place| (HEAD_LENGTH + place) as u8)
     }
 
     /// True if all leased values that a class writes are stored, so that its packets can be processed on

@@ -53,7 +53,7 @@ pub fn key(packet: &Packet) -> Option<Vec<(Location, Byte)>> {
     let mut key = Vec::with_capacity(13);
     for field in fields {
         let (first, length) = packet.whereabouts(&field)?;
-        let places = (0..length).map(|more| first.behind(more.into()));
+        let places = (0..length).map(|more| first.after(more.into()));
         key.extend(places.map(|place| (place, packet.byte(place))));
     }
     Some(key)
@@ -66,7 +66,7 @@ impl Walk<'_> {
         let element = &self.chain.nodes[node];
         // On a loop, a translator gives values to packets that come back to it, and the verifier could not
         // prove the program.
-        element.effects.leases.as_ref().filter(|_| self.limits.leases && element.circle.is_none())
+        element.effects.leases.as_ref().filter(|_| self.limits.leases && element.loop_id.is_none())
     }
 
     /// Continues a path at an element that leases flows, after its case `number` for packets of known

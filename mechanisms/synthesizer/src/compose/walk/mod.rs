@@ -198,7 +198,7 @@ impl Walk<'_> {
         self.handed.entry(port).or_insert_with(|| (why.to_string(), false));
         self.leaf(ExitState {
             packet: way.packet.clone(),
-            to: crate::compose::leaf::To::Port(port),
+            to: crate::compose::leaf::Destination::Port(port),
             path: way.path.clone(),
         })
     }
@@ -353,7 +353,7 @@ impl Walk<'_> {
         let mut packet = Packet::incoming([None; 3]);
         packet.start = way.packet.start;
         packet.end = way.packet.end;
-        self.leaf(ExitState { packet, to: crate::compose::leaf::To::Drop(reason), path: way.path })
+        self.leaf(ExitState { packet, to: crate::compose::leaf::Destination::Drop(reason), path: way.path })
     }
 
     /// Makes a list of the undecided rules of an element: a single question, whose answer is the outcome.

@@ -8,8 +8,8 @@ use element::effects::Field;
 
 use crate::model::arrival::Arrival;
 use crate::model::diagrams::{Bit, Diagrams, Symbol};
+use crate::model::offsets::{byte_region_of, in_byte_region};
 use crate::model::packet::Packet;
-use crate::model::places::{byte_region_of, in_byte_region};
 use crate::model::sums::Sum;
 
 /// A difference between the results of two chains in the symbolic model. A run of an example packet must

@@ -67,8 +67,8 @@ impl Loops {
         let [a, _] = chains;
         let mut all: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
         for (number, node) in a.nodes.iter().enumerate() {
-            if let Some(circle) = node.circle {
-                all.entry(circle).or_default().push(number);
+            if let Some(loop_id) = node.loop_id {
+                all.entry(loop_id).or_default().push(number);
             }
         }
         for elements in all.into_values() {
@@ -95,14 +95,14 @@ impl Loops {
         &self.of[chain]
     }
 
-    /// Returns the pairs of corresponding elements on the loop with number `circle`.
-    pub(super) fn elements(&self, circle: usize) -> &[[usize; 2]] {
-        &self.elements[circle]
+    /// Returns the pairs of corresponding elements on the loop with number `loop_id`.
+    pub(super) fn elements(&self, loop_id: usize) -> &[[usize; 2]] {
+        &self.elements[loop_id]
     }
 
-    /// True if equal packets enter the loop with number `circle` at equal inputs in both chains, and no
+    /// True if equal packets enter the loop with number `loop_id` at equal inputs in both chains, and no
     /// input packet enters it more than once.
-    pub(super) fn get_the_same(&self, d: &Diagrams, circle: usize, entering: [&Entering; 2]) -> bool {
+    pub(super) fn get_the_same(&self, d: &Diagrams, loop_id: usize, entering: [&Entering; 2]) -> bool {
         let twice = entering.iter().any(|entering| {
             let all = entering.values().flat_map(|waiting| waiting.values().flatten());
             come_twice(d, all)
@@ -112,7 +112,7 @@ impl Loops {
             (Some(a), Some(b)) => are_same(d, a, b),
             _ => false,
         };
-        !twice && self.elements[circle].iter().all(same)
+        !twice && self.elements[loop_id].iter().all(same)
     }
 
     /// Returns the element of the second chain that corresponds to `element` of the first; `None` if
@@ -122,9 +122,15 @@ impl Loops {
         pairs.iter().find(|[x, _]| *x == element).map(|[_, y]| *y)
     }
 
-    /// Computes which packets may leave the loop with number `circle` if the packets `entering` enter it.
+    /// Computes which packets may leave the loop with number `loop_id` if the packets `entering` enter it.
     /// Only layouts are followed: contents are arbitrary. `chain` is the first chain.
-    pub(super) fn leaving(&self, d: &Diagrams, chain: &Chain, circle: usize, entering: &Entering) -> Leaving {
+    pub(super) fn leaving(
+        &self,
+        d: &Diagrams,
+        chain: &Chain,
+        loop_id: usize,
+        entering: &Entering,
+    ) -> Leaving {
         let (mut leaving, functions) = (Leaving::default(), Functions::default());
         // Stands in for a packet: arbitrary contents with the same layout, or an entirely unknown packet if
         // the layout is unknown.
@@ -167,11 +173,11 @@ impl Loops {
             }
             for (output, packet) in out {
                 let ports = element.forward.get(output).map(Vec::as_slice).unwrap_or_default();
-                for &port in ports.iter().filter(|port| self.of[0][port.0] == Some(circle)) {
+                for &port in ports.iter().filter(|port| self.of[0][port.0] == Some(loop_id)) {
                     come(port, packet.clone(), &mut seen);
                 }
                 let left = ((number, output), packet);
-                if ports.iter().any(|port| self.of[0][port.0] != Some(circle))
+                if ports.iter().any(|port| self.of[0][port.0] != Some(loop_id))
                     && !leaving.packets.contains(&left)
                 {
                     leaving.packets.push(left);
@@ -191,7 +197,7 @@ fn anything(d: &Diagrams) -> Packet {
 /// there. Empty if no element of the loop has a name that occurs in chain `b`.
 fn counterparts([a, b]: [&Chain; 2], elements: &[usize]) -> Vec<[usize; 2]> {
     let find = |&x: &usize| {
-        let (node, mut others) = (&a.nodes[x], (0..b.nodes.len()).filter(|&y| b.nodes[y].circle.is_some()));
+        let (node, mut others) = (&a.nodes[x], (0..b.nodes.len()).filter(|&y| b.nodes[y].loop_id.is_some()));
         let is_named = !node.name.contains('@');
         let y = others.find(|&y| is_named && b.nodes[y].name == node.name)?;
         Some([x, y])
@@ -200,7 +206,7 @@ fn counterparts([a, b]: [&Chain; 2], elements: &[usize]) -> Vec<[usize; 2]> {
     let inside = |chain: &Chain, element: usize, output: usize| -> Vec<Port> {
         let node = &chain.nodes[element];
         let ports = node.forward.get(output).into_iter().flatten();
-        ports.filter(|port| chain.nodes[port.0].circle == node.circle).copied().collect()
+        ports.filter(|port| chain.nodes[port.0].loop_id == node.loop_id).copied().collect()
     };
     let mut pairs = vec![first];
     let mut next = 0;
@@ -221,22 +227,22 @@ fn counterparts([a, b]: [&Chain; 2], elements: &[usize]) -> Vec<[usize; 2]> {
 /// pairs are all elements of the loop in both chains.
 fn are_alike([a, b]: [&Chain; 2], pairs: &[[usize; 2]]) -> bool {
     let Some(&[first, other]) = pairs.first() else { return false };
-    let (mine, theirs) = (a.nodes[first].circle, b.nodes[other].circle);
-    if theirs.is_none() || b.nodes.iter().filter(|node| node.circle == theirs).count() != pairs.len() {
+    let (mine, theirs) = (a.nodes[first].loop_id, b.nodes[other].loop_id);
+    if theirs.is_none() || b.nodes.iter().filter(|node| node.loop_id == theirs).count() != pairs.len() {
         return false;
     }
     let partner: HashMap<usize, usize> = pairs.iter().map(|&[x, y]| (x, y)).collect();
     pairs.iter().all(|&[x, y]| {
         let (left, right) = (&a.nodes[x], &b.nodes[y]);
-        let inside = |ports: &[Port], chain: &Chain, circle| -> Vec<Port> {
-            ports.iter().filter(|port| chain.nodes[port.0].circle == circle).copied().collect()
+        let inside = |ports: &[Port], chain: &Chain, loop_id| -> Vec<Port> {
+            ports.iter().filter(|port| chain.nodes[port.0].loop_id == loop_id).copied().collect()
         };
         let same_connections = |(mine_to, theirs_to): (&Vec<Port>, &Vec<Port>)| {
             let to = inside(mine_to, a, mine).into_iter();
             let to: Vec<Port> = to.filter_map(|(x, input)| Some((*partner.get(&x)?, input))).collect();
             to == inside(theirs_to, b, theirs)
         };
-        right.circle == theirs
+        right.loop_id == theirs
             // A program is never on an equal loop, because an equal class does not imply an equal function
             // for it.
             && left.class != program::CLASS_NAME

@@ -157,9 +157,9 @@ pub fn verify(
     let mut assumptions = Vec::new();
     // Proofs of single programs are only tried if the chain has loops: without loops, the proof of the
     // whole chain shows everything that they can show.
-    let is_round = a.nodes.iter().any(|node| node.circle.is_some());
+    let has_loop = a.nodes.iter().any(|node| node.loop_id.is_some());
     if let Some(replaced) =
-        regions::replaced(chains, false).filter(|replaced| is_round && !replaced.is_empty())
+        regions::replaced(chains, false).filter(|replaced| has_loop && !replaced.is_empty())
     {
         let without = regions::without(b, &replaced);
         let unseen = Loops::none([&without, b]);
@@ -253,12 +253,12 @@ fn attempt(
     let mut verdict = verdict(&d, chains, loops, options, companion, run);
     let mut nodes = d.nodes();
     // A verdict that blames one element stays the same with one fork per header offset.
-    let single_zero = match &verdict.0 {
+    let is_final = match &verdict.0 {
         Verdict::Different(_) | Verdict::Undecided { element: Some(_), .. } => true,
         Verdict::Equivalent | Verdict::Undecided { element: None, .. } => false,
     };
     let inexact = d.overlap_found() || matches!(verdict.0, Verdict::Undecided { .. });
-    if !single_zero && inexact && d.byte_regions() > 0 && !d.exhausted() {
+    if !is_final && inexact && d.byte_regions() > 0 && !d.exhausted() {
         // Byte regions, which have variables of their own for each header, are an approximation. The second
         // attempt forks for each offset of a header instead.
         drop(d);

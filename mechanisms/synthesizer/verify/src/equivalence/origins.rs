@@ -13,7 +13,7 @@ use element::effects::Effects;
 
 use super::loops::Loops;
 use super::{Group, Origin, Start};
-use crate::model::branches::{BranchHistory, Order, Turned};
+use crate::model::branches::{BranchHistory, Order, WithHistory};
 use crate::model::diagrams::{Bit, Diagrams};
 use crate::model::step::remembers;
 use crate::model::streams::come_twice;
@@ -30,7 +30,7 @@ pub(super) struct Came {
     /// ([`Streams`](crate::model::streams::Streams)): equal numbers mean equal packets.
     pub(super) stream: u32,
     /// For each path to the element: the condition on the start's packets, and the branch history.
-    pub(super) packets: Vec<Turned>,
+    pub(super) packets: Vec<WithHistory>,
 }
 
 /// The packets of one start from which an element made the packets of another start.
@@ -39,7 +39,7 @@ pub(super) struct Parent {
     start: usize,
     /// For each chain, for each path to the element that makes the packets: the condition on the original
     /// packets, and their branch history.
-    packets: [Vec<Turned>; 2],
+    packets: [Vec<WithHistory>; 2],
     /// True if the element may make several packets of one original packet.
     several: bool,
 }
@@ -51,11 +51,11 @@ impl Parent {
         let several = made.iter().any(|group| come_twice(d, group.iter().map(|made| &made.arrival)));
         let packets = made.map(|group| {
             let arrivals = group.iter().map(|made| &made.arrival);
-            arrivals.map(|arrival| (arrival.condition.clone(), arrival.turns.clone())).collect::<Vec<_>>()
+            arrivals.map(|arrival| (arrival.condition.clone(), arrival.history.clone())).collect::<Vec<_>>()
         });
         match parents.iter_mut().find(|parent| parent.start == start) {
             Some(parent) => {
-                let meet = |all: &[Turned], more: &[Turned]| {
+                let meet = |all: &[WithHistory], more: &[WithHistory]| {
                     all.iter().any(|(one, _)| more.iter().any(|(other, _)| d.overlap(one, other)))
                 };
                 parent.several |= several || (0..2).any(|n| meet(&parent.packets[n], &packets[n]));
@@ -69,7 +69,7 @@ impl Parent {
 /// A derivation: the chain of starts by which packets reach an element, from the last start (its packets
 /// arrive there) back to an entry or a loop. Each start is given by its index, with the condition and
 /// branch history of its packets.
-type Derivation<'w> = Vec<(usize, &'w [Turned])>;
+type Derivation<'w> = Vec<(usize, &'w [WithHistory])>;
 
 /// A stateful element of one chain, with the derivations of all packets that arrive there.
 struct Place<'p> {
@@ -92,7 +92,13 @@ impl<'p> Place<'p> {
 
     /// Extends the derivation `way` by the start with index `start`, and continues with its parents, back
     /// to starts without parents. A derivation that comes back to a start, or one too many, sets `several`.
-    fn add(&mut self, starts: &'p [Start], mut way: Derivation<'p>, start: usize, packets: &'p [Turned]) {
+    fn add(
+        &mut self,
+        starts: &'p [Start],
+        mut way: Derivation<'p>,
+        start: usize,
+        packets: &'p [WithHistory],
+    ) {
         if way.iter().any(|(other, _)| *other == start) || self.ways.len() >= MOST_WAYS {
             self.several = true;
             return;
@@ -146,8 +152,8 @@ impl<'p> Place<'p> {
         let (x, y) = (at(self, mine), at(other, theirs));
         let (packets, others) = (mine[mine.len() - common].1, theirs[theirs.len() - common].1);
         let pairs = packets.iter().flat_map(|a| others.iter().map(move |b| (a, b)));
-        let orders = pairs.map(|((left, turns), (right, other))| {
-            (d.and(left, right), BranchHistory::order(self.chain, [(turns, x), (other, y)]))
+        let orders = pairs.map(|((left, history), (right, other))| {
+            (d.and(left, right), BranchHistory::order(self.chain, [(history, x), (other, y)]))
         });
         orders.filter(|(both, _)| !d.is_never(both)).collect()
     }
@@ -240,7 +246,7 @@ pub(super) fn mixed_circle(
             && from.iter().any(|&start| starts[start].origin != Origin::Entry)
     };
     let mixed = to_circles.iter().filter(|(_, from)| is_mixed(from));
-    let elements = mixed.flat_map(|(&circle, _)| loops.elements(circle));
+    let elements = mixed.flat_map(|(&loop_id, _)| loops.elements(loop_id));
     let mut odd = elements.filter(|[x, y]| a.upstream(*x) != b.upstream(*y));
     odd.next().map(|[x, _]| a.nodes[*x].name.clone())
 }

@@ -245,15 +245,15 @@ fn places(ends: &Ends) -> BTreeMap<Place<'_>, Vec<&Arrival>> {
 /// True if equal packets arrive at one place with the program (`theirs`) and without it (`mine`). Branch
 /// histories decide the order of packets that come from one input packet, so these have to be equal, too.
 fn get_the_same(d: &Diagrams, mine: &[&Arrival], theirs: &[&Arrival]) -> bool {
-    let mut turns: Vec<&BranchHistory> = Vec::new();
+    let mut history: Vec<&BranchHistory> = Vec::new();
     for arrival in mine.iter().chain(theirs) {
-        if !turns.contains(&&arrival.turns) {
-            turns.push(&arrival.turns);
+        if !history.contains(&&arrival.history) {
+            history.push(&arrival.history);
         }
     }
-    turns.into_iter().all(|turns| {
+    history.into_iter().all(|history| {
         let [mine, theirs] = [mine, theirs].map(|all| {
-            all.iter().filter(|one| one.turns == *turns).map(|one| (*one).clone()).collect::<Vec<_>>()
+            all.iter().filter(|one| one.history == *history).map(|one| (*one).clone()).collect::<Vec<_>>()
         });
         !come_twice(d, &mine) && are_same_at(d, &mine, &theirs)
     })

@@ -15,7 +15,7 @@ pub struct Arrival {
     pub packet: Packet,
     /// The branches that the packet has taken where other packets from the same input packets took
     /// different branches. They decide the order of the packets.
-    pub turns: BranchHistory,
+    pub history: BranchHistory,
 }
 
 /// The packets that wait at one element, by the index of the input at which they arrived.

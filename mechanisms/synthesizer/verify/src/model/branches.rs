@@ -22,7 +22,7 @@ pub enum Branch {
 /// An entry of a branch history: the branch taken at an element, or a wait in an element that holds
 /// packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Turn {
+enum BranchEntry {
     Took(usize, Branch),
     Waited,
 }
@@ -30,11 +30,11 @@ enum Turn {
 /// The branches that a packet has taken, from the entry on, at elements where other packets from the same
 /// input packet took different branches.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BranchHistory(Vec<Turn>);
+pub struct BranchHistory(Vec<BranchEntry>);
 
 /// A condition on the input packets, and the branch history of the packets that come from these input
 /// packets.
-pub type Turned = (Bit, BranchHistory);
+pub type WithHistory = (Bit, BranchHistory);
 
 /// The relation between two packets from one input packet that decides which of them reaches its element
 /// first. If it is equal in two chains, the order is equal.
@@ -48,7 +48,7 @@ pub enum Order<'c> {
     Second,
     /// The packets separate at an element with this class and arguments; the first takes the first branch,
     /// the second the other branch.
-    Parted(&'c str, Branch, Branch),
+    SeparatedAt(&'c str, Branch, Branch),
     /// The order cannot be derived, since one of the packets waits, is on a loop, or separates by a
     /// connection.
     Unknown,
@@ -58,9 +58,9 @@ impl BranchHistory {
     /// Returns the history after the packet has left `element` by the branch `way`.
     #[must_use]
     pub fn taken(&self, element: usize, way: Branch) -> BranchHistory {
-        let mut turns = self.clone();
-        turns.0.push(Turn::Took(element, way));
-        turns
+        let mut history = self.clone();
+        history.0.push(BranchEntry::Took(element, way));
+        history
     }
 
     /// Returns the history after the packet has waited in an element that holds packets. Repeated waits
@@ -68,8 +68,8 @@ impl BranchHistory {
     /// share it.
     #[must_use]
     pub fn waited(mut self) -> BranchHistory {
-        if self.0.last().is_some_and(|last| *last != Turn::Waited) {
-            self.0.push(Turn::Waited);
+        if self.0.last().is_some_and(|last| *last != BranchEntry::Waited) {
+            self.0.push(BranchEntry::Waited);
         }
         self
     }
@@ -79,7 +79,7 @@ impl BranchHistory {
     pub fn order<'c>(chain: &'c Chain, [a, b]: [(&BranchHistory, usize); 2]) -> Order<'c> {
         let ((x, at), (y, other)) = (a, b);
         let common = x.0.iter().zip(&y.0).take_while(|(x, y)| x == y).count();
-        if [at, other].iter().any(|&node| chain.nodes[node].circle.is_some()) {
+        if [at, other].iter().any(|&node| chain.nodes[node].loop_id.is_some()) {
             return Order::Unknown;
         }
         match (&x.0[common..], &y.0[common..]) {
@@ -88,12 +88,14 @@ impl BranchHistory {
             ([], []) => Order::Unknown,
             ([], _) => Order::First,
             (_, []) => Order::Second,
-            ([Turn::Took(node, left), x @ ..], [Turn::Took(same, right), y @ ..]) if node == same => {
-                let waits = x.contains(&Turn::Waited) || y.contains(&Turn::Waited);
+            ([BranchEntry::Took(node, left), x @ ..], [BranchEntry::Took(same, right), y @ ..])
+                if node == same =>
+            {
+                let waits = x.contains(&BranchEntry::Waited) || y.contains(&BranchEntry::Waited);
                 let is_connection = [left, right].iter().any(|way| matches!(way, Branch::Connection(_)));
                 let function = chain.nodes.get(*node).map(|node| node.function.as_str());
                 match function.filter(|function| !function.is_empty()) {
-                    Some(function) if !waits && !is_connection => Order::Parted(function, *left, *right),
+                    Some(function) if !waits && !is_connection => Order::SeparatedAt(function, *left, *right),
                     _ => Order::Unknown,
                 }
             }

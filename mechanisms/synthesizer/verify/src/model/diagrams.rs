@@ -85,19 +85,19 @@ pub struct Diagrams {
     lengths: RefCell<BTreeSet<i32>>,
     /// The number of variables that are reserved next to each new variable of an input bit
     /// ([`reserve_for_rewritten`](Self::reserve_for_rewritten)).
-    remakings: Cell<u32>,
+    rewritten: Cell<u32>,
     exhausted: Cell<bool>,
     operations: Cell<u64>,
     /// The number of nodes above which unreferenced nodes are collected.
     collect_at: Cell<usize>,
     /// The byte regions by number: parts of packets that have variables of their own because their offset
-    /// depends on the packet ([`places`](super::places)).
+    /// depends on the packet ([`offsets`](super::offsets)).
     byte_regions: RefCell<Vec<ByteRegion>>,
     exact: Cell<bool>,
     overlap: Cell<bool>,
     one_zero: Cell<bool>,
     /// For each checksum, as the number of its term: the number of the term with the condition that its
-    /// zero has a single representation ([`note_settled`](Self::note_settled)).
+    /// zero has a single representation ([`note_single_zero`](Self::note_single_zero)).
     single_zero: RefCell<HashMap<u32, u32>>,
     meter: Meter,
     /// The indices of the metadata bytes that any element reads; `None` if every byte may be read.
@@ -124,7 +124,7 @@ struct Symbols {
     length_bits: BTreeMap<u32, Vec<u32>>,
     /// The variables reserved for bytes that functions compute from the input packet. The key has the
     /// offset of the byte and the weight of the bit whose variable is next to the reserved variables.
-    remade: BTreeMap<(i32, u32), Vec<u32>>,
+    rewritten: BTreeMap<(i32, u32), Vec<u32>>,
     bits: HashMap<Symbol, Bit>,
     terms: HashMap<Term, u32>,
     /// For each function name: the number of the first term whose value was requested.
@@ -164,7 +164,7 @@ impl Diagrams {
             no,
             symbols: RefCell::default(),
             lengths: RefCell::default(),
-            remakings: Cell::new(0),
+            rewritten: Cell::new(0),
             exhausted: Cell::new(false),
             operations: Cell::new(0),
             collect_at: Cell::new(1 << 20),
@@ -423,12 +423,12 @@ impl Diagrams {
         });
         symbols.variables[number as usize] = Some(symbol.clone());
         if let Symbol::Input(place, weight) = symbol
-            && self.remakings.get() > 0
+            && self.rewritten.get() > 0
         {
             drop(symbols);
-            let numbers = self.new_variables(self.remakings.get());
+            let numbers = self.new_variables(self.rewritten.get());
             symbols = self.symbols.borrow_mut();
-            symbols.remade.entry((place, weight.into())).or_default().extend(numbers.rev());
+            symbols.rewritten.entry((place, weight.into())).or_default().extend(numbers.rev());
         }
         symbols.bits.insert(symbol, bit.clone());
         bit
@@ -436,14 +436,14 @@ impl Diagrams {
 
     /// Reserves `n` variables, at the present end of the order, for values of functions. Which functions
     /// there will be is not known when the order is made.
-    pub fn keep_for_functions(&self, n: u32) {
+    pub fn reserve_for_functions(&self, n: u32) {
         let numbers = self.new_variables(n);
         self.symbols.borrow_mut().spare.extend(numbers.rev());
     }
 
     /// Reserves `n` variables, at the present end of the order, for bits with this weight of function
     /// values that are compared with lengths.
-    pub fn keep_for_weight(&self, weight: u32, n: u32) {
+    pub fn reserve_for_weight(&self, weight: u32, n: u32) {
         let numbers = self.new_variables(n);
         self.symbols.borrow_mut().length_bits.entry(weight).or_default().extend(numbers.rev());
     }
@@ -452,7 +452,7 @@ impl Diagrams {
     /// They are for bytes that functions compute from that bit, since rules compare these bytes in the same
     /// way as the original bytes.
     pub fn reserve_for_rewritten(&self, n: u32) {
-        self.remakings.set(n);
+        self.rewritten.set(n);
     }
 
     fn new_variables(&self, n: u32) -> Range<u32> {
@@ -498,12 +498,12 @@ impl Diagrams {
 
     /// Returns the byte at offset `place` of the frame, in a packet all of whose unwritten bytes are made
     /// by the function with term number `version`.
-    pub fn remade(&self, version: u32, place: i32) -> Byte {
+    pub fn rewritten(&self, version: u32, place: i32) -> Byte {
         let term = Term { name: "byte".into(), numbers: vec![version.into(), place.into()], bits: vec![] };
         let number = self.term(term);
         std::array::from_fn(|bit| {
             self.symbol_from(Symbol::Term(number, bit as u32), |symbols, _| {
-                symbols.remade.get_mut(&(place, 7 - bit as u32)).and_then(Vec::pop)
+                symbols.rewritten.get_mut(&(place, 7 - bit as u32)).and_then(Vec::pop)
             })
         })
     }
@@ -631,7 +631,7 @@ impl Diagrams {
     /// Records, for a checksum, the condition that its zero has a single representation; both are given as
     /// term numbers. If another condition was recorded for the same checksum, the two are treated as equal,
     /// and [`equates_zeros`](Self::equates_zeros) becomes true.
-    pub(super) fn note_settled(&self, checksum: u32, single_zero: u32) {
+    pub(super) fn note_single_zero(&self, checksum: u32, single_zero: u32) {
         if *self.single_zero.borrow_mut().entry(checksum).or_insert(single_zero) != single_zero {
             self.note_one_zero();
         }

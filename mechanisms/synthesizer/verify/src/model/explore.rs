@@ -12,7 +12,7 @@ use element::effects::{Effects, Field, Header};
 use element::{Base, DropReason};
 
 use super::arrival::{Arrival, Waiting};
-use super::branches::{Branch, BranchHistory, Turned};
+use super::branches::{Branch, BranchHistory, WithHistory};
 use super::diagrams::{Bit, Diagrams, Term};
 use super::packet::Packet;
 use super::step::{To, Unit, remembers};
@@ -74,7 +74,7 @@ pub struct Ends {
     pub made: Vec<Made>,
     /// For each element whose outcome depends on more than the packet: the number of the stream that
     /// arrives there ([`Streams`]), and the conditions and branch histories of its packets.
-    pub streams: BTreeMap<usize, (u32, Vec<Turned>)>,
+    pub streams: BTreeMap<usize, (u32, Vec<WithHistory>)>,
     /// For each input on a loop: the packets that arrived there after the permitted number of visits, and
     /// were not followed further.
     pub round: BTreeMap<Port, Vec<Arrival>>,
@@ -131,11 +131,11 @@ pub fn explore(
         join(d, at.entry(input).or_default(), arrival);
     };
     for (number, &start) in starts.iter().enumerate() {
-        let turns = match starts.len() {
+        let history = match starts.len() {
             1 => BranchHistory::default(),
             _ => BranchHistory::default().taken(usize::MAX, Branch::Connection(number)),
         };
-        arrive(&mut waiting, start, Arrival { condition: d.yes(), packet: packet.clone(), turns });
+        arrive(&mut waiting, start, Arrival { condition: d.yes(), packet: packet.clone(), history });
     }
     let mut rounds: BTreeMap<usize, usize> = BTreeMap::new();
     // The index in `ends.dropped` for each element, reason, and knowledge of the contents (true if
@@ -145,15 +145,15 @@ pub fn explore(
     while let Some(((_, node), inputs)) = waiting.pop_first() {
         let element = &chain.nodes[node];
         watch(node, &inputs);
-        if let Some(&Some(circle)) = premises.loops.get(node) {
-            ends.loops.entry(circle).or_default().insert(node, inputs);
+        if let Some(&Some(loop_id)) = premises.loops.get(node) {
+            ends.loops.entry(loop_id).or_default().insert(node, inputs);
             continue;
         }
         let round = rounds.entry(node).or_default();
         *round += 1;
         let knows = !remembers(&element.effects) && element.effects.opaque.is_none();
         let most = if knows { premises.rounds } else { premises.rounds.min(MOST_UNKNOWN_ROUNDS) };
-        if premises.order.is_round(node) && *round > most {
+        if premises.order.is_on_loop(node) && *round > most {
             for (input, arrivals) in inputs {
                 ends.round.entry((node, input)).or_default().extend(arrivals);
             }
@@ -170,7 +170,7 @@ pub fn explore(
                 for (mark, is_seen) in arrival.packet.headers.iter_mut().zip(seen_marks(&element.effects)) {
                     *mark = mark.filter(|_| is_seen);
                 }
-                arrival.turns = BranchHistory::default();
+                arrival.history = BranchHistory::default();
                 join(d, out, arrival);
             }
             continue;
@@ -179,13 +179,13 @@ pub fn explore(
         if let Some((stream, _)) = stream {
             let (number, came) = ends.streams.entry(node).or_default();
             *number = stream;
-            came.extend(inputs.values().flatten().map(|at| (at.condition.clone(), at.turns.clone())));
+            came.extend(inputs.values().flatten().map(|at| (at.condition.clone(), at.history.clone())));
         }
         let copies = stream.is_some_and(|(_, copies)| copies);
         let arrivals = inputs
             .into_iter()
             .flat_map(|(input, arrivals)| arrivals.into_iter().map(move |arrival| (input, arrival)));
-        for (place, (input, Arrival { condition, packet, turns })) in arrivals.enumerate() {
+        for (place, (input, Arrival { condition, packet, history })) in arrivals.enumerate() {
             // Copies from one input packet arrive one after the other, so a stateful element may treat each
             // differently.
             let place = if copies { place } else { 0 };
@@ -201,7 +201,7 @@ pub fn explore(
             if outcome.ignores_full_queues && !ends.queues.contains(&node) {
                 ends.queues.push(node);
             }
-            let leaving = unit.turn(d, node, &turns, outcome.leaving, &outcome.derived);
+            let leaving = unit.with_branches(d, node, &history, outcome.leaving, &outcome.derived);
             for (to, arrival) in gather(d, leaving) {
                 match to {
                     To::Output(output) => {
@@ -209,7 +209,7 @@ pub fn explore(
                         for (number, &to) in ports.iter().enumerate() {
                             let mut arrival = arrival.clone();
                             if ports.len() > 1 {
-                                arrival.turns = arrival.turns.taken(node, Branch::Connection(number));
+                                arrival.history = arrival.history.taken(node, Branch::Connection(number));
                             }
                             arrive(&mut waiting, to, arrival);
                         }
@@ -233,8 +233,8 @@ pub fn explore(
                 };
                 for output in outputs {
                     let (condition, packet) = (derived.condition.clone(), derived.packet.clone());
-                    let turns = turns.taken(node, Branch::Made(derived.number));
-                    let arrival = Arrival { condition, packet, turns };
+                    let history = history.taken(node, Branch::Made(derived.number));
+                    let arrival = Arrival { condition, packet, history };
                     let (name, start) = (derived.name, made(d, derived.starts));
                     ends.made.push(Made { node, output, name, start, arrival });
                 }
@@ -324,14 +324,14 @@ fn join_as(d: &Diagrams, arrivals: &mut Vec<Arrival>, new: Arrival, joined: Join
     for arrival in arrivals.iter_mut() {
         // Packets with different histories are not merged, nor are two packets that may come from one input
         // packet.
-        let stays = joined == Joined::Equal && arrival.packet != new.packet || arrival.turns != new.turns;
+        let stays = joined == Joined::Equal && arrival.packet != new.packet || arrival.history != new.history;
         if stays || d.overlap(&arrival.condition, &new.condition) {
             continue;
         }
         let conditions = [&arrival.condition, &new.condition];
         if let Some(packet) = Packet::merge(d, conditions, &arrival.packet, &new.packet, releases) {
             let condition = d.or(&arrival.condition, &new.condition);
-            *arrival = Arrival { condition, packet, turns: new.turns };
+            *arrival = Arrival { condition, packet, history: new.history };
             return;
         }
     }
@@ -353,7 +353,7 @@ mod tests {
             let one = |value: u8| {
                 let condition = bits_in(&d, &place, &classify::IntervalSet::one(value.into(), value.into()));
                 let packet = Packet::known(&d, &[value ^ 0x5a; 20], [None; 3], &[]);
-                (to(value), Arrival { condition, packet, turns: BranchHistory::default() })
+                (to(value), Arrival { condition, packet, history: BranchHistory::default() })
             };
             (0..60).map(one).collect()
         };

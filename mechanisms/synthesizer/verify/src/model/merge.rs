@@ -8,8 +8,8 @@ use element::effects::Field;
 use program::metadata::Metadata;
 
 use super::diagrams::{Bit, Byte, Diagrams};
+use super::offsets::IPV4_HEADER;
 use super::packet::Packet;
-use super::places::IPV4_HEADER;
 use super::sums::{Sum, SumKey};
 use super::word::Word;
 
@@ -17,7 +17,7 @@ impl Packet {
     /// Returns the parts that have to be equal before two packets can be compared byte by byte: start,
     /// headers, lowest own offset, and the functions that made the packet.
     fn layout(&self) -> (i32, [Option<i32>; 3], i32, Option<u32>, Option<u32>) {
-        (self.start, self.headers, self.own, self.version, self.lost)
+        (self.start, self.headers, self.lowest_own, self.version, self.lost)
     }
 
     /// True if the packets `a` and `b` are equal in everything that an element could read, for all input

@@ -20,8 +20,8 @@ use element::effects::{Action, Case, EXTRA_LENGTH, Field, Filter, Header, Number
 use packet::Annotations;
 
 use super::diagrams::{Diagrams, Symbol};
+use super::offsets::{ANYWHERE_BITS, ETHERNET, behind_ipv4, start_of};
 use super::packet::LENGTH_BITS;
-use super::places::{ANYWHERE_BITS, ETHERNET, behind_ipv4, start_of};
 use program::chain::Chain;
 use program::metadata::{KIND, Metadata};
 
@@ -36,7 +36,7 @@ const MOST_PLACES: u32 = 16;
 
 /// The maximum number of variables reserved next to each bit of the input packet for bytes that functions
 /// compute from it.
-const MOST_REMAKINGS: u32 = 8;
+const MOST_REWRITTEN: u32 = 8;
 
 /// The offset in bytes of the time to live in an IPv4 header.
 const TTL: i32 = 8;
@@ -120,11 +120,11 @@ fn unknown_lengths(chains: &[&Chain]) -> u32 {
 
 /// Returns the number of variables to reserve next to each bit of the input packet, for packets all of
 /// whose bytes a function has written.
-fn remakings(chains: &[&Chain]) -> u32 {
+fn rewritten(chains: &[&Chain]) -> u32 {
     let cases = chains.iter().flat_map(|chain| &chain.nodes).flat_map(|node| &node.effects.cases);
     let writes_all = |action: &&Action| matches!(action, Action::Resize(_) | Action::Set(Field::Payload, _));
-    let remakings = cases.flat_map(|case| &case.actions).filter(writes_all).count() as u32;
-    (remakings * PLACES_EACH).min(MOST_REMAKINGS)
+    let rewritten = cases.flat_map(|case| &case.actions).filter(writes_all).count() as u32;
+    (rewritten * PLACES_EACH).min(MOST_REWRITTEN)
 }
 
 /// Returns the offsets, from the start of an IP header, of two-byte fields that conditions compare with
@@ -179,8 +179,8 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
     // Unless offsets are exact, the transport header is in the byte region of its IP header, which is made
     // below.
     let transport = |region: usize| if d.is_exact() { networks[region] + 20 } else { start_of(region) };
-    d.keep_for_functions(FUNCTIONS);
-    d.reserve_for_rewritten(remakings(chains));
+    d.reserve_for_functions(FUNCTIONS);
+    d.reserve_for_rewritten(rewritten(chains));
     (0..8).rev().for_each(|bit| drop(d.symbol(Symbol::Metadata(KIND, bit))));
     for &network in &networks {
         early(network + TTL);
@@ -191,9 +191,9 @@ pub fn order_variables(d: &Diagrams, chains: &[&Chain]) {
     d.set_lengths(lengths.iter().copied());
     let places = unknown_places(chains);
     let weights = places + unknown_lengths(chains);
-    (u32::from(LENGTH_BITS)..ANYWHERE_BITS).rev().for_each(|weight| d.keep_for_weight(weight, places));
+    (u32::from(LENGTH_BITS)..ANYWHERE_BITS).rev().for_each(|weight| d.reserve_for_weight(weight, places));
     for bit in (0..LENGTH_BITS).rev() {
-        d.keep_for_weight(bit.into(), weights);
+        d.reserve_for_weight(bit.into(), weights);
         if bit == 5 {
             // An IP header has up to 60 bytes, so its length affects offsets from the bit of weight 32 on.
             networks.iter().for_each(|&network| drop(d.input(network)));

@@ -4,7 +4,7 @@
 //! their offsets and prepended headers have negative offsets. The packet's start and the offsets of its
 //! headers are always known numbers. Where they depend on the packet (after an IP header with options), the
 //! symbolic execution forks, or the header starts a byte region with variables of its own
-//! ([`places`](super::places)).
+//! ([`offsets`](super::offsets)).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -17,7 +17,7 @@ use packet::{HEADROOM, SLOT_STRIDE};
 use program::metadata::{INPUT, KIND, Metadata, TIME, headers_of, metadata_of};
 
 use super::diagrams::{Bit, Byte, Diagrams, Symbol, Term};
-use super::places::{
+use super::offsets::{
     IPV4_HEADER, anywhere, behind_ipv4, byte_region_of, in_byte_region, is_anywhere, real, start_of,
 };
 use super::sums::{Sum, SumKey};
@@ -41,7 +41,7 @@ pub struct Packet {
     pub end: Word,
     /// The lowest offset that has ever been part of the packet. Bytes before it are zero when the packet
     /// grows.
-    pub(super) own: i32,
+    pub(super) lowest_own: i32,
     /// The bytes that elements have written, by offset. Fields of maintained checksums are not included.
     pub(super) bytes: BTreeMap<i32, Byte>,
     /// The metadata bytes that elements have written, by index.
@@ -74,7 +74,7 @@ impl Packet {
             start: 0,
             headers,
             end: Word::from_bits(d, &length),
-            own: 0,
+            lowest_own: 0,
             bytes: BTreeMap::new(),
             side: BTreeMap::new(),
             sums: BTreeMap::new(),
@@ -125,7 +125,7 @@ impl Packet {
         }
         // Bytes before the start, stripped earlier, may be arbitrary too; all headroom counts as part of
         // the packet.
-        let any = Packet { own: -(HEADROOM as i32), ..Packet::incoming(d, headers) };
+        let any = Packet { lowest_own: -(HEADROOM as i32), ..Packet::incoming(d, headers) };
         Some(any.with_any_annotations(d))
     }
 
@@ -186,7 +186,7 @@ impl Packet {
     pub(super) fn unwritten(&self, d: &Diagrams, place: i32) -> Byte {
         match self.version {
             None => d.input(place),
-            Some(version) => d.remade(version, place),
+            Some(version) => d.rewritten(version, place),
         }
     }
 
@@ -235,7 +235,9 @@ impl Packet {
         }
         match self.bytes.get(&place) {
             Some(byte) => byte.clone(),
-            None if place < self.own && !in_byte_region(self.own) => std::array::from_fn(|_| d.no()),
+            None if place < self.lowest_own && !in_byte_region(self.lowest_own) => {
+                std::array::from_fn(|_| d.no())
+            }
             None => self.unwritten(d, place),
         }
     }
@@ -503,11 +505,11 @@ impl Packet {
             self.end = Word::choose(d, &self.reaches(d, start), &self.end, &empty);
         }
         if !in_byte_region(start) {
-            for place in start..self.own {
+            for place in start..self.lowest_own {
                 let zero = std::array::from_fn(|_| d.no());
                 self.set_byte(d, place, zero);
             }
-            self.own = self.own.min(start);
+            self.lowest_own = self.lowest_own.min(start);
         }
         self.start = start;
     }
@@ -523,7 +525,8 @@ impl Packet {
     pub fn digest(&self, d: &Diagrams) -> Term {
         let mark = |place: Option<i32>| place.map_or(i64::MIN, i64::from);
         let term = |term: Option<u32>| term.map_or(-1, i64::from);
-        let mut numbers = vec![self.start.into(), self.own.into(), term(self.version), term(self.lost)];
+        let mut numbers =
+            vec![self.start.into(), self.lowest_own.into(), term(self.version), term(self.lost)];
         numbers.extend(self.headers.map(mark));
         let mut bits = self.end.bits().to_vec();
         // Writing the value that is already there changes nothing, so such bytes are left out.
@@ -547,7 +550,7 @@ impl Packet {
     /// were never part of the packet.
     pub(super) fn changes(&self, d: &Diagrams, from: i32, is_part: &dyn Fn(i32) -> bool) -> Term {
         let version = self.version.map_or(-1, i64::from);
-        let never_there = self.own.saturating_sub(from).max(0);
+        let never_there = self.lowest_own.saturating_sub(from).max(0);
         let mut term =
             Term { name: String::new(), numbers: vec![version, never_there.into()], bits: Vec::new() };
         let kept = self.sums.keys().flat_map(|key| key.field());

@@ -16,8 +16,8 @@ use super::arrival::Arrival;
 use super::branches::{Branch, BranchHistory};
 use super::diagrams::{Bit, Diagrams, Term};
 use super::functions::Functions;
+use super::offsets::{anywhere, in_byte_region, real, region_at};
 use super::packet::{LENGTH_BITS, Packet};
-use super::places::{anywhere, in_byte_region, real, region_at};
 use super::sums::Sum;
 use super::word::{Word, bits_in};
 use program::chain::Node;
@@ -206,13 +206,13 @@ impl<'u> Unit<'u> {
         (&a.to, a.otherwise) == (&b.to, b.otherwise) && unchanged && a.to != Target::SomeOutput
     }
 
-    /// Adds to the branch history `turns` of each leaving packet the branch that it takes here, if several
+    /// Adds to the branch history of each leaving packet the branch that it takes here, if several
     /// packets leave for one input packet. Returns the leaving packets with their destinations.
-    pub fn turn(
+    pub fn with_branches(
         &self,
         d: &Diagrams,
         node: usize,
-        turns: &BranchHistory,
+        history: &BranchHistory,
         leaving: Vec<Leaving>,
         made: &[Derived],
     ) -> Vec<(To, Arrival)> {
@@ -223,15 +223,15 @@ impl<'u> Unit<'u> {
         let mut arrivals = Vec::with_capacity(leaving.len());
         for Leaving { to, condition, packet, copy } in leaving {
             let To::Output(output) = to else {
-                arrivals.push((to, Arrival { condition, packet, turns: BranchHistory::default() }));
+                arrivals.push((to, Arrival { condition, packet, history: BranchHistory::default() }));
                 continue;
             };
-            let taken = turns.taken(node, copy.map_or(Branch::Output(output), Branch::Made));
-            for (part, turns) in [(part.clone(), taken), (d.not(&part), turns.clone())] {
+            let taken = history.taken(node, copy.map_or(Branch::Output(output), Branch::Made));
+            for (part, history) in [(part.clone(), taken), (d.not(&part), history.clone())] {
                 let condition = d.and(&condition, &part);
                 if !d.is_never(&condition) {
-                    let turns = if self.effects.hold == Hold::None { turns } else { turns.waited() };
-                    arrivals.push((to, Arrival { condition, packet: packet.clone(), turns }));
+                    let history = if self.effects.hold == Hold::None { history } else { history.waited() };
+                    arrivals.push((to, Arrival { condition, packet: packet.clone(), history }));
                 }
             }
         }

@@ -87,7 +87,7 @@ impl Streams {
         let inputs = &own;
         let mut term = Term { name: format!("stream to {}", element.function), ..Term::default() };
         let copies = come_twice(d, inputs.values().flatten());
-        if element.circle.is_some() {
+        if element.loop_id.is_some() {
             // On a loop, later arrivals are not known yet, so the stream counts as different from all
             // others.
             term.numbers.extend(salt);

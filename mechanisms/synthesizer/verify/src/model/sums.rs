@@ -135,10 +135,10 @@ impl Sum {
             return found.iter().map(|bit| d.and_not(bit, &is_other_zero)).collect();
         }
         // One checksum value may be found with and without a single representation of zero. The two are
-        // treated as equal, which `note_settled` records as an assumption.
+        // treated as equal, which `note_single_zero` records as an assumption.
         let single_zero =
             Term { name: "settled".into(), numbers: Vec::new(), bits: vec![self.single_zero.clone()] };
-        d.note_settled(d.term(term.clone()), d.term(single_zero));
+        d.note_single_zero(d.term(term.clone()), d.term(single_zero));
         d.value(term, 16)
     }
 }
