@@ -725,7 +725,7 @@ impl<P: Place> Balancer<P> {
     /// flows.
     pub(super) fn declare(&self, effects: Effects, key: Vec<Field>) -> Effects {
         let state = State { table: "connections", key, both_directions: false, access: Access::Connection };
-        let effects = Effects { state: vec![state], is_spread: true, ..effects };
+        let effects = Effects { state: vec![state], finds_state: true, ..effects };
         let effects = effects.depending_on(Depends::Time).depending_on(Depends::Handler);
         match self.settings.rule.mode.counts() {
             true => effects.depending_on(Depends::Counter),

@@ -12,7 +12,7 @@ pub fn obstacle(chain: &Chain, node: usize) -> Option<String> {
     if is_end(chain, node) {
         return None;
     }
-    let is_round = element.effects.leases.is_some() && element.circle.is_some();
+    let is_round = element.effects.support.leases.is_some() && element.circle.is_some();
     let circle = || is_round.then(|| "leases no flows on a circle (packets may come back to it)".to_string());
     obstacles::to_synthesis(&element.effects).or_else(circle)
 }
