@@ -264,7 +264,7 @@ fn mechanisms(text: &mut String, chain: &Chain, findings: &Findings) {
 
 /// Returns the reason why an element needs more than the headers of packets.
 fn deep(chain: &Chain, findings: &Findings, node: usize) -> Option<String> {
-    if chain.nodes[node].effects.sliced != Sliced::default() {
+    if chain.nodes[node].effects.support.sliced != Sliced::default() {
         // Such an element removes payloads itself.
         return None;
     }

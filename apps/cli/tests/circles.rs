@@ -20,7 +20,11 @@ const CIRCLES: &[(&str, &[&str], &str)] = &[
         &["dpdk/away", "dpdk/ports"],
         "a queue of a port that was removed becomes the record of the removal, which opens queues again",
     ),
-    ("crates/device", &["xdp/port", "xdp/receiver"], "a port opens its receivers, and the last receiver closes it"),
+    (
+        "crates/device",
+        &["xdp/port", "xdp/receiver"],
+        "a port opens its receivers, and the last receiver closes it",
+    ),
     (
         "crates/engine",
         &["handlers", "host", "team", "worker"],

@@ -44,7 +44,7 @@ use std::ops::Range;
 use capture::Reader;
 use element::args::parse_integer;
 use element::class::{ArgInfo, Notes, Task};
-use element::effects::Hold;
+use element::effects::{Hold, Leaves};
 use element::{Base, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual, steering};
 use packet::{BATCH_CAPACITY, Store};
 use wire::{FromBytes, Layers, LinkType, ip_protocol, tcp};
@@ -239,8 +239,12 @@ impl InMemoryNic {
 
 impl Element for InMemoryNic {
     fn effects(&self) -> Effects {
-        let (chooses_home, is_spread) = (self.steering == Steering::Rss, self.steering == Steering::Spray);
-        Effects { hold: Hold::Replay, chooses_home, is_spread, ..Effects::source("packet of the capture") }
+        let leaves = match self.steering {
+            Steering::Rss => Leaves::AtHome,
+            Steering::Spray => Leaves::Spread,
+            Steering::Turn | Steering::Next => Leaves::Here,
+        };
+        Effects { hold: Hold::Replay, leaves, ..Effects::source("packet of the capture") }
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

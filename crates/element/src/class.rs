@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::{Cx, Element};
 use crate::args::{Args, Invalid};
+use crate::{Cx, Element};
 
 /// An element class. The file of each element has a class as a constant.
 pub struct Class {

@@ -411,47 +411,39 @@ impl Emit {
     }
 }
 
-/// The whole declaration of an element.
+/// The worker at which packets leave an element. Each flow has one worker as its home.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Leaves {
+    /// Packets leave at the worker that they came to, or that made them. If the element makes packets, or
+    /// gives flows other addresses or ports, their home may be another worker.
+    #[default]
+    Here,
+    /// Packets that came at the home of their flow also leave at its home. An element that gives flows
+    /// other addresses or ports chooses them such that replies belong to the same worker
+    /// ([`crate::context::Workers::is_home`]). In a source with queues, the queue of each worker has the
+    /// flows that belong to the worker.
+    AtHome,
+    /// Packets of one flow leave at several workers: a source with queues, over which an interface spreads
+    /// them.
+    Spread,
+}
+
+/// Facts about an element that matter to one mechanism each. Most elements declare none of them.
+///
+/// | field | asked by |
+/// | --- | --- |
+/// | `leases` | elements that replace others, for packets of known flows |
+/// | `offloads` | the engine, before sources leave work to devices |
+/// | `marks` | the engine, so that a flow is looked up once |
+/// | `sliced` | the engine, which checks the elements between parking and joining of payloads |
+/// | `whole_length` | the engine, for elements between parking and joining of payloads |
+/// | `keeps_to_header` | the verifier, for bytes after the network header |
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Effects {
-    /// The cases. The first case that matches a packet applies, and one always matches.
-    pub cases: Vec<Case>,
-    /// The way in which packets wait.
-    pub hold: Hold,
-    /// The packets that the element makes from others.
-    pub emits: Vec<Emit>,
-    /// The other things that the outcome depends on.
-    pub depends: Vec<Depends>,
-    /// The state that the element keeps.
-    pub state: Vec<State>,
-    /// For an element that gives flows other addresses and ports: true if it chooses them such that replies
-    /// belong to the same worker as the flow ([`crate::context::Workers::is_home`]). For a source with queues: true if
-    /// each worker's queue has the flows that belong to the worker.
-    pub chooses_home: bool,
-    /// For an element to which packets of one flow come spread over workers: true if it finds the state of
-    /// flows that belong to other workers, and sends packets that may change this state home
-    /// ([`crate::Cx::send_home`]). For [`Access::Soft`] state: true if several workers may each have some
-    /// of a flow. For a source with queues: true if packets come in spread over the queues.
-    pub is_spread: bool,
-    /// The elements whose state it uses. If one of them works at one worker only, this element does so too.
-    pub beside: Vec<ElementId>,
-    /// The elements that this element replaces: it does to packets what they would do, so that the packets
-    /// bypass them, and reports this when asked ([`crate::Element::settle`]). If one of them works at one
-    /// worker only, this element does so too.
-    pub replaces: Vec<ElementId>,
-    /// The counts of packets that its handlers, and any other output for people, show. It has no effect if
-    /// another part of the declaration prevents that the element is replaced
-    /// ([`crate::obstacles::to_synthesis`]).
-    pub counts: Counts,
+pub struct Support {
     /// The packets of known flows that leases exclude, if the element leases flows ([`crate::lease`]):
     /// packets that may change the state of the element. Flows are identified by IPv4 addresses, protocol
     /// and ports.
     pub leases: Option<Filter>,
-    /// The effect on the order of packets.
-    pub order: Order,
-    /// The fields that the element reads for people (printers, recorders, counters). The fate of packets
-    /// does not depend on them.
-    pub observes: Vec<Field>,
     /// The offset from the IP header at which frames start that leave some work to a device (large
     /// segments, partial checksums), -14 for Ethernet. It is set if the element accepts such frames, or
     /// makes them when all elements downstream accept them: see [`crate::obstacles::to_offloads`].
@@ -467,6 +459,44 @@ pub struct Effects {
     /// options, that is, bytes of an IPv4 header up to the header length in it. It then writes nothing
     /// after the header, and the bytes that it reads there do not matter.
     pub keeps_to_header: bool,
+}
+
+/// The whole declaration of an element.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Effects {
+    /// The cases. The first case that matches a packet applies, and one always matches.
+    pub cases: Vec<Case>,
+    /// The way in which packets wait.
+    pub hold: Hold,
+    /// The packets that the element makes from others.
+    pub emits: Vec<Emit>,
+    /// The other things that the outcome depends on.
+    pub depends: Vec<Depends>,
+    /// The state that the element keeps.
+    pub state: Vec<State>,
+    /// The worker at which packets leave the element.
+    pub leaves: Leaves,
+    /// True if the packets of one flow may come to any worker: the element finds the state of flows that
+    /// belong to other workers, and sends packets that may change this state home
+    /// ([`crate::Cx::send_home`]).
+    pub finds_state: bool,
+    /// The elements whose state it uses. If one of them works at one worker only, this element does so too.
+    pub beside: Vec<ElementId>,
+    /// The elements that this element replaces: it does to packets what they would do, so that the packets
+    /// bypass them, and reports this when asked ([`crate::Element::settle`]). If one of them works at one
+    /// worker only, this element does so too.
+    pub replaces: Vec<ElementId>,
+    /// The counts of packets that its handlers, and any other output for people, show. It has no effect if
+    /// another part of the declaration prevents that the element is replaced
+    /// ([`crate::obstacles::to_synthesis`]).
+    pub counts: Counts,
+    /// The effect on the order of packets.
+    pub order: Order,
+    /// The fields that the element reads for people (printers, recorders, counters). The fate of packets
+    /// does not depend on them.
+    pub observes: Vec<Field>,
+    /// The facts that single mechanisms ask for.
+    pub support: Support,
     /// The reason why the cases are not complete, if they are not.
     pub opaque: Option<&'static str>,
 }

@@ -6,8 +6,8 @@ use std::sync::LazyLock;
 use nix::ifaddrs::getifaddrs;
 use wire::ethernet::MacAddr;
 
-use crate::args::Ipv4Prefix;
 use crate::addresses::Addresses;
+use crate::args::Ipv4Prefix;
 
 /// The hardware type of Ethernet (ARPHRD_ETHER, netdevice(7)).
 const ETHERNET: u16 = 1;

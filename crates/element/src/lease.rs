@@ -10,8 +10,8 @@
 //!
 //! Invariants:
 //! - While a lease lasts, a packet that the element's declaration does not exclude
-//!   ([`Effects::leases`](crate::Effects::leases)) would get the same values, leave by the same output, and
-//!   change nothing but the time of the flow's last packet.
+//!   ([`Support::leases`](crate::effects::Support::leases)) would get the same values, leave by the same
+//!   output, and change nothing but the time of the flow's last packet.
 //! - The element sees that time wherever it reads it: flows last as long as without leases.
 //! - Both elements are on one worker: no packet passes while an element ends a lease.
 

@@ -6,8 +6,8 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use wire::ethernet::MacAddr;
 
-use crate::args::{Ipv4Prefix, Ipv6Prefix};
 use crate::addresses::Addresses;
+use crate::args::{Ipv4Prefix, Ipv6Prefix};
 use crate::interfaces;
 
 /// All names of a graph.

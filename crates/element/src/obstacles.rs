@@ -30,12 +30,14 @@ pub fn to_synthesis(effects: &Effects) -> Option<String> {
             Depends::Handler => continue,
         });
     }
-    if effects.sliced != Sliced::default() {
+    if effects.support.sliced != Sliced::default() {
         return Some("parks payloads".into());
     }
     // The cases describe ordinary packets. The element makes something else of a large segment than its
     // cases say; and if a program replaces the element, segments are no longer merged upstream of it.
-    if effects.offloads.is_some() && effects.cases.iter().any(|case| matches!(case.to, Target::Output(_))) {
+    if effects.support.offloads.is_some()
+        && effects.cases.iter().any(|case| matches!(case.to, Target::Output(_)))
+    {
         return Some("does what was left to devices".into());
     }
     let turned = effects.depends.contains(&Depends::Handler);
@@ -83,13 +85,14 @@ pub fn to_slicing(effects: &Effects, start: i32) -> Option<String> {
 }
 
 /// Returns the reason for which the element must not be placed between parking and joining of payloads
-/// ([`Effects::sliced`]). It differs from [`to_slicing`] in that the extra length annotation gives the
-/// whole length to elements that read it, and that the DSCP is unchanged if `marks` is false.
+/// ([`Support::sliced`](crate::effects::Support::sliced)). It differs from [`to_slicing`] in that the extra
+/// length annotation gives the whole length to elements that read it, and that the DSCP is unchanged if
+/// `marks` is false.
 pub fn to_sliced(effects: &Effects, start: i32, marks: bool) -> Option<String> {
     let extra = Annotations::EXTRA_LENGTH as u8..Annotations::EXTRA_LENGTH as u8 + 4;
     let is_extra =
         |field: &Field| matches!(field, Field::Annotation { offset, .. } if extra.contains(offset));
-    let knows_length = effects.whole_length || effects.reads().iter().any(is_extra);
+    let knows_length = effects.support.whole_length || effects.reads().iter().any(is_extra);
     to_shortening(effects, Place { start, keeps_dscp: !marks, knows_length })
 }
 
@@ -147,7 +150,7 @@ const IP_COMPRESSION: u8 = 108;
 pub fn to_spraying(effects: &Effects) -> Option<String> {
     // If packets of a flow come together again to be put in order, it does not matter which workers had
     // them before.
-    if effects.is_spread || effects.order == Order::Restores {
+    if effects.finds_state || effects.order == Order::Restores {
         return None;
     }
     if let Some(why) = effects.opaque {
@@ -204,7 +207,7 @@ fn to_other_lengths(effects: &Effects, at: Place) -> Option<String> {
     let why = match () {
         () if effects.hold == Hold::Replay => "replays packets",
         () if effects.observes.contains(&Field::Payload) => "shows the payload",
-        () if effects.offloads.is_none() && is_sent() => "sends packets as they are",
+        () if effects.support.offloads.is_none() && is_sent() => "sends packets as they are",
         () => return None,
     };
     Some(why.into())
@@ -460,7 +463,7 @@ impl Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::effects::{State, wire_field};
+    use crate::effects::{State, Support, wire_field};
     use classify::IntervalSet;
 
     fn cases(filter: Filter) -> Effects {
@@ -480,10 +483,13 @@ mod tests {
         let inside = Filter::Opaque { about: "a list of names", reads: Vec::new() };
         let told = to_synthesis(&cases(Filter::Not(Box::new(inside))));
         assert_eq!(told.as_deref(), Some("decides by itself (a list of names)"));
-        let device = Effects { offloads: Some(-14), ..Effects::pass() };
+        let device =
+            Effects { support: Support { offloads: Some(-14), ..Support::default() }, ..Effects::pass() };
         assert_eq!(to_synthesis(&device).as_deref(), Some("does what was left to devices"));
-        let sends =
-            Effects { offloads: Some(-14), ..Effects::cases(vec![Case::new(Filter::Any, Target::Send)]) };
+        let sends = Effects {
+            support: Support { offloads: Some(-14), ..Support::default() },
+            ..Effects::cases(vec![Case::new(Filter::Any, Target::Send)])
+        };
         assert_eq!(to_synthesis(&sends), None);
     }
 
@@ -588,8 +594,10 @@ mod tests {
         let ttl = Case::new(Filter::Any, Target::Output(0))
             .with(Action::Set(wire_field::IP_TTL, Value::Plus(wire_field::IP_TTL, -1)))
             .updating(&[Header::Ipv4]);
-        let device =
-            Effects { offloads: Some(-14), ..Effects::cases(vec![Case::new(Filter::Any, Target::Send)]) };
+        let device = Effects {
+            support: Support { offloads: Some(-14), ..Support::default() },
+            ..Effects::cases(vec![Case::new(Filter::Any, Target::Send)])
+        };
         let pass = [
             Effects::pass().observing(&[Field::Length]),
             reads(wire_field::IP_SRC),
@@ -642,7 +650,7 @@ mod tests {
             Effects { state: vec![state], ..Effects::pass() }
         };
         assert!(to_spraying(&with(Access::Connection)).is_some());
-        assert_eq!(to_spraying(&Effects { is_spread: true, ..with(Access::Connection) }), None);
+        assert_eq!(to_spraying(&Effects { finds_state: true, ..with(Access::Connection) }), None);
         assert_eq!(to_spraying(&with(Access::Soft)), None);
         assert!(to_spraying(&with(Access::EveryPacket)).is_some());
     }

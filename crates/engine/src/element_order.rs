@@ -15,7 +15,7 @@ const ETHERNET: i32 = -14;
 /// Returns the elements that get sliced packets and must not: each with the element that has parked the
 /// payloads, and the reason.
 pub(crate) fn misplaced(effects: &[Effects], forward: &Forward) -> Vec<(ElementId, ElementId, String)> {
-    let parking = (0..effects.len()).filter_map(|id| Some((id, effects[id].sliced.parks?)));
+    let parking = (0..effects.len()).filter_map(|id| Some((id, effects[id].support.sliced.parks?)));
     let mut parking = parking.peekable();
     if parking.peek().is_none() {
         return Vec::new();
@@ -23,12 +23,12 @@ pub(crate) fn misplaced(effects: &[Effects], forward: &Forward) -> Vec<(ElementI
     let starts = starts_of_packets(effects, forward);
     let mut found = Vec::new();
     for (id, (output, table)) in parking {
-        let marks = effects[id].sliced.marks;
+        let marks = effects[id].support.sliced.marks;
         let mut seen = BTreeSet::new();
         let mut open = forward[id].get(output).cloned().unwrap_or_default();
         while let Some((to, input)) = open.pop() {
             // Payloads of another table are not joined here.
-            if effects[to].sliced.joins == Some((input, table)) || !seen.insert((to, input)) {
+            if effects[to].support.sliced.joins == Some((input, table)) || !seen.insert((to, input)) {
                 continue;
             }
             // A stand-in may test fields in another order than the elements that it acts for, but decides
@@ -58,10 +58,12 @@ pub(crate) fn unjoined(
     effects: &[Effects],
     forward: &Forward,
 ) -> Vec<(ElementId, &'static str, &'static str)> {
-    let parks =
-        |table: usize| effects.iter().any(|e| e.sliced.parks.is_some_and(|(_, parks)| parks == table));
+    let parks = |table: usize| {
+        effects.iter().any(|e| e.support.sliced.parks.is_some_and(|(_, parks)| parks == table))
+    };
     let mut found = Vec::new();
-    for (id, Effects { sliced, .. }) in effects.iter().enumerate() {
+    for (id, effect) in effects.iter().enumerate() {
+        let sliced = effect.support.sliced;
         match (sliced.parks, sliced.joins) {
             // For an element that does both, the way back may lead through anything.
             (Some((output, table)), None) if !reaches_joint(effects, forward, (id, output), table) => found
@@ -89,7 +91,7 @@ fn reaches_joint(
     (id, output): (ElementId, usize),
     table: usize,
 ) -> bool {
-    let joins = |effects: &Effects| effects.sliced.joins.is_some_and(|(_, joins)| joins == table);
+    let joins = |effects: &Effects| effects.support.sliced.joins.is_some_and(|(_, joins)| joins == table);
     let is_somewhere = effects.iter().any(joins);
     let sends = |effects: &Effects| {
         effects.opaque.is_some() || effects.cases.iter().any(|case| case.to == Target::Send)
@@ -136,14 +138,26 @@ pub(crate) fn reordered(effects: &[Effects], forward: &Forward) -> Vec<(ElementI
 #[cfg(test)]
 mod tests {
     use element::effects::{
-        Action, Case, EXTRA_LENGTH, Field, Filter, Number, Sliced, Target, Value, wire_field,
+        Action, Case, EXTRA_LENGTH, Field, Filter, Number, Sliced, Support, Target, Value, wire_field,
     };
 
     use super::*;
 
     fn chain(between: Effects, marks: bool) -> Vec<String> {
-        let parks = Effects { sliced: Sliced { parks: Some((0, 7)), joins: None, marks }, ..Effects::pass() };
-        let joins = Effects { sliced: Sliced { parks: None, joins: Some((0, 7)), marks }, ..Effects::pass() };
+        let parks = Effects {
+            support: Support {
+                sliced: Sliced { parks: Some((0, 7)), joins: None, marks },
+                ..Support::default()
+            },
+            ..Effects::pass()
+        };
+        let joins = Effects {
+            support: Support {
+                sliced: Sliced { parks: None, joins: Some((0, 7)), marks },
+                ..Support::default()
+            },
+            ..Effects::pass()
+        };
         let deep = Effects::cases(vec![
             Case::new(Filter::Any, Target::Output(0))
                 .with(Action::Set(Field::Payload, Value::Constant(vec![1]))),
@@ -180,10 +194,18 @@ mod tests {
 
     #[test]
     fn payloads_have_to_come_back() {
-        let parks =
-            Effects { sliced: Sliced { parks: Some((0, 7)), joins: None, marks: true }, ..Effects::pass() };
+        let parks = Effects {
+            support: Support {
+                sliced: Sliced { parks: Some((0, 7)), joins: None, marks: true },
+                ..Support::default()
+            },
+            ..Effects::pass()
+        };
         let joins = |table| Effects {
-            sliced: Sliced { parks: None, joins: Some((0, table)), marks: true },
+            support: Support {
+                sliced: Sliced { parks: None, joins: Some((0, table)), marks: true },
+                ..Support::default()
+            },
             ..Effects::pass()
         };
         let ends = |to: Target| Effects::cases(vec![Case::new(Filter::Any, to)]);

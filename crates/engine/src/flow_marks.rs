@@ -34,9 +34,9 @@ impl Coming {
 pub(crate) fn used(effects: &[Effects], forward: &[Vec<Vec<(ElementId, usize)>>]) -> Vec<bool> {
     let mut coming = vec![Coming::Without; effects.len()];
     let mut open: Vec<ElementId> =
-        (0..effects.len()).filter(|&id| effects[id].marks == Marks::Gives).collect();
+        (0..effects.len()).filter(|&id| effects[id].support.marks == Marks::Gives).collect();
     while let Some(id) = open.pop() {
-        let leaving = match (effects[id].marks, coming[id]) {
+        let leaving = match (effects[id].support.marks, coming[id]) {
             (Marks::Gives, _) => Coming::Of(id),
             (_, Coming::Without) => Coming::Without,
             _ if keeps(&effects[id]) => coming[id],
@@ -50,7 +50,8 @@ pub(crate) fn used(effects: &[Effects], forward: &[Vec<Vec<(ElementId, usize)>>]
             }
         }
     }
-    let takes = |id: ElementId| effects[id].marks == Marks::Takes && matches!(coming[id], Coming::Of(_));
+    let takes =
+        |id: ElementId| effects[id].support.marks == Marks::Takes && matches!(coming[id], Coming::Of(_));
     let mut used: Vec<bool> = (0..effects.len()).map(takes).collect();
     for id in 0..effects.len() {
         if let (true, Coming::Of(giver)) = (used[id], coming[id]) {
@@ -95,12 +96,12 @@ fn tells_apart(field: &Field) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use element::effects::{Case, Filter, Value, wire_field};
+    use element::effects::{Case, Filter, Support, Value, wire_field};
 
     use super::*;
 
     fn marks(marks: Marks) -> Effects {
-        Effects { marks, ..Effects::pass() }
+        Effects { support: Support { marks, ..Support::default() }, ..Effects::pass() }
     }
 
     fn setting(field: Field) -> Effects {

@@ -38,8 +38,8 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
             annotations_written.fill(true);
         }
     }
-    let tells_lengths = effects.iter().any(|effect| effect.sliced.parks.is_some())
-        && effects.iter().any(|effect| effect.whole_length);
+    let tells_lengths = effects.iter().any(|effect| effect.support.sliced.parks.is_some())
+        && effects.iter().any(|effect| effect.support.whole_length);
     if tells_lengths {
         mark(&mut annotations_read, &EXTRA_LENGTH);
     }
@@ -82,7 +82,7 @@ fn annotations_seen(effects: &[Effects], forward: &Forward, tells_lengths: bool)
         if effects.opaque.is_some() {
             return u64::MAX;
         }
-        let lengths = (tells_lengths && effects.whole_length).then_some(EXTRA_LENGTH);
+        let lengths = (tells_lengths && effects.support.whole_length).then_some(EXTRA_LENGTH);
         effects.reads().iter().chain(&effects.observes).chain(&lengths).fold(0, |seen, field| match *field {
             Field::Annotation { offset, length } => {
                 (offset..offset.saturating_add(length)).fold(seen, |seen, byte| seen | 1 << (byte & 63))
@@ -108,7 +108,7 @@ fn annotations_seen(effects: &[Effects], forward: &Forward, tells_lengths: bool)
 /// Returns, for each element, true if it may emit frames in which work is left for a device.
 fn offloads(effects: &[Effects], forward: &Forward) -> Vec<bool> {
     let may = |source: ElementId| {
-        let start = effects[source].offloads?;
+        let start = effects[source].support.offloads?;
         let next: Vec<ElementId> = forward[source].iter().flatten().map(|&(to, _)| to).collect();
         Some(!next.is_empty() && take_offloads(effects, forward, next, start))
     };
@@ -120,7 +120,7 @@ fn offloads(effects: &[Effects], forward: &Forward) -> Vec<bool> {
 fn large_segments(effects: &[Effects], forward: &Forward) -> Vec<bool> {
     let starts = starts_of_packets(effects, forward);
     let may = |source: ElementId| {
-        let start = effects[source].offloads?;
+        let start = effects[source].support.offloads?;
         let next: Vec<ElementId> = forward[source].iter().flatten().map(|&(to, _)| to).collect();
         // Packets that come in start at the offset of their source.
         let here = if starts[source].is_empty() { BTreeSet::from([start]) } else { starts[source].clone() };
@@ -142,7 +142,7 @@ pub(crate) fn starts_of_packets(effects: &[Effects], forward: &Forward) -> Vec<B
     forward.iter().flatten().flatten().for_each(|&(to, _)| is_source[to] = false);
     let sources = (0..effects.len()).filter(|&id| is_source[id]);
     let mut open: Vec<(ElementId, i32)> =
-        sources.map(|id| (id, effects[id].offloads.unwrap_or(ETHERNET))).collect();
+        sources.map(|id| (id, effects[id].support.offloads.unwrap_or(ETHERNET))).collect();
     while let Some((id, start)) = open.pop() {
         if start.abs() > FAR || !is_source[id] && !starts[id].insert(start) {
             continue;
@@ -196,11 +196,11 @@ fn receives_offloads(
     let behind = |id: ElementId| forward[id].iter().flatten().map(|&(to, _)| to);
     let mut open: Vec<ElementId> = (0..effects.len()).filter(|&id| leaves(id)).flat_map(behind).collect();
     while let Some(id) = open.pop() {
-        if !std::mem::replace(&mut seen[id], true) && effects[id].offloads.is_none() {
+        if !std::mem::replace(&mut seen[id], true) && effects[id].support.offloads.is_none() {
             open.extend(behind(id));
         }
     }
-    seen.iter().zip(effects).map(|(&seen, effects)| seen && effects.offloads.is_some()).collect()
+    seen.iter().zip(effects).map(|(&seen, effects)| seen && effects.support.offloads.is_some()).collect()
 }
 
 /// The distance from the IP header, in bytes, beyond which the start of packets is not followed. No header
@@ -250,7 +250,7 @@ pub(crate) fn take_large_segments(
     let mut seen = BTreeSet::new();
     let mut open: Vec<(ElementId, i32)> = elements.into_iter().map(|id| (id, start)).collect();
     while let Some((id, start)) = open.pop() {
-        if effects[id].offloads.is_some() || !seen.insert((id, start)) {
+        if effects[id].support.offloads.is_some() || !seen.insert((id, start)) {
             continue;
         }
         if start.abs() > FAR
@@ -268,8 +268,9 @@ pub(crate) fn take_large_segments(
     true
 }
 
-/// True if the given elements may get frames that start at `start` (see [`Effects::offloads`]) and in which
-/// work is left for a device: neither the elements nor any element downstream has an obstacle.
+/// True if the given elements may get frames that start at `start` (see
+/// [`Support::offloads`](element::effects::Support::offloads)) and in which work is left for a device:
+/// neither the elements nor any element downstream has an obstacle.
 pub(crate) fn take_offloads(
     effects: &[Effects],
     forward: &Forward,
@@ -283,7 +284,7 @@ pub(crate) fn take_offloads(
         if std::mem::replace(&mut seen[id], true) {
             continue;
         }
-        match effects[id].offloads {
+        match effects[id].support.offloads {
             // The path ends at a device, which must take frames that start at the same offset.
             Some(there) if there == start => {}
             Some(_) => return false,
@@ -499,7 +500,7 @@ fn written(effects: &[Effects], starts: &Starts) -> Option<Written> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use element::effects::{Filter, PAINT, Target, wire_field};
+    use element::effects::{Filter, PAINT, Support, Target, wire_field};
 
     /// Gathers the facts of elements that are not connected.
     fn gathered(effects: &[Effects]) -> Facts {
@@ -630,9 +631,15 @@ mod tests {
 
     #[test]
     fn offloads_pass_from_device_to_device() {
-        let source = Effects { offloads: Some(-14), ..Effects::source("received packet") };
+        let source = Effects {
+            support: Support { offloads: Some(-14), ..Support::default() },
+            ..Effects::source("received packet")
+        };
         let send = Effects::cases(vec![Case::new(Filter::Any, Target::Send)]);
-        let sink = |start| Effects { offloads: Some(start), ..send.clone() };
+        let sink = |start| Effects {
+            support: Support { offloads: Some(start), ..Support::default() },
+            ..send.clone()
+        };
         let chain = |between: Effects, end: Effects| {
             let forward = [vec![vec![(1, 0)]], vec![vec![(2, 0)]], Vec::new()];
             let facts = gather(&[source.clone(), between, end], &forward);
@@ -648,9 +655,12 @@ mod tests {
 
     #[test]
     fn whoever_stands_for_others_takes_what_they_take() {
-        let source = Effects { offloads: Some(-14), ..Effects::source("received packet") };
+        let source = Effects {
+            support: Support { offloads: Some(-14), ..Support::default() },
+            ..Effects::source("received packet")
+        };
         let send = Effects::cases(vec![Case::new(Filter::Any, Target::Send)]);
-        let sink = Effects { offloads: Some(-14), ..send };
+        let sink = Effects { support: Support { offloads: Some(-14), ..Support::default() }, ..send };
         // The stand-in looks at the payload. Packets that it does not handle go to the element.
         let deep = Field::Bytes { base: Base::Data, offset: 100, length: 1 };
         let by_payload = Case::new(Filter::equals(deep, 7), Target::Output(1));

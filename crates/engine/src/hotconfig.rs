@@ -171,7 +171,7 @@ impl Worker {
         let (old, facts) = (&self.graph, &self.core.facts);
         let starts = |passing: &[bool]| -> BTreeSet<i32> {
             let passing = passing.iter().zip(&old.effects).filter(|(passes, _)| **passes);
-            passing.filter_map(|(_, effects)| effects.offloads).collect()
+            passing.filter_map(|(_, effects)| effects.support.offloads).collect()
         };
         let (partial, large) = (starts(&facts.offloads), starts(&facts.large_segments));
         // Elements that send packets have to know that work may be left in them.

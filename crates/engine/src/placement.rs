@@ -12,7 +12,7 @@
 //!
 //! The result is a [`Place`] for each element, and from two places the [`Way`] of each connection.
 
-use element::effects::{Access, Field, Hold, State, Target as Fate, wire_field};
+use element::effects::{Access, Field, Hold, Leaves, State, Target as Fate, wire_field};
 use element::ports::Processing;
 use element::{Base, Effects, ElementId, Setup};
 
@@ -96,8 +96,8 @@ impl Placement {
             return placement;
         }
         if placement.is_spread {
-            placement.finds = effects.iter().map(|effects| effects.is_spread).collect();
-            let gives = |id: usize| plan.inputs[id].is_empty() && !effects[id].is_spread;
+            placement.finds = effects.iter().map(|effects| effects.finds_state).collect();
+            let gives = |id: usize| plan.inputs[id].is_empty() && effects[id].leaves != Leaves::Spread;
             placement.gives = (0..plan.len()).map(gives).collect();
         }
         let keeps_order = setup.spreading.as_ref().is_some_and(|spreading| spreading.keeps_order());
@@ -107,7 +107,7 @@ impl Placement {
                     placement.assigned[id] = true;
                     (Place::One(thread % workers), Some(format!("it is assigned to thread {thread}")))
                 }
-                None => own_place(plan, id, effects, (placement.is_spread, keeps_order)),
+                None => own_place(plan, id, effects, keeps_order),
             };
             (placement.places[id], placement.reasons[id]) = (place, reason);
         }
@@ -184,7 +184,7 @@ impl Placement {
                 let comes_in = plan.inputs[id].is_empty() || makes;
                 let renames =
                     effects[id].opaque.is_some() || effects[id].writes().iter().any(tells_flows_apart);
-                (effects[id].chooses_home || !comes_in && !renames)
+                (effects[id].leaves == Leaves::AtHome || !comes_in && !renames)
                     && !matches!(self.places[id], Place::One(_))
             })
             .collect();
@@ -317,12 +317,7 @@ fn pulled(plan: &Plan, id: ElementId) -> impl Iterator<Item = (ElementId, usize)
 }
 
 /// Returns the place of an element by its own effects, and the reason if it is a single worker.
-fn own_place(
-    plan: &Plan,
-    id: ElementId,
-    effects: &Effects,
-    (is_spread, keeps_order): (bool, bool),
-) -> (Place, Option<String>) {
+fn own_place(plan: &Plan, id: ElementId, effects: &Effects, keeps_order: bool) -> (Place, Option<String>) {
     let notes = plan.classes[id].notes;
     let one = |reason: String| (Place::One(0), Some(reason));
     let (inputs, outputs) = (plan.inputs[id].len(), plan.outputs[id].len());
@@ -351,7 +346,7 @@ fn own_place(
     }
     let renames = || effects.writes().iter().any(tells_flows_apart);
     if let Some(state) = effects.state.iter().find(|state| state.both_directions && is_written(state))
-        && !effects.chooses_home
+        && effects.leaves != Leaves::AtHome
         && renames()
     {
         return one(format!(
@@ -359,10 +354,9 @@ fn own_place(
             state.table
         ));
     }
-    // State per core is added up later. But if several entries for a flow make no difference, one entry
-    // at its home is better than one on each core.
-    let has_owner =
-        |state: &State| !is_anywhere(state) || is_per_flow(state) && !(is_spread && effects.is_spread);
+    // State per core is added up later. But one entry for a flow, at its home, is better than one on each
+    // core.
+    let has_owner = |state: &State| !is_anywhere(state) || is_per_flow(state);
     match effects.state.iter().any(has_owner) {
         true => (Place::Owner, None),
         false => (Place::Everywhere, None),

@@ -47,7 +47,7 @@ impl WorkerHost<'_> {
         let same = std::mem::replace(&mut self.graph.effects[id], effects) == self.graph.effects[id];
         self.graph.elements[id] = Some(new);
         // Elements that lease flows have got them from the old element.
-        if !same || self.graph.effects[id].leases.is_some() {
+        if !same || self.graph.effects[id].support.leases.is_some() {
             self.graph.outdate(id);
         }
         self.graph.look_for_changes(id);
@@ -64,7 +64,7 @@ impl GraphCopy {
         let facts = graph_facts::gather(&self.effects, &self.plan.forward);
         // An element that no longer takes marks does not look at them.
         let takers: Vec<ElementId> =
-            (0..self.effects.len()).filter(|&id| self.effects[id].marks == Marks::Takes).collect();
+            (0..self.effects.len()).filter(|&id| self.effects[id].support.marks == Marks::Takes).collect();
         self.effects[id] = old;
         let (now, was) = (&facts.annotations_read, &core.facts.annotations_read);
         let seen = |facts: &Facts| facts.annotations_seen.iter().flatten().copied().collect::<Vec<u64>>();

@@ -2,7 +2,7 @@
 
 use element::Timestamp;
 
-use super::fixed;
+use crate::fixed;
 
 /// The default length of an epoch, in nanoseconds.
 const MILLISECOND: i64 = 1_000_000;

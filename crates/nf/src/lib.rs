@@ -14,6 +14,7 @@ pub mod encap;
 pub mod ethernet;
 mod ewma;
 mod five_tuple;
+mod fixed;
 mod hashing;
 pub mod icmp;
 pub mod information;

@@ -294,7 +294,7 @@ fn annotation_covered(fields: &[Field], place: usize) -> bool {
 /// nothing does.
 fn undeclared_change(input: &Input, seen: &Seen, effects: &Effects) -> Option<String> {
     let writes = &effects.writes();
-    let keeps = effects.keeps_to_header;
+    let keeps = effects.support.keeps_to_header;
     let views = [View::of_input(input, keeps), View::new(&seen.bytes, seen.start, seen.headers, keeps)];
     let has = |field: &Field| writes.contains(field);
     if seen.start != HEADROOM && !has(&Field::HeaderOffset(Base::Data)) {
@@ -352,7 +352,7 @@ fn writes_what_it_declares(sample: &Sample, effects: &Effects) -> Result<(), Str
 /// stamp.
 fn disturb(input: &mut Input, effects: &Effects, random: &mut fastrand::Rng) {
     let reads = &effects.reads();
-    let views = [View::of_input(input, effects.keeps_to_header)];
+    let views = [View::of_input(input, effects.support.keeps_to_header)];
     for _ in 0..4 {
         if input.bytes.is_empty() {
             break;

@@ -233,7 +233,7 @@ fn may_be_passed(class: &Class, effects: &Effects) -> bool {
     let keeps = |access| !matches!(access, Access::Read | Access::Soft);
     ports::processing(class.processing, false, 0) != Some(Processing::Pull)
         && effects.opaque.is_none()
-        && effects.sliced == Sliced::default()
+        && effects.support.sliced == Sliced::default()
         && effects.counts != Counts::Own
         && (effects.counts == Counts::Tallied || effects.observes.is_empty())
         && effects.hold == Hold::None

@@ -27,6 +27,7 @@
 use std::net::{IpAddr, Ipv4Addr};
 
 use element::class::ArgInfo;
+use element::effects::Leaves;
 use element::{Args, Base, Class, DropReason, Packet, manual};
 use sprayer::function::{FlowPacket, Flows, Function, Needs, Verdict, class};
 use wire::checksum::Delta;
@@ -59,7 +60,7 @@ impl Function for Nat {
     type State = FiveTuple;
 
     fn init(args: &mut Args<'_>, needs: &mut Needs) -> Nat {
-        needs.effects.chooses_home = true;
+        needs.effects.leaves = Leaves::AtHome;
         Nat { address: args.required_or("ADDR", Ipv4Addr::UNSPECIFIED), port: FIRST_PORT }
     }
 

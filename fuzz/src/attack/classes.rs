@@ -97,7 +97,7 @@ impl Catalogue {
                 let element =
                     Element { class: class.name.into(), config: sample.config.clone(), inputs, outputs };
                 let Ok(effects) = testkit::samples::Sample::new(sample).effects() else { continue };
-                let belongs = effects.sliced != element::effects::Sliced::default()
+                let belongs = effects.support.sliced != element::effects::Sliced::default()
                     || effects.depends.contains(&Depends::Worker)
                     || effects.hold == Hold::Replay
                     || !effects.replaces.is_empty();

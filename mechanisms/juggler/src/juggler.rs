@@ -99,7 +99,9 @@ use std::any::Any;
 
 use element::args::{Arg, Micros};
 use element::class::ArgInfo;
-use element::effects::{Access, Action, Case, Depends, Field, Filter, Hold, Order, State, Target, Value};
+use element::effects::{
+    Access, Action, Case, Depends, Field, Filter, Hold, Order, State, Support, Target, Value,
+};
 use element::{
     Args, Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Timestamp, manual,
 };
@@ -620,7 +622,7 @@ impl Element for Juggler {
             hold: Hold::PerFlow,
             state: vec![table],
             order: Order::Restores,
-            offloads: Some(-14),
+            support: Support { offloads: Some(-14), ..Support::default() },
             ..Effects::cases(vec![case])
         };
         effects.depending_on(Depends::Time).depending_on(Depends::Handler)

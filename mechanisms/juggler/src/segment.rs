@@ -31,6 +31,7 @@
 //! Juggler, FromDevice, KernelTap
 
 use element::class::HandlerInfo;
+use element::effects::Support;
 use element::{Batch, Class, Cx, Effects, Element, manual};
 
 use crate::cut::{Cutter, complete, is_large_segment, is_partial};
@@ -63,7 +64,7 @@ struct Segment {
 
 impl Element for Segment {
     fn effects(&self) -> Effects {
-        Effects { offloads: Some(-14), ..Effects::pass() }
+        Effects { support: Support { offloads: Some(-14), ..Support::default() }, ..Effects::pass() }
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

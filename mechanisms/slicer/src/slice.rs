@@ -52,7 +52,7 @@ use std::sync::Arc;
 
 use element::args::ElementRef;
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::Sliced;
+use element::effects::{Sliced, Support};
 use element::{Args, Batch, Class, Cx, Effects, Element, ElementId, Invalid, manual};
 
 use crate::effects::{case, table_state};
@@ -161,7 +161,14 @@ impl Element for Slice {
     fn effects(&self) -> Effects {
         Effects {
             state: vec![table_state()],
-            sliced: Sliced { parks: Some((0, self.table)), joins: None, marks: self.payloads.settings.marks },
+            support: Support {
+                sliced: Sliced {
+                    parks: Some((0, self.table)),
+                    joins: None,
+                    marks: self.payloads.settings.marks,
+                },
+                ..Support::default()
+            },
             ..Effects::cases(vec![case(0, 0, "sliced", self.slicing.is_whole())])
         }
     }

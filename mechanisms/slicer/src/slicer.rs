@@ -44,7 +44,7 @@ use std::sync::Arc;
 
 use element::args::ElementRef;
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::Sliced;
+use element::effects::{Sliced, Support};
 use element::{Args, Batch, Class, Cx, Effects, Element, ElementId, Invalid, manual};
 
 use crate::effects::{case, table_state};
@@ -124,7 +124,11 @@ impl Element for Slicer {
         let marks = self.payloads.settings.marks;
         let sliced =
             Sliced { parks: Some((FUNCTION, self.table)), joins: Some((FUNCTION, self.table)), marks };
-        Effects { state: vec![table_state()], sliced, ..Effects::cases(cases) }
+        Effects {
+            state: vec![table_state()],
+            support: Support { sliced, ..Support::default() },
+            ..Effects::cases(cases)
+        }
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

@@ -50,7 +50,7 @@
 use std::sync::Arc;
 
 use element::class::ArgInfo;
-use element::effects::Sliced;
+use element::effects::{Sliced, Support};
 use element::{Args, Batch, Class, Cx, Effects, Element, ElementId, Invalid, manual};
 
 use crate::effects::table_state;
@@ -92,7 +92,14 @@ impl Element for Splice {
         let is_whole = !self.payloads.open().leaves_rest;
         Effects {
             state: vec![table_state()],
-            sliced: Sliced { parks: None, joins: Some((0, self.table)), marks: self.payloads.settings.marks },
+            support: Support {
+                sliced: Sliced {
+                    parks: None,
+                    joins: Some((0, self.table)),
+                    marks: self.payloads.settings.marks,
+                },
+                ..Support::default()
+            },
             ..Effects::cases(self.splicing.cases(0, 0, is_whole))
         }
     }

@@ -74,6 +74,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use element::class::{ArgInfo, Notes, Task};
+use element::effects::{Leaves, Support};
 use element::{Args, Class, Cx, DropReason, Effects, Element, Handler, Interest, Invalid, Timestamp, manual};
 use libc::c_int;
 use packet::{BATCH_CAPACITY, PacketKind};
@@ -546,7 +547,12 @@ impl Element for FromDevice {
     fn effects(&self) -> Effects {
         let offloads = self.offloads.then_some(-14);
         let is_spread = matches!(self.steering, Steering::Spray(_));
-        Effects { offloads, is_spread, ..self.incoming.effects(self.outputs) }
+        let leaves = if is_spread { Leaves::Spread } else { Leaves::Here };
+        Effects {
+            support: Support { offloads, ..Support::default() },
+            leaves,
+            ..self.incoming.effects(self.outputs)
+        }
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

@@ -89,7 +89,7 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     }
     let gone = Gone::read(args);
     args.finish()?;
-    let interface = Arc::new(HostInterface { name: name.clone(), ..HostInterface::default() });
+    let interface = Arc::new(HostInterface::new(&name));
     args.setup.publish(args.id(), Arc::clone(&interface));
     let wanted = Wanted { name, tap: true, alone: true, near, near6, gateway, mac, mtu };
     let burst = args.setup.burst.unwrap_or(1);

@@ -16,6 +16,11 @@ pub(super) struct HostInterface {
 }
 
 impl HostInterface {
+    /// Makes the interface with this name, which is not open.
+    pub(super) fn new(name: &str) -> HostInterface {
+        HostInterface { name: name.into(), ..HostInterface::default() }
+    }
+
     pub(super) fn set(&self, tun: Option<Arc<Tun>>) {
         *self.tun.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = tun;
         self.changes.fetch_add(1, Ordering::Release);

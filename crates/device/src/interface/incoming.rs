@@ -261,6 +261,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use element::class::{ArgInfo, Notes};
+    use element::effects::Support;
     use element::{Class, Element, Registry};
     use engine::{ClockKind, Options, Plan, StandardStreams, Worker};
     use proptest::collection::vec;
@@ -286,7 +287,7 @@ mod tests {
 
     impl Element for Source {
         fn effects(&self) -> Effects {
-            Effects { offloads: Some(-14), ..self.0.effects(1) }
+            Effects { support: Support { offloads: Some(-14), ..Support::default() }, ..self.0.effects(1) }
         }
 
         fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
@@ -324,7 +325,7 @@ mod tests {
         fn effects(&self) -> Effects {
             let seen = [Field::Payload, EXTRA_LENGTH];
             let sent = Effects::cases(vec![Case::new(Filter::Any, Target::Send)]).observing(&seen);
-            Effects { offloads: self.0, ..sent }
+            Effects { support: Support { offloads: self.0, ..Support::default() }, ..sent }
         }
 
         fn push(&mut self, cx: &mut Cx<'_>, _port: usize, batch: Batch) -> Option<Batch> {

@@ -46,7 +46,7 @@ use std::sync::Arc;
 
 use element::args::Ipv4Prefix;
 use element::class::{ArgInfo, Notes, Task};
-use element::effects::{Case, Field, Filter, Header, Target};
+use element::effects::{Case, Field, Filter, Header, Support, Target};
 use element::{
     Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Interest, Invalid, Timestamp, manual,
 };
@@ -55,8 +55,8 @@ use packet::BATCH_CAPACITY;
 use wire::LinkType;
 use wire::ethernet::MacAddr;
 
-use super::host_interface::HostInterface;
 use super::host::{Made, NEWS, RECEIVE, Receiver, Transmitter, Wanted, open, settle};
+use super::host_interface::HostInterface;
 use super::incoming::MarksIp;
 use super::sys::link;
 use super::sys::news::News;
@@ -282,7 +282,10 @@ impl Element for KernelTun {
             effects.cases.push(Case::new(Filter::Any, Target::Send));
         }
         let offloads = Some(if self.wanted.tap { -14 } else { 0 });
-        Effects { offloads, ..effects.observing(&[Field::Length, Field::Payload]) }
+        Effects {
+            support: Support { offloads, ..Support::default() },
+            ..effects.observing(&[Field::Length, Field::Payload])
+        }
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

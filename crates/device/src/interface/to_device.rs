@@ -47,7 +47,7 @@ use std::any::Any;
 use std::collections::VecDeque;
 
 use element::class::{ArgInfo, Notes, Task};
-use element::effects::{Case, Field, Filter, Hold, Target};
+use element::effects::{Case, Field, Filter, Hold, Support, Target};
 use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, manual};
 use packet::BATCH_CAPACITY;
 use wire::LinkType;
@@ -289,7 +289,11 @@ impl Element for ToDevice {
         let seen = [Field::Length, Field::Payload];
         if self.outputs == 0 {
             let sent = Effects::cases(vec![Case::new(Filter::Any, Target::Send)]).observing(&seen);
-            return Effects { offloads: Some(-14), hold: Hold::Fifo { may_drop: true }, ..sent };
+            return Effects {
+                support: Support { offloads: Some(-14), ..Support::default() },
+                hold: Hold::Fifo { may_drop: true },
+                ..sent
+            };
         }
         let taken = Filter::Opaque { about: "taken by the interface", reads: Vec::new() };
         let cases = vec![

@@ -26,11 +26,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use element::class::ArgInfo;
-use element::effects::{Case, Field, Filter, Target};
+use element::effects::{Case, Field, Filter, Support, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 
-use super::host_interface::HostInterface;
 use super::host::Transmitter;
+use super::host_interface::HostInterface;
 use super::sys::tun::Tun;
 
 /// The class.
@@ -71,7 +71,10 @@ struct ToHost {
 impl Element for ToHost {
     fn effects(&self) -> Effects {
         let sent = Effects::cases(vec![Case::new(Filter::Any, Target::Send)]);
-        Effects { offloads: Some(-14), ..sent.observing(&[Field::Length, Field::Payload]) }
+        Effects {
+            support: Support { offloads: Some(-14), ..Support::default() },
+            ..sent.observing(&[Field::Length, Field::Payload])
+        }
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {

@@ -72,7 +72,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 
 use element::class::{ArgInfo, Notes, Phase, Task};
-use element::effects::{Action, Case, Field, Filter, Target, Value};
+use element::effects::{Action, Case, Field, Filter, Leaves, Target, Value};
 use element::{
     Args, Base, Class, Cx, DropReason, Effects, Element, Handler, Interest, Invalid, Timestamp, manual,
 };
@@ -502,8 +502,8 @@ impl Element for FromXdp {
     fn effects(&self) -> Effects {
         let kind = Value::Pure { name: "whom it was for", reads: Vec::new() };
         let case = Case::new(Filter::One(Vec::new()), Target::Output(0)).with(Action::Set(Field::Kind, kind));
-        let is_spread = self.steering != Steering::Hash;
-        let mut effects = Effects { cases: vec![case], is_spread, ..Effects::source("received packet") };
+        let leaves = if self.steering == Steering::Hash { Leaves::Here } else { Leaves::Spread };
+        let mut effects = Effects { cases: vec![case], leaves, ..Effects::source("received packet") };
         effects.emits[0].output = Some(0);
         effects
     }

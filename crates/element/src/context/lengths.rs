@@ -13,7 +13,7 @@ impl Cx<'_> {
 }
 
 /// A reader of packet lengths that includes parked payloads
-/// ([`Effects::whole_length`](crate::Effects::whole_length)).
+/// ([`Support::whole_length`](crate::effects::Support::whole_length)).
 #[derive(Clone, Copy, Debug)]
 pub struct Lengths {
     /// True if annotations give the length of parked payload.

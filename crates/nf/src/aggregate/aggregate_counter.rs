@@ -264,7 +264,7 @@ impl AggregateCounter {
                 cx.messages().print(format_args!("{}", String::from_utf8_lossy(&file)));
                 Ok(())
             }
-            path => cx.handlers()
+            path => cx
                 .rights()
                 .files
                 .create(path)

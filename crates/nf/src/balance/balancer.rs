@@ -9,7 +9,7 @@ use element::effects::{Access, Depends, Effects, Field, State};
 use element::{Base, Batch, Cx, Element, Invalid, Packet, Timestamp, class};
 use flow::{FiveTupleKey, FlowId, Inserted};
 use packet::{Annotations, BATCH_CAPACITY};
-use wire::{FiveTuple, ip_protocol, ipv6, tcp::flags};
+use wire::{FiveTuple, ipv6, tcp::flags};
 
 use super::choice::{self, Choice, Load, Rule};
 use super::elsewhere::{Board, CLOSING, ForeignFlows};
@@ -717,7 +717,7 @@ impl<P: Place> Balancer<P> {
     /// flows.
     pub(super) fn declare(&self, effects: Effects, key: Vec<Field>) -> Effects {
         let state = State { table: "connections", key, both_directions: false, access: Access::Connection };
-        let effects = Effects { state: vec![state], is_spread: true, ..effects };
+        let effects = Effects { state: vec![state], finds_state: true, ..effects };
         let effects = effects.depending_on(Depends::Time).depending_on(Depends::Handler);
         match self.settings.rule.mode.counts() {
             true => effects.depending_on(Depends::Counter),

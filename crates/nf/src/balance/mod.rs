@@ -7,6 +7,6 @@ pub mod flow_ip_load_balancer;
 pub mod flow_ip_load_balancer_reverse;
 pub mod flow_l2_load_balancer;
 pub mod flow_switch;
-pub(crate) mod maglev;
 mod headers;
+pub(crate) mod maglev;
 mod notices;

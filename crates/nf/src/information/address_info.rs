@@ -26,9 +26,9 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use element::addresses::Addresses;
 use element::args::{Arg, Ipv4Prefix, Ipv6Prefix, Place};
 use element::class::{ArgInfo, Phase};
-use element::addresses::Addresses;
 use element::setup::scope_of;
 use element::{Class, Effects, Element, manual};
 use wire::ethernet::MacAddr;

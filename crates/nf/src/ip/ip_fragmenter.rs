@@ -29,7 +29,7 @@
 
 use element::class::ArgInfo;
 use element::effects::{
-    Action, Case, Checksum, Depends, Emit, Field, Filter, Header, Number, Target, Value, wire_field,
+    Action, Case, Checksum, Depends, Emit, Field, Filter, Header, Number, Support, Target, Value, wire_field,
 };
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Severity, manual};
 use wire::ipv4::{DONT_FRAGMENT, FRAGMENT_OFFSET, MORE_FRAGMENTS, option};
@@ -245,7 +245,11 @@ impl Element for IpFragmenter {
             when: Filter::One(cases.iter().map(|case| case.when.clone()).collect()).not(),
         };
         cases.push(first);
-        let effects = Effects { emits: vec![later], keeps_to_header: true, ..Effects::cases(cases) };
+        let effects = Effects {
+            emits: vec![later],
+            support: Support { keeps_to_header: true, ..Support::default() },
+            ..Effects::cases(cases)
+        };
         if self.honors { effects } else { effects.depending_on(Depends::Random) }
     }
 

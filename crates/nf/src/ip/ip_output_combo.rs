@@ -33,7 +33,7 @@ use std::net::Ipv4Addr;
 
 use element::class::ArgInfo;
 use element::effects::{
-    Action, Case, Checksum, Depends, Field, Filter, Header, Number, Target, Value, wire_field,
+    Action, Case, Checksum, Depends, Field, Filter, Header, Number, Support, Target, Value, wire_field,
 };
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
 use packet::{Annotations, BATCH_CAPACITY, PacketKind};
@@ -161,7 +161,11 @@ impl Element for IpOutputCombo {
         }
         let mut copies = copies_of(self.colour, Annotations::PAINT);
         copies.when = group.when.not().and([copies.when]);
-        let effects = Effects { emits: vec![copies], keeps_to_header: true, ..Effects::cases(cases) };
+        let effects = Effects {
+            emits: vec![copies],
+            support: Support { keeps_to_header: true, ..Support::default() },
+            ..Effects::cases(cases)
+        };
         effects.depending_on(Depends::Time)
     }
 

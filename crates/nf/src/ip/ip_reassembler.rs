@@ -427,7 +427,7 @@ impl Element for IpReassembler {
         effects.state =
             vec![State { table: "fragments", key, both_directions: false, access: Access::EveryPacket }];
         // Only fragments have a home worker; whole packets are handled by any worker.
-        effects.is_spread = true;
+        effects.finds_state = true;
         effects.opaque = Some("joins packets");
         effects.depending_on(Depends::Time)
     }

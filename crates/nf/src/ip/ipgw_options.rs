@@ -26,7 +26,7 @@
 use std::net::Ipv4Addr;
 
 use element::class::ArgInfo;
-use element::effects::{Action, Case, Checksum, Depends, Field, Filter, Header, Target, wire_field};
+use element::effects::{Action, Case, Checksum, Depends, Field, Filter, Header, Support, Target, wire_field};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 use packet::Annotations;
 use wire::ipv4::option;
@@ -226,7 +226,8 @@ impl Element for IpgwOptions {
             bad.with(recorded).with(problem),
             handled,
         ];
-        Effects { keeps_to_header: true, ..Effects::cases(cases) }.depending_on(Depends::Time)
+        Effects { support: Support { keeps_to_header: true, ..Support::default() }, ..Effects::cases(cases) }
+            .depending_on(Depends::Time)
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {

@@ -61,7 +61,7 @@ impl HandlerAggregate {
         let (handler, value) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
         // Value and rights are the caller's.
         let call = |&element: &ElementId| Call {
-            rights: cx.handlers().rights().clone(),
+            rights: cx.rights().clone(),
             ..Call::new(Some(element), handler, value.trim())
         };
         self.elements.iter().map(call).collect()

@@ -3,8 +3,8 @@
 
 use wire::checksum::Delta;
 
-use super::state::State;
 use super::spaces::IDENTIFIERS;
+use super::state::State;
 use super::tuple::Tuple;
 
 /// The rewriting of a packet of one direction of a mapping.

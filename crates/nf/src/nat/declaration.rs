@@ -2,8 +2,8 @@
 
 use classify::IntervalSet;
 use element::effects::{
-    Access, Action, Case, DST_IP, Depends, Effects, Field, Filter, Header, Marks, Number, State, Target,
-    Value, wire_field,
+    Access, Action, Case, DST_IP, Depends, Effects, Field, Filter, Header, Leaves, Marks, Number, State,
+    Support, Target, Value, wire_field,
 };
 use element::{Base, DropReason};
 use wire::{ip_protocol, ipv4};
@@ -225,17 +225,19 @@ pub(super) fn effects(desk: &Translation) -> Effects {
     }
     // If protocols have separate mappings, all packets of a mapping belong to one flow.
     let marks = if matches!(flavour, Flavour::Both | Flavour::Tcp) { Marks::Gives } else { Marks::None };
-    let mut effects = Effects { state: states, marks, ..Effects::cases(cases) };
-    effects.chooses_home = !desk.is_helped
+    let mut effects =
+        Effects { state: states, support: Support { marks, ..Support::default() }, ..Effects::cases(cases) };
+    let chooses_home = !desk.is_helped
         && desk.specs.iter().all(|spec| match spec {
             Spec::Drop | Spec::Pass(_) | Spec::Keep(_) => true,
             Spec::Pattern(target) => target.pattern.chooses_port(),
             Spec::Mapper(_) => false,
         });
+    effects.leaves = if chooses_home { Leaves::AtHome } else { Leaves::Here };
     // A helper makes mappings at one worker, so that packets must not be spread then. Packets of queries
     // always come to their own worker.
-    effects.is_spread = flavour.has_ports() && !desk.is_helped;
-    effects.leases = leases(desk);
+    effects.finds_state = flavour.has_ports() && !desk.is_helped;
+    effects.support.leases = leases(desk);
     effects = effects.depending_on(Depends::Time).depending_on(Depends::Handler);
     for what in chances(desk) {
         effects = effects.depending_on(what);

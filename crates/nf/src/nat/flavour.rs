@@ -10,8 +10,8 @@ use wire::{FromBytes, icmp, ip_protocol, ipv4};
 use crate::editing::ipv4;
 
 use super::change::Change;
-use super::state::{Kind, Told};
 use super::spaces::{IDENTIFIERS, ONLY, UDP_BESIDE};
+use super::state::{Kind, Told};
 use super::store::{Store, mark, space};
 use super::tuple::Tuple;
 

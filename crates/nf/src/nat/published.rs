@@ -13,8 +13,8 @@ use wire::FiveTuple;
 use crate::quotation::Behind;
 
 use super::flavour::Flavour;
-use super::spec::Spec;
 use super::spaces::{IDENTIFIERS, ONLY, UDP_BESIDE};
+use super::spec::Spec;
 use super::store::{Store, mark, space};
 use super::tuple::Tuple;
 

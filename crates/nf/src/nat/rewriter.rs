@@ -27,9 +27,9 @@ use super::ftp_port_mapper::Helps;
 use super::mapper::Mapper;
 use super::pattern::{Named, all_names, words};
 use super::published::{Home, Published, locked};
+use super::spaces::{ONLY, UDP_BESIDE};
 use super::spec::{Reading, Spec, mapper_of};
 use super::state::Policy;
-use super::spaces::{ONLY, UDP_BESIDE};
 use super::store::{Board, Store, Tally, WINDOW, Written, space};
 use super::tuple::Tuple;
 

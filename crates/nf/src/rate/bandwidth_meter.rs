@@ -24,11 +24,11 @@
 
 use element::args::{Arg, Bandwidth};
 use element::class::ArgInfo;
-use element::effects::{Case, Depends, Field, Filter, Target};
+use element::effects::{Case, Depends, Field, Filter, Support, Target};
 use element::{Args, Batch, Class, Cx, Effects, Element, Handler, Invalid, manual};
 
 use crate::ewma::{FREQUENCY, Rate};
-use super::fixed;
+use crate::fixed;
 use crate::rate::RATE;
 use crate::sorting::{Fate, Sorter};
 
@@ -98,7 +98,10 @@ impl Element for Meter {
         let reads = if self.bandwidth { vec![Field::Length] } else { Vec::new() };
         let rate = Filter::Opaque { about: "rate of arrival", reads };
         let cases = vec![Case::new(rate, Target::SomeOutput), Case::new(Filter::Any, Target::Output(0))];
-        let effects = Effects { whole_length: self.bandwidth, ..Effects::cases(cases) };
+        let effects = Effects {
+            support: Support { whole_length: self.bandwidth, ..Support::default() },
+            ..Effects::cases(cases)
+        };
         effects.depending_on(Depends::Time).sharing(RATE)
     }
 

@@ -35,9 +35,9 @@ use element::{
 };
 use packet::Annotations;
 
-use crate::storage::watched::Watched;
 use crate::annotation::first_timestamp;
 use crate::schedule::{collect, pull_one};
+use crate::storage::watched::Watched;
 
 /// The class.
 pub static CLASS: Class = Class {

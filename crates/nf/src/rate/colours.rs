@@ -4,13 +4,13 @@
 use classify::IntervalSet;
 use element::args::{AnnotationOffset, Arg, Args};
 use element::class::{ArgInfo, HandlerInfo};
-use element::effects::{Access, Action, Case, Depends, Field, Filter, State, Target, Value};
+use element::effects::{Access, Action, Case, Depends, Field, Filter, State, Support, Target, Value};
 use element::{Base, Batch, Cx, DropReason, Effects, Element, Invalid, Lengths, Packet, Timestamp};
 use wire::ipv6;
 
-use super::fixed::show_bandwidth;
 use super::limit::parse_rate;
 use crate::editing::{annotation, length_from, when};
+use crate::fixed::show_bandwidth;
 
 /// The colours, in the order of outputs and paints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -214,7 +214,11 @@ impl<M: Marker> Element for Painter<M> {
         cases.push(case(Case::new(Filter::Any, to(Colour::Green)), Colour::Green));
         let state =
             State { table: "tokens", key: Vec::new(), both_directions: false, access: Access::EveryPacket };
-        let effects = Effects { state: vec![state], whole_length: true, ..Effects::cases(cases) };
+        let effects = Effects {
+            state: vec![state],
+            support: Support { whole_length: true, ..Support::default() },
+            ..Effects::cases(cases)
+        };
         effects.depending_on(Depends::Time).depending_on(Depends::Handler)
     }
 

@@ -7,7 +7,7 @@ use element::{Args, Cx, Lengths, Packet, Timestamp};
 use packet::Annotations;
 
 use super::bucket::Bucket;
-use super::fixed::show_bandwidth;
+use crate::fixed::show_bandwidth;
 
 /// The arguments of limits in packets.
 pub(super) const PACKET_ARGS: &[ArgInfo] = &[

@@ -10,7 +10,6 @@ pub mod codel;
 mod colours;
 pub mod delay_shaper;
 pub mod delay_unqueue;
-pub mod fixed;
 pub mod limit;
 pub mod link_unqueue;
 pub mod meter;

@@ -29,7 +29,7 @@ use element::class::ArgInfo;
 use element::effects::{Action, Case, Depends, Field, Filter, Target, Value};
 use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 
-use super::fixed;
+use crate::fixed;
 
 /// The class.
 pub static CLASS: Class = Class {

@@ -31,8 +31,8 @@ use element::effects::{Case, Depends, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 use std::any::Any;
 
-use super::fixed;
 use crate::editing::aside;
+use crate::fixed;
 
 /// The class.
 pub static CLASS: Class = Class {

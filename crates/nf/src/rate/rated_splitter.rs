@@ -23,7 +23,7 @@
 //! ## See also
 //! BandwidthRatedSplitter, Meter, Shaper, RatedUnqueue
 
-use element::effects::{Case, Depends, Filter, Target};
+use element::effects::{Case, Depends, Filter, Support, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 
 use super::limit::{Limit, PACKET_ARGS};
@@ -58,7 +58,10 @@ impl Element for RatedSplitter {
         // The lengths of packets determine how many packets may pass.
         let above = Filter::Opaque { about: "above the rate", reads: self.limit.reads() };
         let cases = vec![aside(above, DropReason::OverRate), Case::new(Filter::Any, Target::Output(0))];
-        let effects = Effects { whole_length: true, ..Effects::cases(cases) };
+        let effects = Effects {
+            support: Support { whole_length: true, ..Support::default() },
+            ..Effects::cases(cases)
+        };
         effects.depending_on(Depends::Time).sharing(RATE)
     }
 

@@ -27,7 +27,7 @@
 
 use element::args::parse_bool;
 use element::class::Notes;
-use element::effects::Depends;
+use element::effects::{Depends, Support};
 use element::{Class, Cx, Effects, Element, Handler, manual};
 use packet::BATCH_CAPACITY;
 
@@ -71,7 +71,8 @@ impl RatedUnqueue {
 
 impl Element for RatedUnqueue {
     fn effects(&self) -> Effects {
-        let effects = Effects { whole_length: true, ..Effects::pass() };
+        let effects =
+            Effects { support: Support { whole_length: true, ..Support::default() }, ..Effects::pass() };
         effects.depending_on(Depends::Time).sharing(RATE).observing(&self.limit.reads())
     }
 

@@ -41,9 +41,9 @@ use element::effects::{Case, Depends, Filter, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, Timestamp, manual};
 use packet::BATCH_CAPACITY;
 
-use super::fixed;
-use crate::storage::watched::Watched;
 use crate::editing::aside;
+use crate::fixed;
+use crate::storage::watched::Watched;
 
 /// The class.
 pub static CLASS: Class = Class {

@@ -27,11 +27,11 @@
 //! BandwidthShaper, RatedSplitter, RatedUnqueue
 
 use element::class::{ArgInfo, Notes};
-use element::effects::{Depends, Field};
+use element::effects::{Depends, Field, Support};
 use element::{Args, Batch, Class, Cx, Effects, Element, Handler, Signal, Timestamp, manual};
 
-use super::fixed::show_bandwidth;
 use super::limit::parse_rate;
+use crate::fixed::show_bandwidth;
 use crate::rate::RATE;
 use crate::schedule::{collect, pull_one};
 
@@ -142,10 +142,16 @@ impl Element for Shaper {
             let about = if self.bandwidth { vec![Field::Length] } else { Vec::new() };
             let when = Filter::Opaque { about: "the pulling element", reads: about };
             let cases = vec![Case::new(when, Target::Output(1)), Case::new(Filter::Any, Target::Output(0))];
-            let effects = Effects { whole_length: self.bandwidth, ..Effects::cases(cases) };
+            let effects = Effects {
+                support: Support { whole_length: self.bandwidth, ..Support::default() },
+                ..Effects::cases(cases)
+            };
             return effects.depending_on(Depends::Time).sharing(RATE);
         }
-        let effects = Effects { whole_length: self.bandwidth, ..Effects::pass() };
+        let effects = Effects {
+            support: Support { whole_length: self.bandwidth, ..Support::default() },
+            ..Effects::pass()
+        };
         effects.depending_on(Depends::Time).sharing(RATE).observing(&[Field::Length])
     }
 

@@ -21,7 +21,7 @@
 //! PrioSched, StrideSched, RoundRobinSched
 
 use element::class::{ArgInfo, Notes};
-use element::effects::{Case, Field, Filter, Hold, Target};
+use element::effects::{Case, Field, Filter, Hold, Support, Target};
 use element::{Batch, Class, Cx, DropReason, Effects, Element, Packet, Signal, manual};
 
 use super::{collect, pull_one};
@@ -99,7 +99,7 @@ impl Element for DrrSched {
     fn effects(&self) -> Effects {
         Effects {
             hold: Hold::Fifo { may_drop: false },
-            whole_length: true,
+            support: Support { whole_length: true, ..Support::default() },
             ..Effects::cases(vec![Case::new(Filter::Any, Target::Hold(0))])
         }
         .observing(&[Field::Length])

@@ -64,7 +64,7 @@ use std::fmt::Write as _;
 
 use element::args::Args;
 use element::class::ArgInfo;
-use element::effects::{self, Access, Field, Marks, State};
+use element::effects::{self, Access, Field, Marks, State, Support};
 use element::five_tuple::{READS, five_tuple};
 use element::{Batch, Class, Cx, Effects, Element, Handler, Packet, Timestamp, manual};
 use flow::{FiveTupleKey, FlowId, Inserted, Notes};
@@ -361,7 +361,12 @@ impl Element for FlowCounter {
             access: Access::Soft,
         };
         let (state, counts) = (vec![state], effects::Counts::Own);
-        let pass = Effects { state, counts, marks: Marks::Takes, ..Effects::pass() };
+        let pass = Effects {
+            state,
+            counts,
+            support: Support { marks: Marks::Takes, ..Support::default() },
+            ..Effects::pass()
+        };
         let effects = pass.observing(&READS).observing(&[Field::TimeStamp]);
         // All workers share the file.
         if self.path.is_some() { effects.sharing("report") } else { effects }

@@ -56,7 +56,7 @@ use wire::{FromBytes, ipv4};
 
 use super::rate_tree::{RateTree, epoch};
 use crate::editing::{annotation, needs};
-use crate::rate::fixed::quantize;
+use crate::fixed::quantize;
 
 /// The class.
 pub static CLASS: Class = Class {

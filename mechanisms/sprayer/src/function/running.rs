@@ -66,7 +66,7 @@ impl<F: Function> Element for Running<F> {
         if self.has_state() {
             let (key, access) = (READS.to_vec(), Access::Connection);
             effects.state.push(State { table: "flows", key, both_directions: true, access });
-            effects.is_spread = true;
+            effects.finds_state = true;
         }
         effects
     }

@@ -146,7 +146,7 @@ fn unfold(nodes: &mut Vec<Node>, number: usize, config: &str) {
     };
     let passed = |step: &Step| {
         let node = &nodes[place(nodes, step)?];
-        let (case, excluded) = (node.effects.cases.get(step.case)?, node.effects.leases.as_ref()?);
+        let (case, excluded) = (node.effects.cases.get(step.case)?, node.effects.support.leases.as_ref()?);
         Some(Passed { case: case.clone(), excluded: excluded.clone(), outputs: node.forward.len() })
     };
     let Some(Unfolded { stages, passages }) = unfold::unfold(&program, &passed) else { return };
@@ -209,7 +209,7 @@ impl Node {
         let mut fields = self.effects.observes.clone();
         fields.extend(self.effects.reads());
         // The extra length annotation holds the number of bytes that were cut off the packet.
-        fields.extend(self.effects.whole_length.then_some(EXTRA_LENGTH));
+        fields.extend(self.effects.support.whole_length.then_some(EXTRA_LENGTH));
         fields.sort();
         fields.dedup();
         fields

@@ -230,7 +230,7 @@ fn insert_region(
 /// True if packets may reach the element `to` from an element that parks payloads or joins them again.
 fn is_behind_slices(chain: &Chain, to: usize) -> bool {
     let mut seen = BTreeSet::new();
-    let is_slice = |node: &usize| chain.nodes[*node].effects.sliced != Sliced::default();
+    let is_slice = |node: &usize| chain.nodes[*node].effects.support.sliced != Sliced::default();
     let mut work: Vec<usize> = (0..chain.nodes.len()).filter(is_slice).collect();
     while let Some(node) = work.pop() {
         if seen.insert(node) {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use classify::IntervalSet;
 use classify::filter::{Condition, Header, Headers, Listing, Matcher, Recent, Test, Tree};
 use element::class::HandlerInfo;
-use element::effects::{Access, Case, Counts, Field, Filter, Marks, State, Target, Written};
+use element::effects::{Access, Case, Counts, Field, Filter, Marks, State, Support, Target, Written};
 use element::setup::Same;
 use element::{Base, Batch, Cx, DropReason, Effects, Packet, Tally};
 
@@ -200,7 +200,12 @@ impl Rules {
         let counts =
             State { table: "rule counts", key: Vec::new(), both_directions: false, access: Access::Soft };
         let (state, marks) = (vec![counts], self.marks());
-        Effects { state, marks, counts: Counts::Tallied, ..Effects::cases(cases) }
+        Effects {
+            state,
+            support: Support { marks, ..Support::default() },
+            counts: Counts::Tallied,
+            ..Effects::cases(cases)
+        }
     }
 }
 

@@ -66,7 +66,7 @@ impl Walk<'_> {
         let element = &self.chain.nodes[node];
         // On a loop, a translator gives values to packets that come back to it, and the verifier could not
         // prove the program.
-        element.effects.leases.as_ref().filter(|_| self.limits.leases && element.loop_id.is_none())
+        element.effects.support.leases.as_ref().filter(|_| self.limits.leases && element.loop_id.is_none())
     }
 
     /// Continues a path at an element that leases flows, after its case `number` for packets of known

@@ -460,7 +460,7 @@ fn obstacle(effects: &Effects) -> Option<String> {
     if let Some(why) = effects.opaque {
         return Some(format!("opaque ({why})"));
     }
-    if effects.sliced != Sliced::default() {
+    if effects.support.sliced != Sliced::default() {
         return Some("parks payloads".into());
     }
     if effects.counts == Counts::Own || effects.counts == Counts::None && !effects.observes.is_empty() {

@@ -12,7 +12,7 @@ pub fn obstacle(chain: &Chain, node: usize) -> Option<String> {
     if is_end(chain, node) {
         return None;
     }
-    let is_on_loop = element.effects.leases.is_some() && element.loop_id.is_some();
+    let is_on_loop = element.effects.support.leases.is_some() && element.loop_id.is_some();
     let circle =
         || is_on_loop.then(|| "leases no flows on a circle (packets may come back to it)".to_string());
     obstacles::to_synthesis(&element.effects).or_else(circle)

@@ -269,7 +269,7 @@ impl<'u> Unit<'u> {
         let function = Term { name: format!("{} {what}", self.key), numbers, bits: Vec::new() };
         // The stream determines the packet, so the fields that are read add nothing.
         let reads = if remembers && self.says_all { &[] } else { reads };
-        self.functions.value(d, function, reads, self.effects.keeps_to_header, condition, packet)
+        self.functions.value(d, function, reads, self.effects.support.keeps_to_header, condition, packet)
     }
 
     /// Returns the condition that `filter` accepts the packet, for the input packets of `condition`.
@@ -555,7 +555,7 @@ impl<'u> Unit<'u> {
                     }
                     value => self.value(d, field, value, condition, before, width),
                 };
-                written.extend(match self.effects.keeps_to_header {
+                written.extend(match self.effects.support.keeps_to_header {
                     true => packet.set_header(d, field, &bits),
                     false => packet.set_field(d, field, &bits),
                 });
