@@ -116,40 +116,44 @@ enum Steering {
 
 struct InMemoryNic {
     filename: String,
-    /// The number of rounds left; negative for no end.
+    /// The number of rounds that are still to be emitted; negative for no end.
     loops: i64,
     steering: Steering,
-    /// The packets per second, at all queues.
+    /// The packets per second that arrive at the queues of all workers together; 0 for no limit.
     rate: u64,
     ring: u64,
     burst: Option<usize>,
     queues: usize,
-    /// The packets of this worker's queues, one queue after the other.
+    /// The packets of this worker, sorted by queue.
     store: Option<Box<Store>>,
-    /// For each queue, the index after its last packet.
+    /// For each queue of this worker, the index in `store` after its last packet.
     ends: Vec<usize>,
-    /// For each queue, the packets of this round that have not been emitted.
+    /// For each queue of this worker, the indices in `store` of the packets that have not been emitted in
+    /// this round.
     left: Vec<Range<usize>>,
-    /// The index of the queue to poll.
+    /// The index of the queue that is polled in the next turn.
     polled: usize,
     count: u64,
     missed: u64,
-    /// The time until which packets have arrived, the number of packets that wait, and the fraction of the
-    /// next packet that has arrived, in nanoseconds times packets per second.
+    /// The state of the arrivals, if there is a rate: the time until which they have been computed, the
+    /// number of packets that wait, and the part of the next packet that has arrived. A whole packet is the
+    /// number of nanoseconds per second times the number of workers.
     filled: Timestamp,
     waiting: u64,
     part: u128,
 }
 
-/// Returns the index of the queue, of the worker's `queues` queues, that a packet's flow belongs to.
+/// Returns the index of the queue, of one worker's `queues` queues, that gets a packet. All packets of a
+/// flow go to one queue.
 fn queue_of(packet: &Packet, queues: usize) -> usize {
-    // A different part of the hash than the part that chooses the worker.
+    // The multiplication mixes the hash: the hash itself has chosen the worker, so that its high bits are
+    // similar for all packets of this worker.
     let hash = steering::hash(packet).unwrap_or(0).wrapping_mul(0x9e37_79b1);
     ((u64::from(hash) * queues as u64) >> 32) as usize
 }
 
-/// Returns the checksum of a TCP segment that neither opens nor closes a connection and is not a fragment.
-/// Interfaces can spread packets by it.
+/// Returns the checksum of a whole TCP segment that neither opens nor closes a connection; `None` for other
+/// packets. Interfaces can spread segments over queues by these almost random bits.
 fn checksum(frame: &[u8], link: LinkType) -> Option<u16> {
     let layers = Layers::locate(frame, link);
     let is_segment = layers.fragment.is_none() && layers.protocol == Some(ip_protocol::TCP);
@@ -159,14 +163,18 @@ fn checksum(frame: &[u8], link: LinkType) -> Option<u16> {
     is_regular.then(|| header.checksum.get())
 }
 
-/// The largest number of queues of a worker, which is more than any interface has.
+/// The largest value of QUEUES; no interface has as many queues.
 const MOST_QUEUES: usize = 4096;
 
-/// The time for which a queue with a rate sleeps when no packet has arrived.
+/// The time until the next turn if no packet has arrived at the rate.
 const PAUSE: Timestamp = Timestamp(20_000);
 
 impl InMemoryNic {
-    /// Reads the capture, and keeps the packets of this worker's queue.
+    /// Reads the capture, puts the packets of this worker's queues into a store, and begins the first
+    /// round.
+    ///
+    /// # Errors
+    /// If the capture cannot be read or does not fit into the packet pool.
     fn load(&mut self, cx: &mut Cx<'_>) -> Result<Store, String> {
         let mut reader = Reader::open(&self.filename).map_err(|error| error.to_string())?;
         let mut queues: Vec<Vec<Packet>> = (0..self.queues).map(|_| Vec::new()).collect();
@@ -210,7 +218,7 @@ impl InMemoryNic {
         Ok(store)
     }
 
-    /// Begins a new round.
+    /// Begins a new round: all packets of all queues are to be emitted.
     fn begin(&mut self) {
         let mut start = 0;
         self.left.clear();
@@ -218,7 +226,8 @@ impl InMemoryNic {
         self.polled = 0;
     }
 
-    /// Returns the number of packets that can be taken now.
+    /// Computes the arrivals until `now`, of which this worker gets an equal part. Returns the number of
+    /// packets that can be emitted in this turn, at most `most`.
     fn arrived(&mut self, now: Timestamp, workers: usize, most: usize) -> usize {
         if self.rate == 0 {
             return most;
@@ -264,7 +273,7 @@ impl Element for InMemoryNic {
         let queues = self.left.len();
         let left = &mut self.left[self.polled];
         let end = left.end.min(left.start + most);
-        // Fewer packets are lent if some have not come back yet, which they do soon.
+        // Fewer packets are lent if packets of the last round are still downstream. They come back soon.
         let lent = cx.stores().lend_into(store, left.start..end, &mut batch);
         left.start += lent;
         self.polled = if self.polled + 1 == queues { 0 } else { self.polled + 1 };

@@ -91,7 +91,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// True if a graph has a DPDKInfo already.
+/// A flag that a graph has a DPDKInfo already; a second one is an error.
 #[derive(Default)]
 struct One(AtomicBool);
 
