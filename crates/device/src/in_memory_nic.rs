@@ -143,8 +143,8 @@ struct InMemoryNic {
     part: u128,
 }
 
-/// Returns the index of the queue, of one worker's `queues` queues, that gets a packet. All packets of a
-/// flow go to one queue.
+/// The lowest bits of the hash have chosen the worker, so they are similar for all packets of this worker.
+/// The multiplication mixes all bits, and the high bits of the product choose the queue.
 fn queue_of(packet: &Packet, queues: usize) -> usize {
     // The multiplication mixes the hash: the hash itself has chosen the worker, so that its high bits are
     // similar for all packets of this worker.

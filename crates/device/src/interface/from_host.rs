@@ -55,7 +55,7 @@ pub static CLASS: Class = Class {
     processing: "h",
     manual: manual!("from_host.rs"),
     notes: Notes { task: Task::Always, is_live: true, ..Notes::NONE },
-    // Before ToHost, which looks for the interface.
+    // Initialized ahead of ToHost, which looks for the interface.
     phase: Phase::Service,
     args: &[
         ArgInfo::required("DEVNAME", "interface"),
@@ -68,19 +68,20 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("GONE", "wait or stop", "wait"),
     ],
     table: &super::kernel_tun::OF_FROM_HOST,
-    // Creates an interface: its behaviour is tested between network namespaces.
+    // No samples for the generic tests, because the element creates an interface. Tests between network
+    // namespaces cover its behaviour.
     samples: &[],
     build,
     ..Class::DEFAULT
 };
 
-/// An interface to which ToHost sends.
+/// The interface of a FromHost, published so that a ToHost can send to it.
 #[derive(Default)]
 pub(super) struct HostInterface {
     pub(super) name: String,
-    /// The interface's file, while it is open.
+    /// The open file of the interface; `None` before it is created.
     tun: Mutex<Option<Arc<Tun>>>,
-    /// The number of times that the file has changed.
+    /// The number of times that the file has been replaced.
     pub(super) changes: AtomicU32,
 }
 
