@@ -2,15 +2,16 @@
 //! Reads packets from a capture.
 //!
 //! The formats are pcap (micro- and nanoseconds, either byte order) and pcapng, also compressed with gzip
-//! or zstd. Captures of any size are streamed. Each packet gets the time stamp of its record. The MAC
-//! header annotation points to its start (or the network header annotation, if packets start with IP). The
-//! extra length annotation is the number of bytes that were on the wire but are not in the capture. A fault
-//! in the file ends the capture with a message; the packets before it have been delivered. Zeros after
-//! compressed data, as tapes and disks leave them, are ignored; other bytes there are ignored with a
-//! warning.
+//! or zstd. The file is read while the run goes on, so that it can have any size. Each packet gets the time
+//! stamp of its record. The MAC header annotation points to its start (or the network header annotation, if
+//! packets start with IP). The extra length annotation is the number of bytes that were on the wire but are
+//! not in the capture. A fault in the file ends the capture with a message, after the packets before the
+//! fault have been emitted. Zeros after compressed data, as tapes and disks leave them, are ignored; other
+//! bytes there are ignored with a warning.
 //!
-//! When pushing, the element makes as many packets per turn as the run's burst; under the trace clock these
-//! packets all have the same time stamp, and time advances with them. The output can also be pulled.
+//! With a push output, the element emits as many packets per turn as the run's burst. Under the trace
+//! clock, these packets all have the same time stamp, and time advances with them. The output can also be a
+//! pull output.
 //!
 //! ## Usage
 //! `FromDump(FILENAME [, TIMING, KEYWORDS])`
@@ -25,7 +26,7 @@
 //!   destination annotation set; other packets go to output 1 or are dropped.
 //! - `START`, `END`: skip packets before START, stop at packets at or after END.
 //! - `START_AFTER`, `END_AFTER`: like `START` and `END`, relative to the first packet.
-//! - `INTERVAL`: the end, relative to the start.
+//! - `INTERVAL`: the length of time to read, from START or the first packet on.
 //! - `END_CALL`: the write handler to call at the end.
 //! - `BURST`: the largest number of packets per turn.
 //! - `FILEPOS`, `MMAP`, `PRELOAD`, `FORCE_LEN`: accepted for the sake of Click and FastClick, without effect.

@@ -3,9 +3,9 @@
 //!
 //! A packet has an IPv4 header, and a TCP, UDP or ICMP header if its protocol is one of these. Fields that
 //! the dump does not contain are zero, except for the time to live (100) and lengths. Packets are usually
-//! shorter than their headers say: the extra length annotation is the difference. The network and transport
-//! header, destination address, time stamp, paint, aggregate, extra packets and first time stamp
-//! annotations are set. Files may be compressed with gzip or zstd.
+//! shorter than their headers say, and the extra length annotation is the number of missing bytes. The
+//! network and transport header, destination address, time stamp, paint, aggregate, extra packets and first
+//! time stamp annotations are set. Files may be compressed with gzip or zstd.
 //!
 //! ## Usage
 //! `FromIPSummaryDump(FILENAME [, KEYWORDS])`

@@ -1,13 +1,13 @@
 //! # InMemoryNic
 //! Emits the packets of a capture from memory, as an interface with one receive queue per worker does.
 //!
-//! The capture is read once, before the run, and each packet is put into the queue of a worker. Every
-//! worker then takes its packets as fast as it can, or at a rate, so that the speed of several workers is
-//! measured without a packet generator as a bottleneck. Packets are lent, not copied: bytes that downstream
-//! elements changed are restored before the next round.
+//! The capture is read once, before the run, and each packet is put into the receive queue of a worker.
+//! Every worker then takes its packets as fast as it can, or at a rate. Thus the speed of several workers
+//! can be measured without a packet generator as a bottleneck. Packets are lent, not copied: bytes that
+//! downstream elements changed are restored before the next round.
 //!
-//! With RATE, packets arrive even if they are not taken: RING packets wait in each queue, further packets
-//! are missed.
+//! With RATE, packets arrive even if they are not taken: up to RING packets wait in each queue, and further
+//! packets are missed.
 //!
 //! ## Usage
 //! `InMemoryNic(FILENAME [, KEYWORDS])`
@@ -15,20 +15,21 @@
 //! ## Arguments
 //! - `FILENAME`: the capture.
 //! - `LOOPS`: the number of times that the packets are emitted; -1 for no end.
-//! - `STEERING`: the queue of a packet: `rss`, the queue of the worker that its flow belongs to; `spray`,
-//!   the queue given by the last bits of its TCP checksum, except for segments that open and close
-//!   connections; `turn`, all queues in turn; `next`, the queue after its worker's queue, so that all
-//!   packets have to be handed over.
+//! - `STEERING`: the worker that gets a packet: `rss`, the worker that the packet's flow belongs to;
+//!   `spray`, the worker whose number is the packet's TCP checksum modulo the number of workers, or as with
+//!   `rss` for packets other than TCP and for segments that open or close connections; `turn`, all workers
+//!   in turn; `next`, the worker after the flow's worker, so that all packets have to be handed over.
 //! - `RATE`: packets per second that arrive at all queues together; 0 for as many as can be taken.
 //! - `RING`: packets that wait in each queue, with RATE.
-//! - `QUEUES`: receive queues of each worker, over which flows are spread. The queues are polled in turn,
-//!   so that with many queues packets of a flow come closer together.
+//! - `QUEUES`: the number of receive queues of each worker, over which flows are spread. The queues are
+//!   polled in turn. With many queues, each burst has packets of few flows, so that packets of a flow are
+//!   closer together.
 //! - `BURST`: the largest number of packets per turn.
 //!
 //! ## Handlers
 //! - `count`: packets emitted.
 //! - `missed`: packets that arrived when a queue was full.
-//! - `packets`: packets in the queues, of a single round.
+//! - `packets`: the number of packets of one round, in the queues of this worker.
 //! - `rate`: the rate.
 //!
 //! ## Example

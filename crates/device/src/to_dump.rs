@@ -5,10 +5,10 @@
 //! machine. Packets without a time stamp get the current time. With an output, packets are passed on after
 //! they were written; with a pull input and no output, the element pulls by itself.
 //!
-//! All packets of a pcap file start with the same kind of header. Unless ENCAP is given, a packet from a
-//! capture or interface of another link type than the first packet's is left out: without an output it is
-//! dropped (`another link type`), with an output it is passed on. In both cases the run ends with an error
-//! that says how many packets were left out. Packets of interfaces or captures of several types need
+//! All packets of a pcap file start with the same kind of header. Unless ENCAP is given, the first packet
+//! determines the link type, and packets from captures or interfaces of another link type are left out. A
+//! packet that is left out is dropped (`another link type`) or, with an output, passed on. In both cases
+//! the run ends with an error that says how many packets were left out. Packets of several link types need
 //! several files.
 //!
 //! On a live run, the file's header is written with the first packet, or at the start if ENCAP or
@@ -26,8 +26,8 @@
 //! - `FILENAME`: the file; `-` for standard output. A name that ends with `.gz` is written compressed.
 //! - `SNAPLEN`: bytes to write of each packet; 0 for all.
 //! - `ENCAP`: the header that all packets start with (`ETHER`, `IP`, `SLL`, `#NUMBER`, ...). If not given,
-//!   the link type of the first packet, or Ethernet; packets that have no link type, because they were made
-//!   here, are taken for packets of this type.
+//!   the link type of the first packet, or Ethernet if it has none. Packets that elements have made have no
+//!   link type, and are taken for packets of the file's type.
 //! - `USE_ENCAP_FROM`: elements whose `encap` handlers give the value of ENCAP.
 //! - `EXTRA_LENGTH`: true to add the extra length annotation to the length on the wire.
 //! - `NANO`: true for time stamps in nanoseconds.

@@ -10,7 +10,7 @@
 //! `payload_len`. Instead of underscores there may be spaces, with quotes around the name, and `ip_` can be
 //! left out. A packet that does not have a field gets `-`.
 //!
-//! With an output, packets are passed on after they were described; with a pull input and no output, the
+//! With an output, packets are passed on after their line was written; with a pull input and no output, the
 //! element pulls by itself. On a live run, lines are in the file within a second; when the run ends, also
 //! by SIGINT or SIGTERM, all lines are in the file.
 //!

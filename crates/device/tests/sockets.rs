@@ -328,8 +328,8 @@ fn a_group_hears_others_but_not_itself() {
         socket2::SockRef::from(&sender).set_multicast_if_v4(&[127, 0, 0, 1].into()).unwrap();
         sender.send_to(b"other", address).unwrap();
         let heard = buffer[..n].to_vec();
-        // The element has got each packet of the group that this socket has got, so its packets are
-        // complete once the last one is here.
+        // Waits until the element `b` has forwarded the packet `other`. Then `a`, which is in the same group,
+        // has received it as well, and the run can be stopped.
         while hears.recv(&mut buffer).unwrap() != 5 || buffer[..5] != *b"other" {}
         heard
     });

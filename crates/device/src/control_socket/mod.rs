@@ -8,20 +8,22 @@
 //! of a reply starts with a number of three digits (2xx is success); in the last line of the reply, a blank
 //! follows the number. After a successful read, `DATA n` and n bytes follow.
 //!
-//! When another configuration replaces a running one, the socket and its clients go to the new element of
-//! the same name and address. So give the element a name: a new element of the same address and another
-//! name needs RETRIES of 1 or more, because the address is in use until the old element is closed.
+//! When another configuration replaces a running one, the listening socket and its clients go to the new
+//! element of the same name and address. So give the element a name. A new element with the same address
+//! and another name needs RETRIES of 1 or more, because the address is in use until the old element is
+//! closed.
 //!
 //! The handler `hotconfig` installs another configuration, if `tidegate click` was started with
 //! `--config-dir DIR`: its value is the name of a file below that folder, `WRITE hotconfig edge.click`. The
 //! text of a configuration gives the right to read and write files, so it is taken only from clients of a
 //! Unix socket, and only with `--allow-config`.
 //!
-//! The file of a Unix socket that a killed program has left is replaced. A socket that has an owner is in
-//! use. If several programs start at once, one of them gets the path.
+//! The file of a Unix socket that a killed program has left is replaced. If another process or element has
+//! the socket open, the address counts as in use. If several programs start at once, one of them gets the
+//! path.
 //!
-//! A client that begins with an HTTP request loses its connection: pages in a browser can reach the
-//! loopback address, too, and may put commands into the data that the browser sends.
+//! A client that begins with an HTTP request is disconnected: web pages can make a browser send requests to
+//! the loopback address, with commands in their data.
 //!
 //! Some handlers write files, such as AggregateCounter's `write_text_file`. A client that calls such a
 //! handler, or makes an element call it later, can write only ordinary files below the folder of `FILES`:
@@ -41,14 +43,15 @@
 //!   listen only on one of the machine's IPv4 addresses; the path of the socket; or the number of the
 //!   connection's file descriptor.
 //! - `READONLY`: if true, writing is forbidden.
-//! - `PROXY`: an element that answers for all others: a handler `E.H` is its handler `E.H`.
+//! - `PROXY`: an element that answers for all others: the handler named `E.H` of this element is called in
+//!   place of the handler `H` of the element `E`.
 //! - `LOCALHOST`: if true, a TCP socket listens only on the loopback address.
 //! - `VERBOSE`: if true, connections are reported.
 //! - `RETRIES`: the number of further attempts, one per second, if the address is in use. After the last
 //!   attempt, the run ends as failed.
 //! - `RETRY_WARNINGS`: if true, each failure is reported.
-//! - `FILES`: the folder below which clients can make handlers write files; by default, no files can be
-//!   written.
+//! - `FILES`: the folder below which clients can make handlers write files. Without it, clients cannot
+//!   write files.
 //!
 //! ## Handlers
 //! - `port`: the TCP port.

@@ -1,14 +1,14 @@
 //! # FromDPDKDevice
 //! Receives packets from a port of DPDK, without a copy.
 //!
-//! The port's driver writes frames into the packet pool. Frames are copied if the driver cannot write there
-//! (the driver for AF_XDP, and cards that may not reach the pool), if they lie in several buffers, or if a
-//! ring brings them over from another worker. The kernel does not see the frames. A ToDPDKDevice with the
-//! same port shares it.
+//! The port's driver writes frames into the packet pool. Frames are copied in three cases: if the driver
+//! cannot write there (the driver for AF_XDP, and cards that cannot reach the pool); if they lie in several
+//! buffers; or if they lie in another worker's pool, because they came through a ring port (`net_ring`).
+//! The kernel does not see the frames. A ToDPDKDevice with the same port shares the port.
 //!
-//! With several workers, each worker has a queue of its own if the port has enough queues. The port spreads
-//! packets over its queues by addresses and ports if it can. An idle port is polled again after at most 50
-//! microseconds (`--busy-poll`: at once).
+//! With several workers, each worker has a queue of its own if the port has enough queues. If it can, the
+//! port spreads packets over its queues by their addresses and ports. A port without packets is polled
+//! again after at most 50 microseconds (with `--busy-poll`: at once).
 //!
 //! Packets get the time of the turn in which they were read, and the MAC header annotation points to their
 //! start. Checksums that a sender on the same machine has left to its interface are completed; other
@@ -59,8 +59,8 @@
 //! - `CHECKSUM`: true to complete partial checksums of TCP and UDP.
 //! - `ALLOW_NONEXISTENT`: true to do nothing if there is no such port; otherwise a missing port is an
 //!   error.
-//! - `GONE`: what happens when the port's device is removed: `wait` for one of its name, whose queues are
-//!   then opened with all these arguments, or `stop`: the run ends with an error.
+//! - `GONE`: what happens when the port's device is removed: `wait` for a device of its name, whose queues
+//!   are then opened with all these arguments, or `stop`: the run ends with an error.
 //! - `ACTIVE`: true to receive. If false, packets stay in the port's queues.
 //!
 //! ## Handlers

@@ -1,13 +1,13 @@
 //! # ToDPDKDevice
 //! Sends packets to a port of DPDK, directly from the packet pool.
 //!
-//! Packets have a link header already. The port reads them from the packet pool, and their slots return to
-//! the pool when they have been sent. Packets that do not lie in one slot of the pool of this element's
-//! worker are copied first, as are packets for cards that may not reach the pool; the driver for AF_XDP
-//! makes its own copies.
+//! Packets must have a link header. The port reads them from the packet pool, and their slots return to the
+//! pool when they have been sent. Packets that do not lie in one slot of the pool of this element's worker
+//! are copied first, as are packets for cards that cannot reach the pool. The driver for AF_XDP makes its
+//! own copies.
 //!
-//! Packets are sent when BURST of them have arrived, and otherwise as soon as the worker has nothing else
-//! to do, or after TIMEOUT. While the port takes nothing, up to IQUEUE packets wait in the element. With a
+//! Packets are sent when BURST of them are waiting, and otherwise as soon as the worker has nothing else to
+//! do, or after TIMEOUT. While the port takes no packets, up to IQUEUE packets wait in the element. With a
 //! pull input, further packets wait upstream; with a push input, they are dropped.
 //!
 //! Each worker sends to a queue of its own if the port has enough queues. A packet counts as sent when the
@@ -33,14 +33,14 @@
 //! - `ACTIVE`: accepted.
 //! - `ALLOW_NONEXISTENT`: true to drop all packets if there is no such port; otherwise a missing port is an
 //!   error.
-//! - `GONE`: what happens when the port's device is removed: `wait` for one of its name, while packets are
-//!   dropped, or `stop`: the run ends with an error.
+//! - `GONE`: what happens when the port's device is removed: `wait` for a device of its name, while packets
+//!   are dropped, or `stop`: the run ends with an error.
 //!
 //! ## Handlers
 //! - `count`: packets sent.
 //! - `dropped`: packets that could not be sent.
 //! - `reset_counts`: sets both counts to zero.
-//! - `copied`: packets that were copied.
+//! - `copied`: packets that were copied before they were sent.
 //! - `hw_count`: packets that the port has sent.
 //! - `hw_bytes`: bytes that the port has sent.
 //! - `hw_errors`: packets that the port could not send.

@@ -1,19 +1,19 @@
 //! # FromDevice
 //! Receives packets from a network interface.
 //!
-//! The kernel's own network stack still sees the packets as well, unless SNIFFER is false; without
-//! addresses on the interface it does nothing with them. Packets get the time stamp of their reception and
-//! the packet type annotation that the kernel gives them. The MAC header annotation points to their start,
-//! and a VLAN tag that the device took out is put back. Packets that ToDevice sends to the same interface
-//! are not received here.
+//! The kernel's own network stack sees the packets as well, unless SNIFFER is false. It does nothing with
+//! them if the interface has no addresses. Packets get the time stamp of their reception and the packet
+//! type annotation that the kernel gives them. The MAC header annotation points to their start, and a VLAN
+//! tag that the device took out is put back. Packets that ToDevice sends to the same interface are not
+//! received here.
 //!
-//! Large segments and partial checksums, which come from local senders and devices with offloads, are
+//! Local senders, and devices with offloads, deliver large segments and partial checksums. They are
 //! forwarded unchanged if no downstream element depends on them and each path ends at an element that can
-//! send them. Otherwise they become ordinary frames here.
+//! send them. Otherwise they become ordinary frames with complete checksums here.
 //!
-//! With several workers, each worker has a ring of its own, and the kernel chooses the ring of a packet by
-//! a program of Tidegate. The program finds the worker that a packet belongs to, or gives TCP segments to
-//! any worker.
+//! With several workers, each worker has a receive ring of its own, and the kernel chooses the ring of a
+//! packet by a program of Tidegate. The program finds the worker that the packet's flow belongs to or, with
+//! spraying, gives TCP segments to any worker (STEERING).
 //!
 //! ## Usage
 //! `FromDevice(DEVNAME [, PROMISC, SNAPLEN, KEYWORDS])`
@@ -44,14 +44,16 @@
 //! - `STEERING`: the distribution of packets to workers: `hash` keeps a flow, in both directions, on one
 //!   worker; `spray` spreads even a single connection: its segments go to random workers, except for
 //!   segments that open and close it. Without it, the engine's setting (`--steering`).
-//! - `GONE`: what happens when the interface is removed: `wait` for another one of the name DEVNAME, which
-//!   is then opened with all these arguments, or `stop`: the run ends with an error.
+//! - `GONE`: what happens when the interface is removed: `wait` for another interface of the name DEVNAME,
+//!   which is then opened with all these arguments, or `stop`: the run ends with an error.
 //! - `SHARED`: true if FromDevice and FromXDP of other Tidegate processes may receive from the interface as
 //!   well. Each FromDevice gets every packet, so that two processes that forward send each packet twice. If
-//!   false, the second process is refused. Processes of users other than root and the own user do not
-//!   count.
-//! - `OFFLOAD`: true if large segments and partial checksums may come in as they are. If false, the
-//!   kernel's information about them is not requested, and they come in as broken packets.
+//!   false, the second process is refused. Processes of users other than root and this process's user do
+//!   not count.
+//! - `OFFLOAD`: true to request the kernel's information about large segments and partial checksums, so
+//!   that they can be handled as described above. If false, they come in as packets that are too long or
+//!   have wrong checksums.
+//!
 //! ## Handlers
 //! - `count`: packets received.
 //! - `reset_counts`: sets the count to zero.

@@ -1,13 +1,14 @@
 //! # ToDevice
 //! Sends packets to a network interface.
 //!
-//! Packets have a link header already. With a pull input, the element pulls as the interface takes packets:
+//! Packets must have a link header. With a pull input, the element pulls as the interface takes packets:
 //! while the interface takes nothing, a burst waits in the element, and further packets wait upstream. With
 //! a push input, packets are dropped while the interface takes nothing.
 //!
-//! Large segments and partial checksums that FromDevice or KernelTap have forwarded are sent unchanged.
-//! Packets then pass through the interface's queueing discipline; otherwise they go to the interface
-//! directly, and programs that watch the interface (FromDevice with OUTBOUND, tcpdump) do not see them.
+//! Large segments and partial checksums that FromDevice or KernelTap have forwarded are sent unchanged. If
+//! such packets may arrive, all packets pass through the interface's queueing discipline. Otherwise they go
+//! to the interface directly, and programs that watch the interface (FromDevice with OUTBOUND, tcpdump) do
+//! not see them.
 //!
 //! ## Usage
 //! `ToDevice(DEVNAME [, KEYWORDS])`
@@ -18,14 +19,14 @@
 //! - `METHOD`: `LINUX`; other methods of Click are accepted and mean the same.
 //! - `DEBUG`: true to report when the interface takes nothing.
 //! - `QDISC_BYPASS`: true to send packets to the interface directly, if that is possible.
-//! - `GONE`: what happens when the interface is removed: `wait` for another one of its name, while packets
-//!   are dropped, or `stop`: the run ends with an error. The removal is noticed when there is something to
-//!   send.
-//! - `SET_ERROR_ANNO`: accepted for the sake of old versions of Click, without effect.
+//! - `GONE`: what happens when the interface is removed: `wait` for another interface of its name, while
+//!   packets are dropped, or `stop`: the run ends with an error. The removal is noticed when there is
+//!   something to send.
+//! - `SET_ERROR_ANNO`: accepted because old versions of Click have it, without effect.
 //! - `IGNORE_QUEUE_OVERFLOWS`: accepted for the same reason; overflows are counted.
 //!
-//! Packets that were sent go on to output 0 if there is one, and packets that could not be sent to output
-//! 1.
+//! Packets that were sent leave by output 0 if there is one, and packets that could not be sent leave by
+//! output 1 if there is one.
 //!
 //! ## Handlers
 //! - `debug`: the value of DEBUG.

@@ -1,7 +1,7 @@
 //! # ToHost
-//! Hands frames to the machine's own network stack, over the TAP interface of a FromHost.
+//! Passes frames to the machine's own network stack, over the TAP interface of a FromHost.
 //!
-//! The machine takes frames that are sent to the interface's Ethernet address.
+//! The machine takes only frames that are sent to the interface's Ethernet address.
 //!
 //! ## Usage
 //! `ToHost(DEVNAME)`

@@ -2,9 +2,9 @@
 //! Sends its input packets to a multicast group over UDP, and emits the packets that others send to the
 //! group.
 //!
-//! Packets do not pass through the element. It receives packets that any sender sends to the group,
-//! including its own packets; with SOURCEIP it recognizes its own packets and ignores them. Pushed packets
-//! wait in the element while the socket takes nothing, as in `Socket`.
+//! Packets do not go from the input to the output. The output emits the packets that any sender sends to
+//! the group, including the element's own; with SOURCEIP it recognizes its own packets and ignores them.
+//! Pushed packets wait in the element while the socket takes nothing, as in `Socket`.
 //!
 //! ## Usage
 //! `McastSocket(MCASTIP, MCASTPORT [, SOURCEIP, SOURCEPORT, KEYWORDS])`

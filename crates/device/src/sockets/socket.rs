@@ -1,15 +1,17 @@
 //! # Socket
 //! Sends its input packets over a TCP, UDP or Unix socket, and emits the packets that arrive there.
 //!
-//! Packets do not go through the element. A stream (`TCP`, `UNIX`) is a server, which waits at its address
-//! for one connection at a time, or a client, which connects when the graph starts. On a stream, packets
-//! become bytes, and bytes that arrive together become a packet. A datagram server (`UDP`, `UNIX_DGRAM`)
-//! sends to the sender of the last datagram; a client sends to the address that it was given. The file of a
-//! Unix socket that a killed program has left is replaced; a socket that has an owner is in use.
+//! Packets do not go from the input to the output. With `TCP` and `UNIX`, the element is a server, which
+//! waits at its address for one connection at a time, or a client, which connects when the graph starts.
+//! Their streams have no packet boundaries: packets are sent as bytes, and bytes that are read together
+//! become a packet. With `UDP` and `UNIX_DGRAM`, each packet is a datagram. A server sends to the sender of
+//! the last datagram; a client sends to the address that it was given. The file of a Unix socket that a
+//! killed program has left is replaced; if another process or element has the socket open, the element
+//! fails.
 //!
-//! Pushed packets wait in the element while the socket is full. When 4096 packets wait, the upstream
-//! element has to wait, too, for at most a second; then further packets are dropped. A pull input is pulled
-//! from as the socket takes packets, and while there is a connection.
+//! Pushed packets wait in the element while the socket takes nothing. When 4096 packets wait, the upstream
+//! element has to wait, too, for at most a second; then further packets are dropped. With a pull input, the
+//! element pulls as the socket takes packets, and while there is a connection.
 //!
 //! ## Usage
 //! `Socket(TCP, ADDR, PORT [, LOCAL_ADDR, LOCAL_PORT, KEYWORDS])`, also with `UDP`;
@@ -26,8 +28,8 @@
 //! - `FILENAME`: the path of a Unix socket; a zero byte at the start (`"\<00>name"`) makes it an abstract
 //!   name.
 //! - `LOCAL_FILENAME`: the path of the client itself.
-//! - `CLIENT`: if true, the element is a client. That is the default without an output, and with local
-//!   addresses.
+//! - `CLIENT`: if true, the element is a client. If not given, it is a client without an output, and with
+//!   local addresses.
 //! - `SNAPLEN`: the most bytes of a packet that arrives. A longer datagram is cut; on a stream, longer data
 //!   become several packets.
 //! - `TIMESTAMP`: if true, packets that arrive get the current time as their time stamp.

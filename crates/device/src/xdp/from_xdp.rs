@@ -1,23 +1,23 @@
 //! # FromXDP
 //! Receives packets from a network interface by AF_XDP, without a copy.
 //!
-//! A small program at the interface hands frames to Tidegate before the kernel's own network stack sees
-//! them; the stack does not get them. If the driver can, it writes frames directly into the packet pool;
+//! A small program at the interface (XDP) hands received frames to Tidegate, so that the kernel's own
+//! network stack does not get them. If the driver can, it writes frames directly into the packet pool;
 //! otherwise the kernel copies them there. The program is removed when the process ends. A ToXDP with the
 //! same interface shares the queues.
 //!
 //! Packets get the time of the turn in which they were read, and the MAC header annotation points to their
-//! start. Frames are received before the kernel segments them or completes their checksums: senders on the
-//! same machine should not leave large segments to the interface (`ethtool -K IF tso off gso off` at the
-//! other end of a virtual cable). Such segments would be lost, which `rx_dropped` counts and a message
-//! reports. Checksums that such a sender has left to be completed are completed.
+//! start. Frames are received before the kernel segments them or completes their checksums. Therefore
+//! senders on the same machine should not leave the segmentation of large segments to the interface
+//! (`ethtool -K IF tso off gso off` at the other end of a virtual cable). Large segments would be lost,
+//! which `rx_dropped` counts and a message reports. Partial checksums of such senders are completed.
 //!
 //! With several workers, worker k has the queues whose number modulo the number of workers is k, and the
 //! interface chooses the queue of a frame. If there are fewer queues than workers, or with QUEUE, all
-//! workers receive from each queue: the program gives each worker the flows that belong to it. With
-//! `--steering spray` all workers always receive from each queue. The program then gives TCP segments to
-//! random workers, except for segments that open or close connections. Frames are received once all workers
-//! have their queues.
+//! workers receive from each queue, and the program gives each worker the frames of its flows. With
+//! `--steering spray`, too, all workers receive from each queue; the program then gives TCP segments to
+//! random workers, except for segments that open or close connections. No frames are received until all
+//! workers have opened their queues.
 //!
 //! ## Usage
 //! `FromXDP(DEVNAME [, QUEUE, KEYWORDS])`
@@ -31,9 +31,9 @@
 //!   `copy` the same as `skb`.
 //! - `BURST`: the largest number of packets per turn.
 //! - `PROMISC`: true to receive frames for other hosts as well.
-//! - `RING`: packets that each of the rings shared with the kernel has room for, a power of two.
-//! - `GONE`: what happens when the interface is removed: `wait` for another one of its name, whose queues
-//!   are then opened with all these arguments, or `stop`: the run ends with an error.
+//! - `RING`: the number of packets that each ring shared with the kernel has room for, a power of two.
+//! - `GONE`: what happens when the interface is removed: `wait` for another interface of its name, whose
+//!   queues are then opened with all these arguments, or `stop`: the run ends with an error.
 //! - `SHARED`: true if FromDevice and FromXDP of other Tidegate processes may receive from the interface as
 //!   well. If false, the second process is refused.
 //! - `HEADROOM`: accepted; packets always have 256 bytes of headroom.
@@ -48,7 +48,7 @@
 //! - `count`: packets received.
 //! - `reset_counts`: sets the count to zero.
 //! - `mode`: the part of the system that runs the program, `native` or `skb`.
-//! - `queues`: the number of queues that it receives from.
+//! - `queues`: the number of queues that belong to this worker.
 //! - `rss_key`: `secret` if the interface chooses queues by a secret key, else `own`.
 //! - `completed`: packets whose checksum was completed.
 //! - `kernel_drops`: packets that the kernel has lost, for any reason.

@@ -1,15 +1,15 @@
 //! # ToXDP
 //! Sends packets to a network interface by AF_XDP, directly from the packet pool.
 //!
-//! Packets have a link header already. The interface reads them from the packet pool, and their slots
-//! return to the pool when they have been sent. Packets that do not lie in one slot of the pool of this
-//! element's worker are copied first. With a pull input, it pulls as the interface takes packets. With a
+//! Packets must have a link header. The interface reads them from the packet pool, and their slots return
+//! to the pool when they have been sent. Packets that do not lie in one slot of the pool of this element's
+//! worker are copied first. With a pull input, the element pulls as the interface takes packets. With a
 //! push input, packets are dropped while the interface takes none.
 //!
 //! A FromXDP with the same interface shares its queues. With several workers, each worker sends by a queue
 //! of its own: a queue of its FromXDP, or the queue with the worker's number. A worker without a queue
-//! hands its packets by a ring to a worker that has a queue; there they are handled as pushed packets. A
-//! packet counts as sent when it is in the ring that the kernel reads.
+//! hands its packets over to a worker that has a queue, which treats them as pushed packets. A packet
+//! counts as sent when it is in the ring that the kernel reads, unless it turns out that it cannot be sent.
 //!
 //! ## Usage
 //! `ToXDP(DEVNAME [, QUEUE, KEYWORDS])`
@@ -20,15 +20,15 @@
 //! - `MODE`: `auto`, `native` or `skb`, as with FromXDP; it has an effect only if no FromXDP has this
 //!   interface.
 //! - `BURST`: packets to pull per turn.
-//! - `RING`: packets that the ring has room for, a power of two; FromXDP's value applies if there is a
-//!   FromXDP.
-//! - `GONE`: what happens when the interface is removed: `wait` for another one of its name, while packets
-//!   are dropped, or `stop`: the run ends with an error.
+//! - `RING`: the number of packets that the send ring has room for, a power of two; with a FromXDP for the
+//!   interface, its RING applies.
+//! - `GONE`: what happens when the interface is removed: `wait` for another interface of its name, while
+//!   packets are dropped, or `stop`: the run ends with an error.
 //!
 //! ## Handlers
 //! - `count`: packets sent.
 //! - `drops`: packets that could not be sent.
-//! - `copied`: packets that were copied.
+//! - `copied`: packets that were copied into a slot before they were sent.
 //! - `pulls`: the number of pulls.
 //! - `tx_invalid`: packets that the kernel has refused; 0 unless there is a bug.
 //!
