@@ -136,7 +136,7 @@ mod tests {
         assert!(listen(&path("nowhere/socket")).unwrap_err().starts_with("No such file"));
     }
 
-    /// Another process has locked the folder. Expects an error after a while, not an endless wait.
+    /// Expects an error after a second, not an endless wait, if another process has locked the folder.
     #[test]
     fn a_locked_folder_is_told() {
         let folder = tempfile::tempdir().unwrap();

@@ -82,8 +82,8 @@ fn counted_packets_are_in_the_file() {
     assert_eq!(size, 24 + count * (16 + 4));
 }
 
-/// Runs a source on a file that consists of `file` and the bytes `rest`; `%` in `source` stands for the
-/// path. Returns the number of packets, the errors and the messages.
+/// Runs a source on a file that consists of `file` and the bytes `rest`. In `source`, `%` is replaced by
+/// the path. Returns the number of packets, the errors and the messages.
 fn with_rest(file: &[u8], rest: &[u8], source: &str) -> (String, Vec<String>, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file.gz").display().to_string();

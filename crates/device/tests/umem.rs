@@ -9,7 +9,7 @@ use packet::{Pool, SLOT_STRIDE};
 
 #[test]
 fn the_pool_is_a_umem() {
-    // SAFETY: asks for the user's number, nothing else.
+    // SAFETY: the call only returns the number of the user.
     if unsafe { libc::geteuid() } != 0 {
         println!("skipped: registering a UMEM needs root");
         return;

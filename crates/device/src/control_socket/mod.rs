@@ -239,7 +239,7 @@ struct ControlSocket {
     address: Address,
     /// The arguments TYPE and ADDRESS as they stand in the configuration.
     written: [String; 2],
-    /// The element whose handlers replace those of all elements for clients (PROXY).
+    /// The element that gets all handler calls of clients (PROXY).
     proxy: Option<ElementId>,
     read_only: bool,
     verbose: bool,

@@ -5,7 +5,7 @@
 use element::args::parse_integer;
 use element::{Call, ElementId};
 
-/// The first line that the server sends.
+/// The line that the server sends first on each connection: the name and the version of the protocol.
 pub(super) const GREETING: &[u8] = b"Click::ControlSocket/1.3\r\n";
 
 /// The longest line, and the most data of a command, in bytes. A client that sends more gets an error and
@@ -385,8 +385,8 @@ impl Session {
 }
 
 /// True if the words of a client's first line are an HTTP request, or the header `Host` that each request
-/// has. No command of this protocol looks like a request, except `GET`, which exists in both and is told
-/// apart by the version at the end.
+/// has. No command of this protocol looks like a request, except `GET`, which exists in both: an HTTP
+/// request has a version as its third and last word.
 fn is_http(words: &[&str]) -> bool {
     let first = words.first().copied().unwrap_or_default().to_ascii_uppercase();
     let is_command = matches!(first.as_str(), "READ" | "WRITE" | "SET");

@@ -1,5 +1,5 @@
-//! Starts DPDK with the user's arguments, and with further options of Tidegate. These keep DPDK quiet, and
-//! keep it from leaving files behind.
+//! Starts DPDK with the user's arguments, and with further options of Tidegate: DPDK is to write no
+//! messages of its own and to leave no files.
 
 use super::Running;
 use super::sys::start as system;
@@ -34,8 +34,8 @@ fn complete(given: &[String]) -> Vec<String> {
         add("--no-telemetry");
     }
     if !SHARING.iter().any(|name| says(name)) {
-        // DPDK then makes no files at all, so that none are left even if the process is killed. Without
-        // huge pages, DPDK makes no files for them.
+        // DPDK then leaves no files, even if the process is killed. Without huge pages there are no files
+        // for them, so that `--no-shconf` is enough.
         add(if says("--no-huge") || says("--legacy-mem") { "--no-shconf" } else { "--in-memory" });
     } else if says("--huge-dir") && !says("--huge-unlink") && !says("--in-memory") && !says("--no-huge") {
         add("--huge-unlink");

@@ -1,15 +1,16 @@
-//! Elements on network interfaces of the machine.
+//! Elements that receive from and send to network interfaces of the machine by the kernel's own means.
 //!
 //! - [`from_device`], [`to_device`]: frames from and to an interface, by packet sockets
 //! - [`kernel_tun`], [`kernel_tap`], [`from_host`], [`to_host`]: packets from and to the machine's own
-//!   network stack
-//! - `awaited`: the interfaces that elements wait for
-//! - `claim`: keeps a second program from receiving from an interface
-//! - `budget`: the limit of sources per turn
-//! - `incoming`: makes packets from received bytes, and does the work that was left to a device if it has
-//!   to be done
-//! - `steering`: the choice of the worker for a packet by the kernel; `cbpf` and `ebpf`: the languages of
-//!   its programs
+//!   network stack; `host`: their common parts
+//! - `incoming`: makes packets from received frames, and finishes checksums and segmentation if necessary;
+//!   `large`: prepares large segments for sending
+//! - `out_link`: the state of an interface to which an element sends
+//! - `awaited`: the removed interfaces for which elements wait
+//! - `claim`: keeps a second process from receiving from an interface
+//! - `budget`: the limit on the number of packets per turn
+//! - `steering`: the program by which the kernel chooses the worker of a packet; `cbpf` and `ebpf`: the two
+//!   languages of such programs
 //! - `sys`: the system calls
 
 pub(crate) mod awaited;

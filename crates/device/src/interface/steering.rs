@@ -52,8 +52,8 @@ impl Steering {
     }
 
     /// Returns the program for a fanout group of packet sockets. Its result is an index into `joined`,
-    /// which lists the workers in the order in which their sockets joined the group. If not all of the
-    /// `workers` workers have joined, index 0 stands for the missing ones.
+    /// which lists the workers in the order in which their sockets joined the group. Packets of a worker
+    /// that has not joined yet go to index 0.
     pub(super) fn program(self, joined: &[usize], workers: usize, key: &Key) -> Vec<sock_filter> {
         self.steps(joined, workers, key).assemble()
     }

@@ -223,8 +223,8 @@ struct FromXdp {
     /// A bell that wakes this copy; `None` unless copies share their queues. It rings when guest sockets
     /// for this copy have been opened, and when guests have taken many slots of this copy's queues.
     bell: Option<Arc<EventFd>>,
-    /// True for the one copy that reports events of the interface to the user, all of which every copy
-    /// notices.
+    /// True for the copy that reports events of the interface to the user. All copies notice the same
+    /// events, and the other copies do not report them.
     speaks: bool,
     /// A packet socket that keeps the interface in promiscuous mode and in all multicast groups until it is
     /// closed.

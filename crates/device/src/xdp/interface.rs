@@ -239,8 +239,8 @@ impl State {
         self.receivers.iter().map(|&(id, _)| cx.workers().copies(id)).sum()
     }
 
-    /// Detaches the program from the interface, restores the interface's own key, and drops queues and
-    /// guests that nobody has fetched.
+    /// Detaches the program from the interface, restores the interface's own key, and drops the registered
+    /// queues and the guest sockets that no copy has fetched.
     fn detach(&mut self) {
         self.program = None;
         self.key = None;

@@ -68,8 +68,8 @@ mod tests {
     use super::*;
 
     thread_local! {
-        /// The key of the tests' only interface. While it is empty, the interface reports a key of length
-        /// 0, which stands for an interface without a key.
+        /// The key of the only interface in these tests. If it is empty, the interface behaves as one
+        /// without a key: it reports a key of length 0.
         static KEY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     }
 

@@ -36,7 +36,8 @@ pub(super) fn close(port: Arc<Port>, pool: &mut Pool) {
     // Guests have left by now, because all elements drain before any element closes. If a guest has not
     // left, the slots stay with the kernel, and their memory is not released.
     if let Some(Port { socket, device, .. }) = Arc::into_inner(port) {
-        // The kernel does not touch slots any more once the socket is closed.
+        // Once the socket is closed, the kernel does not touch its slots, so that the pool can take them
+        // back.
         drop(socket);
         pool.detach(device);
     }

@@ -227,8 +227,8 @@ impl ToXdp {
             };
             self.substitute = self.senders.with(other);
         }
-        // The other workers that send are not known yet. The first worker starts last, and so knows them:
-        // it passes the packets on.
+        // No other worker with a queue is known yet. The packets go to worker 0, which starts last and so
+        // knows the workers with a queue: it passes the packets on.
         self.substitute.or((copy != 0).then_some(0))
     }
 

@@ -88,7 +88,7 @@ pub(in crate::dpdk) struct Memory {
 // SAFETY: the C part is touched only by the holder of exclusive access to the worker's pool, which every
 // function asks for (`its`), and, in the part that is protected by a lock, by DPDK itself.
 unsafe impl Send for Memory {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Memory {}
 
 /// The memories that are in use. All elements of a worker find the same memory here.
@@ -125,7 +125,7 @@ impl Memory {
         let (start, length) = pool.device_area();
         let device = pool.attach().ok_or("too many devices use the memory for packets")?;
         let is_its = |memory: &mut Memory| {
-            // SAFETY: nothing else uses the memory.
+            // SAFETY: a memory in `LEFT` is used by nothing else.
             let is_free = || unsafe { tg_memory_reset(memory.headers.as_ptr()) } != 0;
             (memory.base, memory.length) == (start as usize, length) && is_free()
         };
@@ -169,11 +169,11 @@ impl Memory {
     /// Hands slots of the pool to DPDK until DPDK has `wanted` free slots, or the pool has no more.
     pub(in crate::dpdk) fn refill(&self, pool: &mut Pool, wanted: usize) {
         let headers = self.its(pool);
-        // SAFETY: `its` has the pool, here and below.
+        // SAFETY: `its` proves exclusive access to the pool, here and below.
         let free = unsafe { tg_memory_free_count(headers) } as usize;
         for _ in free..wanted {
             let Some(slot) = pool.hand_out(self.device) else { return };
-            // SAFETY: as above.
+            // SAFETY: `its` proves exclusive access to the pool.
             unsafe { tg_memory_give(headers, slot) };
         }
     }
@@ -268,7 +268,7 @@ pub(in crate::dpdk) struct OwnPool(NonNull<Mempool>);
 
 // SAFETY: DPDK's pools may be used from any thread.
 unsafe impl Send for OwnPool {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for OwnPool {}
 
 impl OwnPool {
@@ -281,7 +281,7 @@ impl OwnPool {
     }
 
     pub(in crate::dpdk) fn free(&self) -> u32 {
-        // SAFETY: the pool is there.
+        // SAFETY: the pool exists until the process ends.
         unsafe { tg_own_pool_count(self.0.as_ptr()) }
     }
 }
@@ -354,7 +354,7 @@ impl RxQueue {
             let there = unsafe { tg_read(mbuf.as_ptr(), self.scratch.as_mut_ptr(), length as u32) } as usize;
             show(context, Arrived::Elsewhere(&self.scratch[..there]), received.hash);
             let headers = self.memory.its(pool(context));
-            // SAFETY: as above.
+            // SAFETY: the packet belongs to this function until it is freed here.
             unsafe { tg_free(headers, mbuf.as_ptr()) };
         }
         usize::from(n)
@@ -472,7 +472,7 @@ impl TxQueue {
                 self.copied += 1;
             }
             for &mbuf in &mbufs[sent..n] {
-                // SAFETY: a copy that the port has not taken.
+                // SAFETY: the port has not taken this copy, so that it still belongs to this function.
                 unsafe { tg_free(headers, mbuf) };
             }
         }

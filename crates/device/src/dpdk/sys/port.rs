@@ -132,7 +132,7 @@ pub(in crate::dpdk) fn probe(arguments: &str) -> Result<(), i32> {
     checked(unsafe { tg_probe(arguments.as_ptr()) }).map(drop)
 }
 
-/// Returns the numbers of all ports.
+/// Returns the numbers of all ports that DPDK has, in ascending order.
 pub(in crate::dpdk) fn all() -> Vec<u16> {
     (0..MOST_PORTS).filter(|&port| tg_port_exists(port) != 0).collect()
 }
@@ -153,11 +153,11 @@ pub(in crate::dpdk) fn info(port: u16) -> Result<Info, i32> {
         interface: 0,
         arguments: [0; ARGUMENTS],
     };
-    // SAFETY: a structure of the same layout.
+    // SAFETY: the structure has the layout of the shim's structure, and lives through the call.
     checked(unsafe { tg_port_info(port, &raw mut raw) })?;
     let driver = match raw.driver.is_null() {
         true => String::new(),
-        // SAFETY: the name of a driver, which ends with a zero byte and stays.
+        // SAFETY: the pointer is to the name of a driver, which ends with a zero byte and is never freed.
         false => unsafe { CStr::from_ptr(raw.driver) }.to_string_lossy().into_owned(),
     };
     Ok(Info {
@@ -191,7 +191,7 @@ pub(in crate::dpdk) fn configure(port: u16, rx: u16, tx: u16, mtu: u16, spreads:
 /// Returns numbers of descriptors per receive queue and per send queue that the port supports: those
 /// nearest to `rx` and `tx`. For 0, it is the number that the driver recommends.
 pub(in crate::dpdk) fn descriptors(port: u16, mut rx: u16, mut tx: u16) -> (u16, u16) {
-    // SAFETY: two numbers.
+    // SAFETY: the pointers are to two numbers, which live through the call.
     unsafe { tg_port_descriptors(port, &raw mut rx, &raw mut tx) };
     (rx, tx)
 }
@@ -214,7 +214,7 @@ pub(in crate::dpdk) fn set_mtu(port: u16, mtu: u16) -> Result<(), i32> {
 
 pub(in crate::dpdk) fn mac(port: u16) -> Result<[u8; 6], i32> {
     let mut bytes = [0; 6];
-    // SAFETY: six bytes.
+    // SAFETY: the pointer is to the six bytes of an Ethernet address, which live through the call.
     checked(unsafe { tg_port_mac(port, bytes.as_mut_ptr()) })?;
     Ok(bytes)
 }
@@ -229,20 +229,21 @@ pub(in crate::dpdk) enum Mac {
 }
 
 pub(in crate::dpdk) fn set_mac(port: u16, bytes: [u8; 6], how: Mac) -> Result<(), i32> {
-    // SAFETY: six bytes.
+    // SAFETY: the pointer is to the six bytes of an Ethernet address, which live through the call.
     checked(unsafe { tg_port_set_mac(port, bytes.as_ptr(), how as i32) }).map(drop)
 }
 
 pub(in crate::dpdk) fn link(port: u16) -> Result<Link, i32> {
     let mut link = Link::default();
-    // SAFETY: a structure of the same layout; the shim writes 0 or 1 into the bool fields.
+    // SAFETY: the structure has the layout of the shim's structure; the shim writes 0 or 1 into the bool
+    // fields.
     checked(unsafe { tg_port_link(port, &raw mut link) })?;
     Ok(link)
 }
 
 pub(in crate::dpdk) fn counts(port: u16) -> Result<Counts, i32> {
     let mut counts = Counts::default();
-    // SAFETY: a structure of the same layout.
+    // SAFETY: the structure has the layout of the shim's structure, and lives through the call.
     checked(unsafe { tg_port_counts(port, &raw mut counts) })?;
     Ok(counts)
 }
@@ -252,7 +253,7 @@ pub(in crate::dpdk) fn extended(port: u16) -> Result<Vec<(String, u64)>, i32> {
     let mut all = Vec::new();
     loop {
         let (mut name, mut value) = ([0; NAME], 0);
-        // SAFETY: room for a name and a number.
+        // SAFETY: the pointers are to room for a name and for a number.
         let there = unsafe { tg_port_extended(port, all.len() as u32, name.as_mut_ptr(), &raw mut value) };
         if all.len() >= checked(there)? as usize {
             return Ok(all);
@@ -283,7 +284,7 @@ pub(in crate::dpdk) fn set_reta(port: u16, queues: u16, size: u16) -> Result<(),
 pub(in crate::dpdk) fn key(port: u16, length: u8) -> Result<Vec<u8>, i32> {
     // Drivers write the whole key that they have, even if it is longer than `length`.
     let mut key = [0; u8::MAX as usize];
-    // SAFETY: room for the longest key.
+    // SAFETY: the buffer has room for the longest key.
     checked(unsafe { tg_port_key(port, key.as_mut_ptr(), length) })?;
     Ok(key[..usize::from(length)].to_vec())
 }
@@ -294,7 +295,7 @@ pub(in crate::dpdk) fn key(port: u16, length: u8) -> Result<Vec<u8>, i32> {
 /// DPDK's error number; `-EOPNOTSUPP` if the driver accepts the key but keeps its own.
 pub(in crate::dpdk) fn set_key(port: u16, key: &[u8]) -> Result<(), i32> {
     let length = u8::try_from(key.len()).map_err(|_| -libc::EINVAL)?;
-    // SAFETY: `length` bytes are there.
+    // SAFETY: the key has `length` bytes.
     checked(unsafe { tg_port_set_key(port, key.as_ptr(), length) })?;
     // Some drivers report success and keep their own key, so the key is read again.
     if self::key(port, length)? == key { Ok(()) } else { Err(-libc::EOPNOTSUPP) }

@@ -34,7 +34,8 @@ pub(in crate::dpdk) fn is_running() -> bool {
 
 /// Returns DPDK's text for an error number.
 pub(in crate::dpdk) fn reason(error: i32) -> String {
-    // SAFETY: DPDK gives text that ends, in memory of this thread that the next call writes to.
+    // SAFETY: DPDK returns text that ends with a zero byte, in memory of this thread; only the thread's
+    // next call writes to it.
     unsafe { CStr::from_ptr(tg_reason(error)) }.to_string_lossy().into_owned()
 }
 
@@ -68,7 +69,8 @@ pub(in crate::dpdk) fn start(arguments: &[String], quiet: bool) -> Result<(), St
     // DPDK pins the thread that starts it to a core. The thread's affinity is restored, because workers do
     // their own pinning.
     let allowed = sched_getaffinity(Pid::from_raw(0));
-    // SAFETY: `count` strings that live for ever, and a null after them, as `main` would have them.
+    // SAFETY: the pointer is to `count` strings that are never freed, and a null after them, as `main` gets
+    // them.
     let result = unsafe { tg_start(count, pointers.leak().as_mut_ptr(), quiet.into()) };
     if let Ok(allowed) = allowed {
         let _ = sched_setaffinity(Pid::from_raw(0), &allowed);

@@ -45,7 +45,7 @@ pub(crate) fn set6(name: &str, address: Ipv6Addr, prefix: u8) -> io::Result<()> 
     let socket = socket(libc::AF_INET6, libc::SOCK_DGRAM, 0)?;
     let address = in6_addr { s6_addr: address.octets() };
     let request = Request6 { address, prefix: prefix.into(), index: index(name)? };
-    // SAFETY: for a socket of IPv6 this request takes that structure, which lives through the call.
+    // SAFETY: on an IPv6 socket, this request takes an `in6_ifreq`, which lives through the call.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFADDR as _, &raw const request) };
     checked(result).map(drop)
 }
@@ -54,7 +54,7 @@ pub(crate) fn set6(name: &str, address: Ipv6Addr, prefix: u8) -> io::Result<()> 
 /// the gateway is reached.
 pub(crate) fn set_default_route(gateway: Ipv4Addr) -> io::Result<()> {
     let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
-    // SAFETY: the structure is plain memory and one pointer, for which zero is a value.
+    // SAFETY: the structure is plain data and one pointer, for which all zeros are a valid value.
     let mut route: rtentry = unsafe { std::mem::zeroed() };
     route.rt_dst = raw(Ipv4Addr::UNSPECIFIED);
     route.rt_genmask = raw(Ipv4Addr::UNSPECIFIED);

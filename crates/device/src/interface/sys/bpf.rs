@@ -68,7 +68,7 @@ pub(crate) const fn step(code: u8, to: u8, from: u8, offset: i16, constant: i32)
     u64::from_ne_bytes([code, from << 4 | to, a, b, c, d, e, f])
 }
 
-/// Codes of instructions.
+/// Codes of eBPF instructions: loads of a word and of a map's descriptor, a move, a call, and the exit.
 pub(crate) const LOAD_WORD: u8 = 0x61;
 pub(crate) const LOAD_MAP: u8 = 0x18;
 pub(crate) const MOVE: u8 = 0xb7;
@@ -90,8 +90,8 @@ pub(crate) fn load(kind: u32, instructions: &[u64]) -> io::Result<OwnedFd> {
         flags: 0,
         name: *b"tidegate\0\0\0\0\0\0\0\0",
     };
-    // SAFETY: the command's attribute; instructions and license live through the call. It returns a new
-    // descriptor.
+    // SAFETY: the attribute belongs to the command; instructions and license live through the call. The
+    // command returns a new descriptor.
     unsafe { own(bpf(PROGRAM_LOAD, &load)) }
 }
 
@@ -99,7 +99,8 @@ pub(crate) fn load(kind: u32, instructions: &[u64]) -> io::Result<OwnedFd> {
 /// receives until the returned file descriptor is closed, also by the death of the process.
 pub(crate) fn link(program: BorrowedFd<'_>, index: c_int, attach: u32, flags: u32) -> io::Result<OwnedFd> {
     let create = LinkCreate { program: program.as_raw_fd() as u32, interface: index as u32, attach, flags };
-    // SAFETY: the command's attribute, without pointers. It returns a new descriptor.
+    // SAFETY: the attribute belongs to the command and has no pointers. The command returns a new
+    // descriptor.
     unsafe { own(bpf(LINK_CREATE, &create)) }
 }
 
@@ -131,8 +132,8 @@ pub(crate) fn run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<u32> {
         duration: 0,
     };
     let size = size_of::<TestRun>();
-    // SAFETY: the command's attribute, to which the kernel writes; the frame lives through the call, and
-    // there is no output.
+    // SAFETY: the attribute belongs to the command, and the kernel writes its answer into it; the frame
+    // lives through the call, and no output buffer is given.
     let done = unsafe { libc::syscall(libc::SYS_bpf, c_long::from(TEST_RUN), &raw mut test, size) };
     checked(done as c_int).map(|_| test.result)
 }

@@ -15,7 +15,7 @@ const ETHTOOL_GLINK: u32 = 0x0a;
 /// # Errors
 /// `ENODEV` if no interface can have this name.
 pub(super) fn request(name: &str) -> io::Result<ifreq> {
-    // SAFETY: the structure is plain memory, for which zero is a value.
+    // SAFETY: the structure is plain data, for which all zeros are a valid value.
     let mut request: ifreq = unsafe { std::mem::zeroed() };
     if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains(['/', '\0']) {
         return Err(io::Error::from_raw_os_error(libc::ENODEV));
@@ -61,7 +61,7 @@ pub(crate) fn index(name: &str) -> io::Result<c_int> {
 /// Returns the name of the interface that has this index.
 pub(crate) fn name_of(index: c_int) -> io::Result<String> {
     let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
-    // SAFETY: the structure is plain memory, for which zero is a value.
+    // SAFETY: the structure is plain data, for which all zeros are a valid value.
     let mut request: ifreq = unsafe { std::mem::zeroed() };
     request.ifr_ifru.ifru_ifindex = index;
     ioctl(socket.as_fd(), libc::SIOCGIFNAME, &mut request)?;
@@ -111,7 +111,7 @@ pub(crate) fn has_carrier(name: &str) -> io::Result<bool> {
 pub(super) fn ethtool(name: &str, words: &mut [u32]) -> io::Result<()> {
     let mut request = request(name)?;
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-    // The kernel writes no more than the words that the structure declares, which live through the call.
+    // The kernel writes at most the words that the structure declares. The words live through the call.
     tell(&mut request, libc::SIOCETHTOOL)
 }
 

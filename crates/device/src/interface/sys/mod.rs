@@ -29,9 +29,9 @@ pub(crate) fn checked(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Opens a new socket, which is closed in processes that this one starts.
+/// Opens a new socket, with the flag that closes it in programs that this process starts (close-on-exec).
 pub(crate) fn socket(family: c_int, kind: c_int, protocol: c_int) -> io::Result<OwnedFd> {
-    // SAFETY: no pointers; the descriptor that comes back has no other owner.
+    // SAFETY: the call has no pointers; the descriptor that it returns has no other owner.
     unsafe {
         let fd = checked(libc::socket(family, kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, protocol))?;
         Ok(OwnedFd::from_raw_fd(fd))
@@ -43,15 +43,15 @@ pub(crate) fn socket(family: c_int, kind: c_int, protocol: c_int) -> io::Result<
 /// # Safety
 /// Any bytes must be a value of the type, and it must have no padding.
 pub(crate) unsafe trait Plain: Copy {}
-// SAFETY: numbers.
+// SAFETY: the type consists of numbers, without padding, so that any bytes are a value.
 unsafe impl Plain for c_int {}
-// SAFETY: numbers.
+// SAFETY: the type consists of numbers, without padding, so that any bytes are a value.
 unsafe impl Plain for u32 {}
-// SAFETY: numbers, without padding.
+// SAFETY: the structure consists of numbers, without padding, so that any bytes are a value.
 unsafe impl Plain for libc::tpacket_req3 {}
-// SAFETY: numbers, without padding.
+// SAFETY: the structure consists of numbers, without padding, so that any bytes are a value.
 unsafe impl Plain for libc::packet_mreq {}
-// SAFETY: numbers, without padding.
+// SAFETY: the structure consists of numbers, without padding, so that any bytes are a value.
 unsafe impl Plain for libc::tpacket_stats_v3 {}
 
 /// Sets the option `name` of a socket, at the given level, to a value.
@@ -84,7 +84,8 @@ pub(crate) fn option<T: Plain>(socket: BorrowedFd<'_>, level: c_int, name: c_int
         )
     };
     checked(result)?;
-    // SAFETY: zeroed plain memory is a value, and so it is with any bytes written over it.
+    // SAFETY: all zeros are a value of a `Plain` type, and so are any bytes that the kernel has written
+    // over them.
     Ok(unsafe { value.assume_init() })
 }
 

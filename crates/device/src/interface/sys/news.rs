@@ -31,7 +31,7 @@ pub(crate) struct Heard {
 impl News {
     pub(crate) fn open() -> io::Result<News> {
         let socket = socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)?;
-        // SAFETY: the structure is plain memory, for which zero is a value.
+        // SAFETY: the structure is plain data, for which all zeros are a valid value.
         let mut address: sockaddr_nl = unsafe { std::mem::zeroed() };
         address.nl_family = libc::AF_NETLINK as u16;
         address.nl_groups = libc::RTMGRP_LINK as u32;

@@ -5,12 +5,12 @@ use std::os::fd::BorrowedFd;
 
 use super::{Plain, option};
 
-// SAFETY: numbers, without padding.
+// SAFETY: the structure consists of numbers, without padding, so that any bytes are a value.
 unsafe impl Plain for libc::ucred {}
 
 /// Returns the number of the user as whom this process runs.
 pub(crate) fn own_user() -> u32 {
-    // SAFETY: no pointers, and it cannot fail.
+    // SAFETY: the call has no pointers, and it cannot fail.
     unsafe { libc::geteuid() }
 }
 

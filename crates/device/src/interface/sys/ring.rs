@@ -95,7 +95,7 @@ pub(crate) struct Ring {
     pub(crate) remark: Option<String>,
 }
 
-// SAFETY: the mapping belongs to the ring alone, and no thread is special to it.
+// SAFETY: the mapping belongs to the ring alone, and can be used from any one thread.
 unsafe impl Send for Ring {}
 
 impl Ring {
@@ -131,7 +131,7 @@ impl Ring {
         };
         let length = blocks * BLOCK;
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
-        // SAFETY: a new mapping at a place of the kernel's choice.
+        // SAFETY: this makes a new mapping, at an address that the kernel chooses.
         let map =
             unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, socket.as_raw_fd(), 0) };
         if map == libc::MAP_FAILED {
@@ -232,7 +232,7 @@ impl Ring {
                 return false;
             }
             let word = |at: usize| {
-                // SAFETY: inside the block's header, which is ours now.
+                // SAFETY: the word is inside the block's header, and the block belongs to Tidegate now.
                 unsafe { self.block(self.current).add(at).cast::<u32>().read() }
             };
             let (packets, first) = (word(block::PACKETS), word(block::FIRST));
@@ -283,7 +283,7 @@ impl Drop for Ring {
 /// Returns the index of the interface to which a packet socket is bound; -1 after the interface was
 /// removed.
 pub(super) fn bound(socket: BorrowedFd<'_>) -> c_int {
-    // SAFETY: the structure is plain memory, for which zero is a value.
+    // SAFETY: the structure is plain data, for which all zeros are a valid value.
     let mut address: sockaddr_ll = unsafe { std::mem::zeroed() };
     let mut length = size_of::<sockaddr_ll>() as libc::socklen_t;
     // SAFETY: the address lives through the call, and the kernel writes no more than its length.
@@ -305,7 +305,7 @@ fn parse(block: &[u8], at: usize, offloads: bool) -> Option<(Frame<'_>, usize)> 
     if slot.len() < size_of::<tpacket3_hdr>() {
         return None;
     }
-    // SAFETY: the slot has as many bytes, and any bytes are a value.
+    // SAFETY: the slice is long enough for a header, as checked above, and any bytes are a value.
     let header: tpacket3_hdr = unsafe { slot.as_ptr().cast::<tpacket3_hdr>().read_unaligned() };
     let start = usize::from(header.tp_mac);
     let bytes = slot.get(start..start.checked_add(header.tp_snaplen as usize)?)?;
@@ -318,7 +318,7 @@ fn parse(block: &[u8], at: usize, offloads: bool) -> Option<(Frame<'_>, usize)> 
     if address.len() < size_of::<sockaddr_ll>() {
         return None;
     }
-    // SAFETY: as above.
+    // SAFETY: the slice is long enough for an address, as checked above, and any bytes are a value.
     let address: sockaddr_ll = unsafe { address.as_ptr().cast::<sockaddr_ll>().read_unaligned() };
     let is = |bit: u32| header.tp_status & bit != 0;
     let protocol = if is(libc::TP_STATUS_VLAN_TPID_VALID) { header.hv1.tp_vlan_tpid } else { 0x8100 };
@@ -338,7 +338,7 @@ fn parse(block: &[u8], at: usize, offloads: bool) -> Option<(Frame<'_>, usize)> 
 /// Binds a packet socket to the interface with this index, for packets of an Ethernet protocol; with
 /// protocol 0 it receives nothing and can only send.
 pub(super) fn bind(socket: BorrowedFd<'_>, index: c_int, protocol: u16) -> io::Result<()> {
-    // SAFETY: the structure is plain memory, for which zero is a value.
+    // SAFETY: the structure is plain data, for which all zeros are a valid value.
     let mut address: sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = protocol.to_be();

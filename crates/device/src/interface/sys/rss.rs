@@ -9,7 +9,7 @@ const GET: u32 = 0x46;
 const SET: u32 = 0x47;
 /// The number of table entries in a request that leaves the table unchanged.
 const NO_CHANGE: u32 = u32::MAX;
-/// The bit that stands for the Toeplitz hash in the set of hash functions.
+/// The bit of the Toeplitz hash in the set of hash functions.
 const TOEPLITZ: u8 = 1;
 /// The number of 32-bit words of `struct ethtool_rxfh` before the table.
 const HEAD: usize = 6;

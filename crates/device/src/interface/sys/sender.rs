@@ -91,7 +91,7 @@ impl Sender {
             let piece =
                 |chunk: &[u8]| iovec { iov_base: chunk.as_ptr().cast_mut().cast(), iov_len: chunk.len() };
             self.pieces.extend(packet.chunks().map(piece));
-            // SAFETY: the structure is plain memory, for which zero is a value.
+            // SAFETY: the structure is plain data, for which all zeros are a valid value.
             let mut message: mmsghdr = unsafe { std::mem::zeroed() };
             message.msg_hdr.msg_iov = self.pieces[first..].as_mut_ptr();
             message.msg_hdr.msg_iovlen = self.pieces.len() - first;

@@ -61,7 +61,7 @@ impl Tun {
     }
 
     fn set_offloads(&self, offloads: c_uint) -> io::Result<()> {
-        // SAFETY: the argument is a number.
+        // SAFETY: the request's argument is a number, not a pointer.
         let result = unsafe {
             libc::ioctl(self.file.as_raw_fd(), libc::TUNSETOFFLOAD as _, libc::c_ulong::from(offloads))
         };
@@ -132,7 +132,7 @@ impl Attached {
 }
 
 fn name_of_file(file: c_int) -> Option<String> {
-    // SAFETY: the structure is plain memory, for which zero is a value.
+    // SAFETY: the structure is plain data, for which all zeros are a valid value.
     let mut answer: libc::ifreq = unsafe { std::mem::zeroed() };
     // SAFETY: the request writes an `ifreq`, which lives through the call; a descriptor that is no such
     // file is refused.

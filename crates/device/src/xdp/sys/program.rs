@@ -89,7 +89,8 @@ impl Program {
         let of_queue = shared.map_or(1, |(_, workers, _)| workers as u32);
         let entries = MOST_QUEUES.saturating_mul(of_queue);
         let create = MapCreate { kind: KIND_XSKMAP, key_size: 4, value_size: 4, entries };
-        // SAFETY: the command's attribute, without pointers. It returns a new descriptor.
+        // SAFETY: the attribute belongs to the command and has no pointers. The command returns a new
+        // descriptor.
         let map = unsafe { own(bpf(MAP_CREATE, &create)) }.map_err(|error| ("BPF_MAP_CREATE", error))?;
         let instructions = match shared {
             Some((steering, workers, key)) => steering.redirecting(workers, &key, map.as_raw_fd()),
@@ -116,7 +117,8 @@ impl Program {
             value: (&raw const value) as u64,
             flags: 0,
         };
-        // SAFETY: the command's attribute; key and value have the map's sizes and live through the call.
+        // SAFETY: the attribute belongs to the command; key and value have the map's sizes and live through
+        // the call.
         unsafe { bpf(MAP_UPDATE, &update) }.map(drop)
     }
 

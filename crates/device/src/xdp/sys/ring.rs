@@ -15,9 +15,9 @@ use libc::{c_void, off_t, xdp_desc, xdp_ring_offset};
 /// # Safety
 /// The type must consist of plain numbers, so that any bytes are a valid value.
 pub(crate) unsafe trait Entry: Copy {}
-// SAFETY: a number.
+// SAFETY: the type is a number, so that any bytes are a value.
 unsafe impl Entry for u64 {}
-// SAFETY: numbers.
+// SAFETY: the type consists of numbers, without padding, so that any bytes are a value.
 unsafe impl Entry for xdp_desc {}
 
 /// The memory of a ring, which the kernel shares, and the offsets of its two indices and its entries.
@@ -35,14 +35,14 @@ struct Shared<T> {
     entries: PhantomData<T>,
 }
 
-// SAFETY: the mapping belongs to the ring alone, and no thread is special to it.
+// SAFETY: the mapping belongs to the ring alone, and can be used from any one thread.
 unsafe impl<T: Send> Send for Shared<T> {}
 
 impl<T: Entry> Shared<T> {
     fn map(socket: BorrowedFd<'_>, at: u64, places: xdp_ring_offset, size: u32) -> io::Result<Shared<T>> {
         let length = places.desc as usize + size as usize * size_of::<T>();
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
-        // SAFETY: a new mapping at a place of the kernel's choice.
+        // SAFETY: this makes a new mapping, at an address that the kernel chooses.
         let map = unsafe {
             libc::mmap(std::ptr::null_mut(), length, protection, flags, socket.as_raw_fd(), at as off_t)
         };
@@ -69,7 +69,7 @@ impl<T: Entry> Shared<T> {
 
     fn entry(&self, index: u32) -> *mut T {
         let at = self.places.desc as usize + (index & (self.size - 1)) as usize * size_of::<T>();
-        // SAFETY: inside the mapping, whose length was computed so.
+        // SAFETY: the entry is inside the mapping, whose length was computed for all entries.
         unsafe { self.map.as_ptr().add(at).cast() }
     }
 
@@ -107,8 +107,8 @@ impl<T: Entry> Producer<T> {
         let ring = &mut self.0;
         let room = |seen: u32| ring.size.saturating_sub(ring.own.wrapping_sub(seen));
         if room(ring.seen) < wanted {
-            // Acquire: the kernel has finished reading the entries that it returned, before they are
-            // written again.
+            // Acquire: the kernel has finished reading the entries that it gave back, before Tidegate
+            // writes them again.
             ring.seen = ring.consumer().load(Ordering::Acquire);
         }
         ring.size.saturating_sub(ring.own.wrapping_sub(ring.seen))
@@ -129,7 +129,8 @@ impl<T: Entry> Producer<T> {
 
     /// Makes all entries that were written since the last call visible to the kernel.
     pub(crate) fn submit(&mut self) {
-        // Release: entries, and the slots that they refer to, are written before the kernel sees the index.
+        // Release: the kernel sees the index only after the entries, and the slots that they refer to, have
+        // been written.
         self.0.producer().store(self.0.own, Ordering::Release);
     }
 
@@ -164,7 +165,8 @@ impl<T: Entry> Consumer<T> {
     /// True if the kernel has written an entry that has not been taken.
     pub(crate) fn is_ready(&mut self) -> bool {
         if self.0.own == self.0.seen {
-            // Acquire: entries, and the slots that they refer to, were written before.
+            // Acquire: the kernel wrote the entries, and the slots that they refer to, before it advanced
+            // this index.
             self.0.seen = self.0.producer().load(Ordering::Acquire);
         }
         self.0.own != self.0.seen
@@ -185,7 +187,7 @@ impl<T: Entry> Consumer<T> {
 
     /// Allows the kernel to write again to the memory of all entries that were taken.
     pub(crate) fn release(&mut self) {
-        // Release: the entries have been read before the kernel writes to their places.
+        // Release: the kernel may write to the entries again only after Tidegate has read them.
         self.0.consumer().store(self.0.own, Ordering::Release);
     }
 }

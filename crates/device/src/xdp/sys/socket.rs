@@ -10,13 +10,13 @@ use packet::{Pool, SLOT_STRIDE};
 use super::ring::{Consumer, Producer};
 use crate::interface::sys::{self, Plain, checked, option, set_option};
 
-// SAFETY: numbers, without padding.
+// SAFETY: the structure consists of numbers, without padding, so that any bytes are a value.
 unsafe impl Plain for xdp_umem_reg {}
-// SAFETY: numbers, without padding.
+// SAFETY: the structure consists of numbers, without padding, so that any bytes are a value.
 unsafe impl Plain for xdp_mmap_offsets {}
-// SAFETY: numbers, without padding.
+// SAFETY: the structure consists of numbers, without padding, so that any bytes are a value.
 unsafe impl Plain for xdp_statistics {}
-// SAFETY: a number.
+// SAFETY: the type is a number, so that any bytes are a value.
 unsafe impl Plain for xdp_options {}
 
 /// The number of low bits of an AF_XDP address that hold the offset of a slot in the pool. The 16 bits
@@ -43,7 +43,8 @@ pub(crate) fn open(pool: &Pool, size: u32) -> Result<Opened, (&'static str, io::
     let socket = sys::socket(libc::AF_XDP, libc::SOCK_RAW, 0).map_err(step("AF_XDP socket"))?;
     let fd = socket.as_fd();
     let (start, length) = pool.device_area();
-    // The kernel itself leaves 256 bytes of headroom before each frame, as the pool does.
+    // No further headroom is requested: the kernel itself leaves 256 bytes before each frame, as much as
+    // the pool does.
     let memory = xdp_umem_reg {
         flags: libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG,
         chunk_size: SLOT_STRIDE as u32,
@@ -52,9 +53,9 @@ pub(crate) fn open(pool: &Pool, size: u32) -> Result<Opened, (&'static str, io::
         addr: start as u64,
         len: length as u64,
     };
-    // The kernel writes only to slots that it finds in the ring `fill`, all of which the pool has handed
-    // out, until it returns them by `receive`. It reads the slots in `transmit` until it returns them by
-    // `completed`.
+    // The kernel writes only to slots that it finds in the ring `fill`, and only until it returns them by
+    // the ring `receive`. The pool has handed all of them out. The kernel reads the slots in the ring
+    // `transmit` until it returns them by the ring `completed`.
     set_option(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &memory).map_err(step("XDP_UMEM_REG"))?;
     for (name, what) in [
         (libc::XDP_UMEM_FILL_RING, "XDP_UMEM_FILL_RING"),
@@ -137,7 +138,8 @@ pub(crate) fn is_copied(socket: BorrowedFd<'_>) -> bool {
 /// # Errors
 /// The kernel's error; some errors, such as `EAGAIN`, only mean that packets are left in the ring.
 pub(crate) fn kick(socket: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: no bytes and no address.
+    // SAFETY: the call passes no bytes and no address, so that the kernel accesses no memory of this
+    // process.
     let result = unsafe {
         libc::sendto(socket.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0)
     };
@@ -147,7 +149,8 @@ pub(crate) fn kick(socket: BorrowedFd<'_>) -> io::Result<()> {
 /// Makes a kernel that has run out of free slots look for them in the ring again.
 pub(crate) fn wake(socket: BorrowedFd<'_>) {
     let (nothing, none) = (std::ptr::null_mut(), std::ptr::null_mut());
-    // SAFETY: no bytes and no address.
+    // SAFETY: the call passes no bytes and no address, so that the kernel accesses no memory of this
+    // process.
     unsafe { libc::recvfrom(socket.as_raw_fd(), nothing, 0, libc::MSG_DONTWAIT, none, std::ptr::null_mut()) };
 }
 
