@@ -694,8 +694,8 @@ impl Element for ControlSocket {
         let state: Clients = *state.downcast().map_err(|_| "not the state of a control socket")?;
         if state.address != self.address {
             state.end();
-            // The old element had another address, which may have kept this element's address in use in
-            // some way: try to bind again.
+            // The socket that has just been closed may have kept this element from binding its address, so
+            // it tries again.
             if self.listener.is_none() {
                 cx.set_timer(OPEN_AGAIN, cx.now());
             }

@@ -234,8 +234,9 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes the steps that end the program. The result is the socket of the worker that the hash
-    /// determines, moved on by the distance in `FURTHER`.
+    /// Writes the steps that end the program. The chosen worker is the worker that the hash determines plus
+    /// the distance in the memory cell `FURTHER`, modulo the number of workers. The result is the index of
+    /// its socket.
     fn finish(&mut self) {
         let workers = self.workers as u32;
         self.program.add([Step::Load(HASH), Step::Modulo(workers)]);

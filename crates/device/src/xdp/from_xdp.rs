@@ -412,8 +412,8 @@ impl FromXdp {
             }
             self.wanted.device = name;
         }
-        // The error is reported once per socket, even if another interface has the removed interface's name
-        // and index now.
+        // A socket whose interface was removed has a pending error, which can be read once. It shows the
+        // removal even if another interface has the removed interface's name and index now.
         let was_removed = self.receivers.iter().any(|receiver| take_error(receiver.socket()).is_some());
         let state = match was_removed || self.interface.is_being_left() {
             true => Presence::Gone,

@@ -7,7 +7,7 @@ use super::link;
 
 const GET: u32 = 0x46;
 const SET: u32 = 0x47;
-/// The number of table entries in a request that leaves the table unchanged.
+/// The value of the field for the number of table entries in a request that leaves the table unchanged.
 const NO_CHANGE: u32 = u32::MAX;
 /// The bit of the Toeplitz hash in the set of hash functions.
 const TOEPLITZ: u8 = 1;
@@ -105,7 +105,7 @@ mod tests {
             let bytes: Vec<u8> = request.iter().flat_map(|word| word.to_ne_bytes()).collect();
             let word = |at: usize| u32::from_ne_bytes(*bytes[at..].first_chunk().unwrap());
             assert_eq!([word(0), word(4), word(8), word(12)], [0x47, 0, u32::MAX, length.into()]);
-            // The request keeps the hash function, and reserved bytes are zero.
+            // The request names no hash function, which leaves it unchanged; reserved bytes are zero.
             assert_eq!(bytes[16..24], [0; 8]);
             // The table begins at byte 24 and is zero.
             assert_eq!(bytes[24..24 + 4 * 128], [0; 4 * 128]);
