@@ -1,4 +1,4 @@
-//! Compiles and links the C code of the feature `dpdk`. Without the feature, it does nothing.
+//! Compiles and links `src/dpdk/sys/shim.c` if the feature `dpdk` is enabled. Otherwise does nothing.
 
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
@@ -6,7 +6,8 @@ fn main() {
     dpdk();
 }
 
-/// Compiles a small C file that wraps DPDK's packet functions, which are inline functions in C.
+/// Compiles the C file that wraps DPDK's packet functions, which are inline functions in C, and links
+/// DPDK's libraries.
 #[cfg(feature = "dpdk")]
 fn dpdk() {
     const SHIM: &str = "src/dpdk/sys/shim.c";
@@ -15,7 +16,8 @@ fn dpdk() {
     let library = found.unwrap_or_else(|error| {
         panic!("the feature `dpdk` needs DPDK 21.11 or later (apt-get install libdpdk-dev pkg-config gcc): {error}")
     });
-    // `-include rte_config.h` and the flags for the minimal processor, which the crate does not pass on.
+    // The flag `-include rte_config.h` and the flags for the minimal processor, which the crate
+    // `pkg-config` does not pass on.
     let flags = std::process::Command::new("pkg-config").args(["--cflags-only-other", "libdpdk"]).output();
     let flags = flags.map(|output| output.stdout).unwrap_or_default();
     let mut build = cc::Build::new();
@@ -27,7 +29,7 @@ fn dpdk() {
     for path in &library.link_paths {
         println!("cargo::rustc-link-search=native={}", path.display());
     }
-    // Drivers are loaded when DPDK starts.
+    // DPDK loads its drivers at run time, so only these libraries are linked.
     for name in ["rte_ethdev", "rte_mbuf", "rte_mempool", "rte_eal"] {
         println!("cargo::rustc-link-lib=dylib={name}");
     }

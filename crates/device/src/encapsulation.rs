@@ -1,8 +1,8 @@
-//! Click's names for link types.
+//! Click's names for link types, as in the argument ENCAP and the handler `encap`.
 
 use wire::LinkType;
 
-/// Names and link type numbers. If a number has several names, handlers show the first name.
+/// Pairs of a name and a link type number. If a number has several names, [`name`] returns the first.
 const NAMES: &[(&str, u16)] = &[
     ("NULL", 0),
     ("ETHER", 1),
@@ -26,7 +26,8 @@ const NAMES: &[(&str, u16)] = &[
     ("SLL2", 276),
 ];
 
-/// Returns the link type of a name, or of `#number`.
+/// Returns the link type with this name, or the link type with the number N for `#N`. Returns `None` if
+/// there is no such name or N is not a number.
 pub fn parse(name: &str) -> Option<LinkType> {
     let number = match name.strip_prefix('#') {
         Some(number) => number.parse().ok(),
@@ -35,7 +36,7 @@ pub fn parse(name: &str) -> Option<LinkType> {
     number.map(LinkType::from_number)
 }
 
-/// Returns the name of a link type.
+/// Returns the first name of a link type, or `#N` for a link type N without a name.
 pub fn name(link: LinkType) -> String {
     let number = link.number();
     match NAMES.iter().find(|(_, n)| *n == number) {

@@ -1,5 +1,5 @@
-//! The work of the argument FORCE_IP in sources: sets the header annotations of IP packets, and detects
-//! packets that are not IP.
+//! The implementation of the argument FORCE_IP, for elements that read packets from captures and
+//! interfaces: sets the header annotations of IP packets, and detects packets that are not IP.
 
 use element::effects::{Action, Case, DST_IP, Field, Value};
 use element::{Base, Packet};
@@ -7,14 +7,14 @@ use packet::Annotations;
 use wire::layers::Network;
 use wire::{Layers, LinkType};
 
-/// Sets the network header, the transport header and the destination annotation. Returns false, and changes
-/// nothing, if the packet is not IP.
+/// Sets the network header and transport header annotations, and for IPv4 the destination annotation.
+/// Returns false, and changes nothing, if the packet is not IP.
 pub(crate) fn mark_ip(packet: &mut Packet) -> bool {
     let layers = Layers::locate(packet.data(), LinkType::from_number(packet.link()));
     let (Some(l3), Network::Ipv4 | Network::Ipv6) = (layers.l3, layers.network) else { return false };
     packet.set_offset(Base::Network, Some(l3 as isize));
-    // For an IPv4 fragment as well, although its payload may hold no transport header: elements that depend
-    // on one check for fragments.
+    // The transport header annotation is set for later IPv4 fragments as well, whose payload has no
+    // transport header. Elements that read the transport header check for fragments first.
     let behind = match layers.network {
         Network::Ipv4 => packet.data().get(l3).map(|first| l3 + usize::from(first & 15) * 4),
         _ => layers.l4,
@@ -28,7 +28,7 @@ pub(crate) fn mark_ip(packet: &mut Packet) -> bool {
     true
 }
 
-/// Returns a case of a declaration, with the effects of [`mark_ip`] added.
+/// Returns a case of a source's declaration with the annotations that [`mark_ip`] sets added to it.
 pub(crate) fn marking_ip(case: Case) -> Case {
     let pure = |name| Value::Pure { name, reads: Vec::new() };
     case.with(Action::Set(Field::HeaderOffset(Base::Network), pure("where IP starts")))

@@ -1,22 +1,24 @@
-//! Checksums of frames that come directly from a queue of an interface, without prior processing by the
-//! kernel.
+//! Completes partial checksums in frames that FromXDP and FromDPDKDevice get directly from a queue of an
+//! interface. The kernel has not seen these frames, so that no header says which checksums are partial.
 
 use wire::offload::{completed, set_checksum, start_checksum};
 use wire::{LinkType, ether_type, ip_protocol, ipv6, vlan};
 
-/// Completes a checksum that a sender has left to its interface. Returns true if it was completed. Only the
-/// checksum's value shows that it is partial: it is the sum of the pseudo header alone. A complete checksum
-/// can have this value by chance, and does not change when it is completed.
+/// Completes the checksum of an Ethernet frame with TCP or UDP if a local sender has left it to the
+/// interface. Returns true if it was completed. Only the checksum's value shows that it is partial: it is
+/// the sum of the pseudo header alone. A complete checksum can have this value by chance; completing it
+/// again does not change it.
 #[inline]
 pub(crate) fn complete(frame: &mut [u8]) -> bool {
     may_be_partial(frame) && complete_closely(frame)
 }
 
-/// Completes a checksum like [`complete`], by examining all headers.
+/// Does what [`complete`] does, but without excluding frames by fixed offsets first: parses all headers.
 fn complete_closely(frame: &mut [u8]) -> bool {
     let before = |frame: &[u8], at: usize| -> Option<[u8; 2]> { frame.get(at..)?.first_chunk().copied() };
-    // The position of the field depends on headers, which `start_checksum` parses. It writes the sum of the
-    // pseudo header into the copied head, to be compared with the frame's field.
+    // The offset of the checksum depends on headers, which `start_checksum` parses. It works on a copy of
+    // the frame's first bytes, in which it writes the sum of the pseudo header, so that the sum can be
+    // compared with the frame's checksum.
     let mut head = [0; 128];
     let n = frame.len().min(head.len());
     head[..n].copy_from_slice(&frame[..n]);
@@ -32,18 +34,18 @@ fn complete_closely(frame: &mut [u8]) -> bool {
     was && set_checksum(frame, start, offset, checksum).is_ok()
 }
 
-/// True if a frame may have a checksum of the pseudo header alone. Nearly all frames are excluded by fixed
-/// offsets: frames that are neither TCP nor UDP over IP, and whole IPv4 packets without options whose
-/// checksum has another value.
+/// True if a frame may have a checksum of the pseudo header alone. False excludes nearly all frames, by
+/// fixed offsets only: frames that are neither TCP nor UDP over IP, and unfragmented IPv4 packets without
+/// options whose checksum has another value.
 #[inline]
 fn may_be_partial(frame: &[u8]) -> bool {
-    // Headers of Ethernet and IPv4. The shortest UDP frame is longer.
+    // The lengths of the Ethernet and IPv4 headers together. A frame with TCP or UDP is longer.
     let Some(head) = frame.first_chunk::<34>() else { return false };
     let field = |at: usize| u16::from_be_bytes([head[at], head[at + 1]]);
     match field(12) {
         ether_type::IPV4 => {}
         ether_type::IPV6 => return is_transport(head[20]) || ipv6::Extension::is(head[20]),
-        // After these headers there may be IP.
+        // IP may follow these headers, so the frame has to be examined.
         ether_type::MPLS | ether_type::MPLS_UPSTREAM | ether_type::PPPOE_SESSION => return true,
         other => return vlan::is_tag(other),
     }
@@ -61,7 +63,7 @@ fn may_be_partial(frame: &[u8]) -> bool {
     let sum = addresses + u32::from(protocol) + u32::from(length - 20);
     let sum = (sum & 0xffff) + (sum >> 16);
     let sum = (sum & 0xffff) + (sum >> 16);
-    // Zero has two forms, which are equal modulo 0xffff.
+    // In one's complement, 0 and 0xffff are both zero, so the sums are compared modulo 0xffff.
     u32::from(u16::from_be_bytes(*checksum)) % 0xffff == sum % 0xffff
 }
 
@@ -96,7 +98,7 @@ mod tests {
                 prop_assert_eq!(complete(&mut frame), is_other);
                 prop_assert_eq!(&frame, &whole);
             } else {
-                // Other checksums, right or wrong, are left alone.
+                // A checksum of another value is not changed, whether it is right or wrong.
                 let at = start + offset;
                 let field = [whole[at], whole[at + 1]];
                 let other = (u16::from_be_bytes(field) ^ wrong).to_be_bytes();
@@ -111,7 +113,8 @@ mod tests {
             }
         }
 
-        /// Frames of many kinds, with some bytes changed.
+        /// Builds frames of many kinds, with some bytes changed. Expects that a frame that `may_be_partial`
+        /// excludes is one that `complete_closely` does not change.
         #[test]
         fn nothing_is_told_from_fixed_places_that_is_not_so(
             kind in 0usize..6, v6: bool, udp: bool, partial: bool, length in 0usize..100,
@@ -123,7 +126,8 @@ mod tests {
             };
             let builder = if udp { Builder::udp(ends[0], ends[1]) } else { Builder::tcp(ends[0], ends[1], 0x10) };
             let mut frame = builder.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&[7; 100][..length]).unwrap();
-            // A tag, labels, PPPoE, padding, or something else altogether.
+            // The bytes between the Ethernet addresses and IP: a VLAN tag, MPLS labels, PPPoE, padding, or
+            // an unknown type.
             let between: &[u8] = match kind {
                 0 => &[0x81, 0, 0, 7],
                 1 => &[0x88, 0x47, 0, 0, 0x11, 0x40],

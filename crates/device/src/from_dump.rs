@@ -2,15 +2,16 @@
 //! Reads packets from a capture.
 //!
 //! The formats are pcap (micro- and nanoseconds, either byte order) and pcapng, also compressed with gzip
-//! or zstd. Captures of any size are streamed. Each packet gets the time stamp of its record. The MAC
-//! header annotation points to its start (or the network header annotation, if packets start with IP). The
-//! extra length annotation is the number of bytes that were on the wire but are not in the capture. A fault
-//! in the file ends the capture with a message; the packets before it have been delivered. Zeros after
-//! compressed data, as tapes and disks leave them, are ignored; other bytes there are ignored with a
-//! warning.
+//! or zstd. The file is read while the run goes on, so that it can have any size. Each packet gets the time
+//! stamp of its record. The MAC header annotation points to its start (or the network header annotation, if
+//! packets start with IP). The extra length annotation is the number of bytes that were on the wire but are
+//! not in the capture. A fault in the file ends the capture with a message, after the packets before the
+//! fault have been emitted. Zeros after compressed data, as tapes and disks leave them, are ignored; other
+//! bytes there are ignored with a warning.
 //!
-//! When pushing, the element makes as many packets per turn as the run's burst; under the trace clock these
-//! packets all have the same time stamp, and time advances with them. The output can also be pulled.
+//! With a push output, the element emits as many packets per turn as the run's burst. Under the trace
+//! clock, these packets all have the same time stamp, and time advances with them. The output can also be a
+//! pull output.
 //!
 //! ## Usage
 //! `FromDump(FILENAME [, TIMING, KEYWORDS])`
@@ -25,7 +26,7 @@
 //!   destination annotation set; other packets go to output 1 or are dropped.
 //! - `START`, `END`: skip packets before START, stop at packets at or after END.
 //! - `START_AFTER`, `END_AFTER`: like `START` and `END`, relative to the first packet.
-//! - `INTERVAL`: the end, relative to the start.
+//! - `INTERVAL`: the length of time to read, from START or the first packet on.
 //! - `END_CALL`: the write handler to call at the end.
 //! - `BURST`: the largest number of packets per turn.
 //! - `FILEPOS`, `MMAP`, `PRELOAD`, `FORCE_LEN`: accepted for the sake of Click and FastClick, without effect.
@@ -145,8 +146,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The largest number of records skipped per turn, so that a long gap before START does not keep other
-/// elements waiting.
+/// The largest number of records that are skipped per turn. Without the limit, a long gap before START
+/// would delay other elements.
 const MOST_SKIPPED: usize = 1024;
 
 struct FromDump {
@@ -162,27 +163,29 @@ struct FromDump {
     burst: Option<usize>,
     reader: Option<Reader>,
     link: LinkType,
-    /// A packet that has been read and is not yet due.
+    /// The next packet of the capture: it has been read, and has not been emitted.
     next: Option<Packet>,
-    /// True if a timer is set for the time when the next packet is due.
+    /// True while a timer is set for the time at which the next packet is due.
     waiting: bool,
-    /// True if the end of the file, or of the window, has been reached and acted on.
+    /// True if the end of the file or of the window has been reached and has been acted on (STOP,
+    /// END_CALL).
     ended: bool,
     fault: Option<String>,
-    /// True if records were skipped in this turn: there was work, although no packet resulted.
+    /// True if records were skipped in this turn, so that the turn did work even if it emitted no packet.
     skipped: bool,
-    /// True if the user has been notified that memory is full.
+    /// True if the user has been warned that the packet pool is full, so that the warning is not repeated.
     warned: bool,
     count: u64,
 }
 
-/// The part of a capture that is to be read.
+/// The times between which packets of the capture are emitted.
 struct Window {
     start: Option<Timestamp>,
     start_after: Option<Timestamp>,
-    /// The values of END, END_AFTER, INTERVAL.
+    /// The values of END, END_AFTER and INTERVAL; the first that is given determines the end.
     ends: [Option<Timestamp>; 3],
-    /// The first time of the window, and the first time after it, once the first packet is known.
+    /// The first time of the window, and the first time after it (`None` for no end). Both are known once
+    /// the first record has been read.
     fixed: Option<(Timestamp, Option<Timestamp>)>,
 }
 
@@ -191,7 +194,7 @@ impl Window {
         self.ends.iter().any(Option::is_some)
     }
 
-    /// True if a time lies at or after the end.
+    /// True if a time is at or after the end of the window.
     fn is_over(&self, time: Timestamp) -> bool {
         self.fixed.and_then(|(_, to)| to).is_some_and(|to| time >= to)
     }
@@ -207,12 +210,13 @@ impl Window {
     }
 }
 
-/// The result of reading a packet ahead.
+/// The result of reading the next packet into `next`.
 enum Ahead {
     Ready,
-    /// No packet in this turn: there were too many records to skip.
+    /// There is no packet yet, because the limit of skipped records has been reached. Another turn
+    /// continues.
     Skipped,
-    /// No packet now: there is no memory for a packet.
+    /// There is no packet yet, because the packet pool is full.
     NoRoom,
     End,
 }
@@ -226,7 +230,8 @@ impl FromDump {
         reader.map_err(|error| error.to_string())
     }
 
-    /// Makes sure that the next packet has been read.
+    /// Reads records until `next` holds a packet of the window, if it does not hold one already. Returns
+    /// `End` at the end of the file or window, or at a fault in the file, which is reported.
     fn read_ahead(&mut self, cx: &mut Cx<'_>) -> Ahead {
         if let Some(packet) = &self.next {
             return if self.window.is_over(packet.time()) { Ahead::End } else { Ahead::Ready };
@@ -252,7 +257,7 @@ impl FromDump {
             let time = Timestamp(record.time);
             let (from, to) = self.window.bounds(time);
             let over = to.is_some_and(|to| time >= to);
-            // A call at the end may move the end, and then this packet is needed.
+            // The handler that END_CALL calls may move the end, so that this packet is still needed.
             if over && self.end_call.is_none() {
                 return Ahead::End;
             }
@@ -274,7 +279,7 @@ impl FromDump {
         Ahead::Skipped
     }
 
-    /// True if the next packet is due. Otherwise a timer is set for the time when it will be due.
+    /// True if the next packet is due. Otherwise sets a timer for the time when it will be due.
     fn is_due(&mut self, cx: &mut Cx<'_>) -> bool {
         let Some(packet) = &self.next else { return false };
         let due = self.pace.is_due(cx, packet.time());
@@ -282,7 +287,8 @@ impl FromDump {
         due
     }
 
-    /// Acts on the end, once.
+    /// Acts on the end of the file or window, once: reports a warning about the file, stops the driver
+    /// (STOP), or calls END_CALL.
     fn end(&mut self, cx: &mut Cx<'_>) {
         if std::mem::replace(&mut self.ended, true) {
             return;
@@ -291,7 +297,7 @@ impl FromDump {
         if let Some(warning) = self.reader.as_ref().and_then(Reader::warning) {
             cx.messages().remark(Severity::Warning, format_args!("{warning}"));
         }
-        // Without an END_CALL, the end switches the element off.
+        // With STOP, or at the end of a window without END_CALL, the element becomes inactive.
         self.active &= !self.stop && (self.end_call.is_some() || !self.window.has_end());
         if self.stop {
             cx.stop();
@@ -300,8 +306,8 @@ impl FromDump {
         }
     }
 
-    /// Takes packets that are due, at most `most`, under the trace clock all with the same time stamp. The
-    /// second value is true if there may be more now.
+    /// Takes packets that are due, at most `most`. Under the trace clock, all of them have the same time
+    /// stamp. The second value is true if the element should be called again without waiting for a timer.
     fn take(&mut self, cx: &mut Cx<'_>, most: usize) -> (Batch, bool) {
         let mut batch = cx.batch();
         let mut time = None;
@@ -314,7 +320,8 @@ impl FromDump {
                 }
                 Ahead::NoRoom => return (batch, true),
                 Ahead::End => {
-                    // The last packets are emitted before the end is announced.
+                    // If there are packets, they are emitted first, and the end is acted on in the next
+                    // turn.
                     if batch.is_empty() {
                         self.end(cx);
                     }
@@ -340,7 +347,8 @@ impl FromDump {
         (batch, true)
     }
 
-    /// Sets header annotations if FORCE_IP is set; packets that are not IP leave by output 1.
+    /// With FORCE_IP, sets the header annotations of an IP packet. A packet that is not IP is emitted at
+    /// output 1 or dropped, and `None` is returned.
     fn prepare(&mut self, cx: &mut Cx<'_>, mut packet: Packet) -> Option<Packet> {
         if !self.force_ip {
             return Some(packet);
@@ -362,7 +370,7 @@ impl FromDump {
 
 impl Element for FromDump {
     fn effects(&self) -> Effects {
-        // No packet comes in, but other elements have to know the fields that are set in new packets.
+        // The packets are new, but other elements have to know which of their fields are set.
         let pure = |name| Value::Pure { name, reads: Vec::new() };
         let mut case = Case::new(Filter::One(Vec::new()), Target::Output(0))
             .with(Action::Set(EXTRA_LENGTH, pure("length on the wire")));
@@ -381,7 +389,7 @@ impl Element for FromDump {
             self.end_call = Some(Arc::new(Call::parse(text, cx, own)?));
         }
         if cx.follows_captures() && self.active {
-            // The first packet determines the start of time.
+            // The trace clock starts with the first packet, so it has to be known now.
             let _ = self.read_ahead(cx);
         }
         self.start(cx);
@@ -397,8 +405,8 @@ impl Element for FromDump {
             cx.schedule();
         }
         if cx.follows_captures() {
-            // The packet read ahead tells the engine when the next packet is due; the end is handled in a
-            // turn of its own.
+            // Under the trace clock, the next packet tells the engine the time of the next turn. If the end
+            // was reached, the next turn acts on it.
             let _ = self.read_ahead(cx);
         }
         worked
@@ -411,7 +419,8 @@ impl Element for FromDump {
 
     fn next_time(&self) -> Option<Timestamp> {
         let time = self.next.as_ref().map(Packet::time);
-        // Without a packet read ahead, there is still work at once: to read a packet, or to find the end.
+        // If no packet has been read ahead, the element has work at once: to read a packet or to act on the
+        // end.
         (self.active && !self.ended && self.reader.is_some()).then(|| time.unwrap_or(Timestamp(i64::MIN)))
     }
 

@@ -3,9 +3,9 @@
 //!
 //! A packet has an IPv4 header, and a TCP, UDP or ICMP header if its protocol is one of these. Fields that
 //! the dump does not contain are zero, except for the time to live (100) and lengths. Packets are usually
-//! shorter than their headers say: the extra length annotation is the difference. The network and transport
-//! header, destination address, time stamp, paint, aggregate, extra packets and first time stamp
-//! annotations are set. Files may be compressed with gzip or zstd.
+//! shorter than their headers say, and the extra length annotation is the number of missing bytes. The
+//! network and transport header, destination address, time stamp, paint, aggregate, extra packets and first
+//! time stamp annotations are set. Files may be compressed with gzip or zstd.
 //!
 //! ## Usage
 //! `FromIPSummaryDump(FILENAME [, KEYWORDS])`
@@ -145,10 +145,11 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The largest number of lines without a packet that are read per turn.
+/// The largest number of lines that are read per turn without finding a packet, so that other elements are
+/// not delayed.
 const MOST_SKIPPED: usize = 1024;
 
-/// The largest length of a line or record in bytes: without a limit, a damaged file could fill the memory.
+/// The largest length of a line or record in bytes. Without a limit, a damaged file could fill the memory.
 const MOST_BYTES: usize = 1 << 20;
 
 struct FromIpSummaryDump {
@@ -163,9 +164,9 @@ struct FromIpSummaryDump {
     burst: Option<usize>,
     parser: Parser,
     dump: Option<Dump>,
-    /// True if binary records follow.
+    /// True if the dump continues with binary records, after a line `!binary`.
     binary: bool,
-    /// The number of the line or record.
+    /// The number of the present line, or since `!binary` of the present record; for messages.
     place: u64,
     position: u64,
     line: Vec<u8>,
@@ -176,21 +177,22 @@ struct FromIpSummaryDump {
     fault: Option<String>,
 }
 
-/// The packets that are still to be made of a record.
+/// The packets that are still to be made of a record, with MULTIPACKET possibly several.
 #[derive(Default)]
 struct Copies {
     left: u32,
-    /// The length in bytes of all packets but the last, and the length of the last packet.
+    /// The length in bytes on the wire of each packet but the last, and of the last packet. A `length` of 0
+    /// means that the record is a single packet.
     length: u32,
     last: u32,
     step: i64,
     end: i64,
 }
 
-/// The result of reading the next record.
+/// The result of looking for the next record that describes a packet.
 enum Next {
     Ready,
-    /// There were too many other lines for a turn.
+    /// The limit of lines without a packet has been reached. Another turn continues.
     Later,
     End,
 }
@@ -213,7 +215,11 @@ impl FromIpSummaryDump {
         Ok(())
     }
 
-    /// Reads a line or record into `line`. Returns false at the end.
+    /// Reads the next line or binary record into `line`. For a binary record, a further byte at its end is
+    /// 1 if the record is text. Returns false at the end of the file.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or a line or record is too long or too short.
     fn read_piece(&mut self) -> io::Result<bool> {
         let Some(dump) = &mut self.dump else { return Ok(false) };
         self.line.clear();
@@ -246,7 +252,8 @@ impl FromIpSummaryDump {
         Ok(read == rest as usize && (rest > 0 || is_text))
     }
 
-    /// Makes sure that there is a record from which packets are to be made.
+    /// Reads lines or records until one describes a packet, if no packets of the last one are left. Reports
+    /// problems in lines; a fault in the file ends the dump.
     fn read_record(&mut self, cx: &mut Cx<'_>) -> Next {
         if self.copies.left > 0 {
             return Next::Ready;
@@ -261,7 +268,7 @@ impl FromIpSummaryDump {
                         Some(format!("{}: only the packets before the fault were read", self.filename));
                     return Next::End;
                 }
-                // The last byte of a record shows if it is text.
+                // The byte that `read_piece` has appended is 0 for a binary record and 1 for text.
                 Ok(true) if self.binary && self.line.pop() == Some(0) => {
                     self.parser.binary(&self.line, &mut self.record, &mut self.issues)
                 }
@@ -294,7 +301,7 @@ impl FromIpSummaryDump {
         cx.messages().message(format_args!("{}:{unit}{}: {issue}\n", self.filename, self.place));
     }
 
-    /// Makes the next packet of the record.
+    /// Makes the next packet of the record. Returns `None` if SAMPLE skips it or there is no memory for it.
     fn make(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         self.copies.next(&mut self.record);
         if self.sample < 1.0 && cx.random().f64() >= self.sample {
@@ -320,7 +327,8 @@ impl FromIpSummaryDump {
         Some(packet)
     }
 
-    /// Takes packets that are due, at most `most`. The second value is true if there may be more now.
+    /// Takes packets that are due, at most `most`. The second value is true if the element should be called
+    /// again without waiting for a timer.
     fn take(&mut self, cx: &mut Cx<'_>, most: usize) -> (Batch, bool) {
         let mut batch = cx.batch();
         let mut stamp = None;
@@ -330,7 +338,8 @@ impl FromIpSummaryDump {
                 Next::Ready => {}
                 Next::Later => break,
                 Next::End => {
-                    // The last packets are emitted before the end is announced.
+                    // If there are packets, they are emitted first, and the end is acted on in the next
+                    // turn.
                     if batch.is_empty() {
                         self.end(cx);
                     }
@@ -342,12 +351,12 @@ impl FromIpSummaryDump {
                 cx.set_signal(Signal::Packets, false);
                 return (batch, false);
             }
-            // Under the trace clock, all packets of a batch have the same time stamp.
+            // Under the trace clock, all packets of a batch must have the same time stamp.
             if cx.follows_captures() && *stamp.get_or_insert(time) != time {
                 break;
             }
             if let Some(packet) = self.make(cx) {
-                // A batch has room for the largest value of `most`.
+                // There is room, because `most` is at most the capacity of a batch.
                 let _ = batch.push(packet).map_err(|packet| cx.drop(packet, element::DropReason::NoBuffer));
             }
         }
@@ -374,8 +383,8 @@ impl FromIpSummaryDump {
 }
 
 impl Copies {
-    /// Returns a single packet for a record, or with `multipacket` the number of packets that the record
-    /// describes.
+    /// Returns the packets to make of a record: a single packet, or with `multipacket` as many as the
+    /// record describes. In that case the record's time is set ahead of the first packet.
     fn of(record: &mut Record, multipacket: bool) -> Copies {
         let info = &mut record.info;
         if !multipacket || info.extra_packets == 0 {
@@ -396,7 +405,7 @@ impl Copies {
         Copies { left: count, length, last: last as u32, step, end }
     }
 
-    /// Returns the time stamp of the next packet.
+    /// Returns the time stamp that the next packet of the record will have.
     fn time(&self, record: &Record) -> Timestamp {
         match (self.length, self.left) {
             (0, _) => Timestamp(record.info.time),
@@ -405,7 +414,7 @@ impl Copies {
         }
     }
 
-    /// Prepares the record for its next packet.
+    /// Counts one packet as made, and sets the record's length and time for it.
     fn next(&mut self, record: &mut Record) {
         self.left -= 1;
         if self.length == 0 {
@@ -418,7 +427,7 @@ impl Copies {
     }
 }
 
-/// The position of the first time stamp annotation.
+/// The bytes of the first time stamp annotation in the annotations of a packet.
 pub(crate) const FIRST: std::ops::Range<usize> =
     Annotations::FIRST_TIMESTAMP..Annotations::FIRST_TIMESTAMP + 8;
 
@@ -429,7 +438,7 @@ fn looks_like_a_dump(line: &str) -> bool {
 
 impl Element for FromIpSummaryDump {
     fn effects(&self) -> Effects {
-        // No packet comes in, but other elements have to know the fields that are set in new packets.
+        // The packets are new, but other elements have to know which of their fields are set.
         let pure = |name| Value::Pure { name, reads: Vec::new() };
         let anno = |offset, length| Field::Annotation { offset: offset as u8, length };
         let case = [
@@ -452,7 +461,7 @@ impl Element for FromIpSummaryDump {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.open()?;
         if cx.follows_captures() && self.active {
-            // The first packet determines the start of time.
+            // The trace clock starts with the first packet, so it has to be known now.
             let _ = self.read_record(cx);
         }
         self.start(cx);
@@ -460,7 +469,8 @@ impl Element for FromIpSummaryDump {
     }
 
     fn next_time(&self) -> Option<Timestamp> {
-        // Without a record read ahead, there is still work at once: to read a record, or to find the end.
+        // If no record has been read ahead, the element has work at once: to read a record or to act on the
+        // end.
         let time = if self.copies.left > 0 { self.copies.time(&self.record) } else { Timestamp(i64::MIN) };
         (self.active && !self.ended && self.dump.is_some()).then_some(time)
     }
@@ -474,8 +484,8 @@ impl Element for FromIpSummaryDump {
             cx.schedule();
         }
         if cx.follows_captures() && self.active && !self.ended {
-            // The record read ahead tells the engine when the next packet is due; the end is handled in a
-            // turn of its own.
+            // Under the trace clock, the next record tells the engine the time of the next turn. If the end
+            // was reached, the next turn acts on it.
             let _ = self.read_record(cx);
         }
         worked

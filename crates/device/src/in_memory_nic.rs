@@ -1,13 +1,13 @@
 //! # InMemoryNic
 //! Emits the packets of a capture from memory, as an interface with one receive queue per worker does.
 //!
-//! The capture is read once, before the run, and each packet is put into the queue of a worker. Every
-//! worker then takes its packets as fast as it can, or at a rate, so that the speed of several workers is
-//! measured without a packet generator as a bottleneck. Packets are lent, not copied: bytes that downstream
-//! elements changed are restored before the next round.
+//! The capture is read once, before the run, and each packet is put into the receive queue of a worker.
+//! Every worker then takes its packets as fast as it can, or at a rate. Thus the speed of several workers
+//! can be measured without a packet generator as a bottleneck. Packets are lent, not copied: bytes that
+//! downstream elements changed are restored before the next round.
 //!
-//! With RATE, packets arrive even if they are not taken: RING packets wait in each queue, further packets
-//! are missed.
+//! With RATE, packets arrive even if they are not taken: up to RING packets wait in each queue, and further
+//! packets are missed.
 //!
 //! ## Usage
 //! `InMemoryNic(FILENAME [, KEYWORDS])`
@@ -15,20 +15,21 @@
 //! ## Arguments
 //! - `FILENAME`: the capture.
 //! - `LOOPS`: the number of times that the packets are emitted; -1 for no end.
-//! - `STEERING`: the queue of a packet: `rss`, the queue of the worker that its flow belongs to; `spray`,
-//!   the queue given by the last bits of its TCP checksum, except for segments that open and close
-//!   connections; `turn`, all queues in turn; `next`, the queue after its worker's queue, so that all
-//!   packets have to be handed over.
+//! - `STEERING`: the worker that gets a packet: `rss`, the worker that the packet's flow belongs to;
+//!   `spray`, the worker whose number is the packet's TCP checksum modulo the number of workers, or as with
+//!   `rss` for packets other than TCP and for segments that open or close connections; `turn`, all workers
+//!   in turn; `next`, the worker after the flow's worker, so that all packets have to be handed over.
 //! - `RATE`: packets per second that arrive at all queues together; 0 for as many as can be taken.
 //! - `RING`: packets that wait in each queue, with RATE.
-//! - `QUEUES`: receive queues of each worker, over which flows are spread. The queues are polled in turn,
-//!   so that with many queues packets of a flow come closer together.
+//! - `QUEUES`: the number of receive queues of each worker, over which flows are spread. The queues are
+//!   polled in turn. With many queues, each burst has packets of few flows, so that packets of a flow are
+//!   closer together.
 //! - `BURST`: the largest number of packets per turn.
 //!
 //! ## Handlers
 //! - `count`: packets emitted.
 //! - `missed`: packets that arrived when a queue was full.
-//! - `packets`: packets in the queues, of a single round.
+//! - `packets`: the number of packets of one round, in the queues of this worker.
 //! - `rate`: the rate.
 //!
 //! ## Example
@@ -116,40 +117,44 @@ enum Steering {
 
 struct InMemoryNic {
     filename: String,
-    /// The number of rounds left; negative for no end.
+    /// The number of rounds that are still to be emitted; negative for no end.
     loops: i64,
     steering: Steering,
-    /// The packets per second, at all queues.
+    /// The packets per second that arrive at the queues of all workers together; 0 for no limit.
     rate: u64,
     ring: u64,
     burst: Option<usize>,
     queues: usize,
-    /// The packets of this worker's queues, one queue after the other.
+    /// The packets of this worker, sorted by queue.
     store: Option<Box<Store>>,
-    /// For each queue, the index after its last packet.
+    /// For each queue of this worker, the index in `store` after its last packet.
     ends: Vec<usize>,
-    /// For each queue, the packets of this round that have not been emitted.
+    /// For each queue of this worker, the indices in `store` of the packets that have not been emitted in
+    /// this round.
     left: Vec<Range<usize>>,
-    /// The index of the queue to poll.
+    /// The index of the queue that is polled in the next turn.
     polled: usize,
     count: u64,
     missed: u64,
-    /// The time until which packets have arrived, the number of packets that wait, and the fraction of the
-    /// next packet that has arrived, in nanoseconds times packets per second.
+    /// The state of the arrivals, if there is a rate: the time until which they have been computed, the
+    /// number of packets that wait, and the part of the next packet that has arrived. A whole packet is the
+    /// number of nanoseconds per second times the number of workers.
     filled: Timestamp,
     waiting: u64,
     part: u128,
 }
 
-/// Returns the index of the queue, of the worker's `queues` queues, that a packet's flow belongs to.
+/// The lowest bits of the hash have chosen the worker, so they are similar for all packets of this worker.
+/// The multiplication mixes all bits, and the high bits of the product choose the queue.
 fn queue_of(packet: &Packet, queues: usize) -> usize {
-    // A different part of the hash than the part that chooses the worker.
+    // The multiplication mixes the hash: the hash itself has chosen the worker, so that its high bits are
+    // similar for all packets of this worker.
     let hash = steering::hash(packet).unwrap_or(0).wrapping_mul(0x9e37_79b1);
     ((u64::from(hash) * queues as u64) >> 32) as usize
 }
 
-/// Returns the checksum of a TCP segment that neither opens nor closes a connection and is not a fragment.
-/// Interfaces can spread packets by it.
+/// Returns the checksum of a whole TCP segment that neither opens nor closes a connection; `None` for other
+/// packets. Interfaces can spread segments over queues by these almost random bits.
 fn checksum(frame: &[u8], link: LinkType) -> Option<u16> {
     let layers = Layers::locate(frame, link);
     let is_segment = layers.fragment.is_none() && layers.protocol == Some(ip_protocol::TCP);
@@ -159,14 +164,18 @@ fn checksum(frame: &[u8], link: LinkType) -> Option<u16> {
     is_regular.then(|| header.checksum.get())
 }
 
-/// The largest number of queues of a worker, which is more than any interface has.
+/// The largest value of QUEUES; no interface has as many queues.
 const MOST_QUEUES: usize = 4096;
 
-/// The time for which a queue with a rate sleeps when no packet has arrived.
+/// The time until the next turn if no packet has arrived at the rate.
 const PAUSE: Timestamp = Timestamp(20_000);
 
 impl InMemoryNic {
-    /// Reads the capture, and keeps the packets of this worker's queue.
+    /// Reads the capture, puts the packets of this worker's queues into a store, and begins the first
+    /// round.
+    ///
+    /// # Errors
+    /// If the capture cannot be read or does not fit into the packet pool.
     fn load(&mut self, cx: &mut Cx<'_>) -> Result<Store, String> {
         let mut reader = Reader::open(&self.filename).map_err(|error| error.to_string())?;
         let mut queues: Vec<Vec<Packet>> = (0..self.queues).map(|_| Vec::new()).collect();
@@ -210,7 +219,7 @@ impl InMemoryNic {
         Ok(store)
     }
 
-    /// Begins a new round.
+    /// Begins a new round: all packets of all queues are to be emitted.
     fn begin(&mut self) {
         let mut start = 0;
         self.left.clear();
@@ -218,7 +227,8 @@ impl InMemoryNic {
         self.polled = 0;
     }
 
-    /// Returns the number of packets that can be taken now.
+    /// Computes the arrivals until `now`, of which this worker gets an equal part. Returns the number of
+    /// packets that can be emitted in this turn, at most `most`.
     fn arrived(&mut self, now: Timestamp, workers: usize, most: usize) -> usize {
         if self.rate == 0 {
             return most;
@@ -268,7 +278,7 @@ impl Element for InMemoryNic {
         let queues = self.left.len();
         let left = &mut self.left[self.polled];
         let end = left.end.min(left.start + most);
-        // Fewer packets are lent if some have not come back yet, which they do soon.
+        // Fewer packets are lent if packets of the last round are still downstream. They come back soon.
         let lent = cx.stores().lend_into(store, left.start..end, &mut batch);
         left.start += lent;
         self.polled = if self.polled + 1 == queues { 0 } else { self.polled + 1 };

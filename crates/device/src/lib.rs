@@ -1,4 +1,6 @@
-//! Elements at the edge of the graph: captures, sockets and network interfaces.
+//! Elements at the edge of the graph, by which packets enter and leave it: captures, summary dumps,
+//! sockets, and network interfaces by packet sockets, TUN and TAP, AF_XDP and DPDK. ControlSocket gives
+//! programs access to handlers.
 
 pub mod control_socket;
 pub mod dpdk;
@@ -21,7 +23,7 @@ pub mod xdp;
 
 use element::Class;
 
-/// Every class of this crate.
+/// All element classes of this crate, in the order of their modules.
 pub static CLASSES: &[&Class] = &[
     &control_socket::CLASS,
     &dpdk::dpdk_info::CLASS,
@@ -44,7 +46,8 @@ pub static CLASSES: &[&Class] = &[
     &xdp::to_xdp::CLASS,
 ];
 
-/// Reads the probability with which packets are taken.
+/// Reads the argument SAMPLE, the probability with which each packet is taken. Warns if it is above 1 or
+/// not positive.
 fn probability(args: &mut element::Args<'_>) -> f64 {
     let sample = args.value::<f64>("SAMPLE");
     if sample > 1.0 {
@@ -55,7 +58,7 @@ fn probability(args: &mut element::Args<'_>) -> f64 {
     sample
 }
 
-/// Returns the system's text for an error, without the number that Rust adds.
+/// Returns the system's text for an error, without the ` (os error N)` that Rust appends.
 fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_string()

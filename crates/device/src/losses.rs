@@ -1,32 +1,35 @@
-//! The messages to the user about packets that a device element drops.
+//! Reports to the user that an element at a device or socket drops packets, without a message for each
+//! packet.
 
 use std::fmt::Arguments;
 
 use element::{Cx, DropReason, Timestamp};
 
-/// The shortest time between two messages about the same reason.
+/// The shortest time between two messages about the same drop reason.
 const PAUSE: Timestamp = Timestamp(10_000_000_000);
-/// The number of reasons, larger than any element has.
+/// The largest number of drop reasons of an element. Further reasons are not reported.
 const MOST_REASONS: usize = 8;
 
-/// The packets that an element has dropped, by reason. The first packet of each reason is reported; the
-/// number of later packets is reported at intervals of at least ten seconds, and at the end.
+/// The packets that an element has dropped, by drop reason. The first packet of each reason is reported
+/// with a text. Later, the number of packets is reported at intervals of at least ten seconds, and at the
+/// end of the run.
 #[derive(Debug, Default)]
 pub(crate) struct Losses([Option<Loss>; MOST_REASONS]);
 
-/// The packets that were dropped for a reason.
+/// The number of packets that were dropped for one reason.
 #[derive(Clone, Copy, Debug)]
 struct Loss {
     why: DropReason,
     packets: u64,
-    /// The number of packets that has been reported, and the time of the report.
+    /// The number of packets when a message last reported it, and the time of that message.
     told: u64,
     at: Timestamp,
 }
 
 impl Losses {
-    /// Counts dropped packets. The text says what is wrong with the first packet and what to do; it is
-    /// `None` if another message has reported the reason, for example of an interface that is down.
+    /// Counts dropped packets with their drop reason, and reports them if a message is due. `device` is the
+    /// name in messages. `text` says what is wrong with the first packet and what to do. It is `None` if
+    /// another message has reported the cause, for example that an interface is down.
     #[cold]
     pub(crate) fn count(
         &mut self,
@@ -52,7 +55,8 @@ impl Losses {
         }
     }
 
-    /// Reports the numbers of packets that have not been reported yet, at the end.
+    /// Reports, at the end of a run, the number of packets of each reason for which packets have been
+    /// dropped since the last message.
     pub(crate) fn end(&mut self, cx: &mut Cx<'_>, device: &str) {
         for loss in self.0.iter_mut().flatten().filter(|loss| loss.packets > loss.told) {
             loss.told = loss.packets;
@@ -70,7 +74,8 @@ mod tests {
 
     const SECOND: Timestamp = Timestamp(1_000_000_000);
 
-    /// Loses three packets a second for a reason, and a single packet for another reason.
+    /// An element that counts three packets per second as dropped for one reason, and a single packet for
+    /// another reason.
     #[derive(Default)]
     struct Loser {
         losses: Losses,

@@ -1,12 +1,14 @@
-//! The times at which packets of a capture or a summary are sent.
+//! Decides when FromDump and FromIPSummaryDump send the packets of their files.
 
 use element::{Cx, Signal, Timestamp};
 
-/// The pace of a source, which holds packets back until their time.
+/// The pace of a source. It holds packets back until their time under the trace clock or with TIMING;
+/// otherwise all packets are due at once.
 pub(crate) struct Pace {
-    /// True if packets are sent at the distances of their time stamps.
+    /// True if packets are sent with the time between them that their time stamps have (TIMING).
     timing: bool,
-    /// The time to add to time stamps, known from the first packet on.
+    /// The time to add to a time stamp to get the time of sending. The first packet that is asked about
+    /// determines it.
     shift: Option<Timestamp>,
 }
 
@@ -15,12 +17,12 @@ impl Pace {
         Pace { timing, shift: None }
     }
 
-    /// Takes the next packet as the first.
+    /// Makes the next packet due at once, and counts the time for later packets from there.
     pub(crate) fn restart(&mut self) {
         self.shift = None;
     }
 
-    /// True if a packet with this time stamp is due. Otherwise timer 0 is set for the time when it will be
+    /// True if a packet with this time stamp is due. Otherwise sets timer 0 for the time when it will be
     /// due.
     pub(crate) fn is_due(&mut self, cx: &mut Cx<'_>, time: Timestamp) -> bool {
         let now = cx.now();
@@ -36,7 +38,8 @@ impl Pace {
     }
 }
 
-/// Starts a source that has packets: schedules its task, or signals packets to elements that pull.
+/// Starts a source that has packets: schedules its task if it pushes, or turns on its signal for elements
+/// that pull.
 pub(crate) fn begin(cx: &mut Cx<'_>) {
     if cx.graph().output_is_push(0) {
         cx.schedule();

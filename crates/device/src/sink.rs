@@ -1,13 +1,16 @@
-//! The common parts of elements that write packets to a file, at the end of a path or in the middle of it.
+//! The common parts of ToDump and ToIPSummaryDump, which write packets to a file and then end them or pass
+//! them on.
 
 use element::{Batch, Cx};
 
-/// An element that writes packets.
+/// An element that writes packets to a file. It implements two methods and gets the others.
 pub(crate) trait Sink {
-    /// Writes the packets of a batch, and drops packets that cannot be written.
+    /// Writes the packets of a batch. Packets that cannot be written are removed from the batch and
+    /// dropped.
     fn write_batch(&mut self, cx: &mut Cx<'_>, batch: &mut Batch);
 
-    /// Writes pushed packets. Returns them if `passes_on`, and ends them otherwise.
+    /// Writes pushed packets. With `passes_on`, returns the packets for the output; otherwise counts them
+    /// as sent.
     fn take(&mut self, cx: &mut Cx<'_>, mut batch: Batch, passes_on: bool) -> Option<Batch> {
         self.write_batch(cx, &mut batch);
         if passes_on {
@@ -17,14 +20,15 @@ pub(crate) trait Sink {
         None
     }
 
-    /// Starts the task of an element that pulls packets and ends them.
+    /// Schedules the element's task if it has to pull packets itself: with a pull input and no output.
     fn start(&self, cx: &mut Cx<'_>, passes_on: bool) {
         if !cx.graph().input_is_push(0) && !passes_on {
             cx.schedule();
         }
     }
 
-    /// Executes a turn of that task, which continues until writing fails or there is nothing to pull.
+    /// Executes a turn of the task: pulls at most `most` packets and writes them. Returns true if there
+    /// were any. Schedules the next turn unless writing has failed or there is nothing to pull.
     fn turn(&mut self, cx: &mut Cx<'_>, most: usize) -> bool {
         let worked = self.fetch(cx, most);
         if !self.has_failed() && (worked || cx.may_pull(0)) {
@@ -33,10 +37,10 @@ pub(crate) trait Sink {
         worked
     }
 
-    /// True if writing has failed, so that nothing more can be written.
+    /// True if writing has failed, so that no more packets are pulled.
     fn has_failed(&self) -> bool;
 
-    /// Pulls packets and writes them. Returns true if there were any.
+    /// Pulls at most `most` packets, writes them and counts them as sent. Returns true if there were any.
     fn fetch(&mut self, cx: &mut Cx<'_>, most: usize) -> bool {
         let batch = cx.pull(0, most);
         let worked = !batch.is_empty();

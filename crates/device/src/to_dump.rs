@@ -5,10 +5,10 @@
 //! machine. Packets without a time stamp get the current time. With an output, packets are passed on after
 //! they were written; with a pull input and no output, the element pulls by itself.
 //!
-//! All packets of a pcap file start with the same kind of header. Unless ENCAP is given, a packet from a
-//! capture or interface of another link type than the first packet's is left out: without an output it is
-//! dropped (`another link type`), with an output it is passed on. In both cases the run ends with an error
-//! that says how many packets were left out. Packets of interfaces or captures of several types need
+//! All packets of a pcap file start with the same kind of header. Unless ENCAP is given, the first packet
+//! determines the link type, and packets from captures or interfaces of another link type are left out. A
+//! packet that is left out is dropped (`another link type`) or, with an output, passed on. In both cases
+//! the run ends with an error that says how many packets were left out. Packets of several link types need
 //! several files.
 //!
 //! On a live run, the file's header is written with the first packet, or at the start if ENCAP or
@@ -26,8 +26,8 @@
 //! - `FILENAME`: the file; `-` for standard output. A name that ends with `.gz` is written compressed.
 //! - `SNAPLEN`: bytes to write of each packet; 0 for all.
 //! - `ENCAP`: the header that all packets start with (`ETHER`, `IP`, `SLL`, `#NUMBER`, ...). If not given,
-//!   the link type of the first packet, or Ethernet; packets that have no link type, because they were made
-//!   here, are taken for packets of this type.
+//!   the link type of the first packet, or Ethernet if it has none. Packets that elements have made have no
+//!   link type, and are taken for packets of the file's type.
 //! - `USE_ENCAP_FROM`: elements whose `encap` handlers give the value of ENCAP.
 //! - `EXTRA_LENGTH`: true to add the extra length annotation to the length on the wire.
 //! - `NANO`: true for time stamps in nanoseconds.
@@ -133,10 +133,10 @@ struct ToDump {
     filename: String,
     snap_length: u32,
     link: Option<LinkType>,
-    /// The number of the link type of the first packet. Packets of this type start with the file's kind of
-    /// header.
+    /// The number of the file's link type. A packet with this link type has the right kind of header, so
+    /// that it needs no further check.
     number: u16,
-    /// True if the user has given the link type.
+    /// True if ENCAP or USE_ENCAP_FROM gives the link type. Then no packet is left out.
     is_given: bool,
     link_from: Vec<String>,
     extra_length: bool,
@@ -145,24 +145,26 @@ struct ToDump {
     burst: usize,
     force_time: bool,
     passes_on: bool,
-    /// The file, opened at the start. It moves to the writer with the first packet, which may determine the
-    /// link type.
+    /// The open file, until the first packet or ENCAP has determined the link type. Then `writer` takes it.
     file: Option<Stream>,
-    /// The buffer, which moves to the writer as well.
+    /// The write buffer, allocated at the start, until `writer` takes it.
     buffer: Vec<u8>,
     writer: Option<Writer<Stream>>,
     timer: WriteTimer,
-    /// The number of packets whose link header is of another kind than the file's.
+    /// The number of packets that were left out because they start with another kind of header than the
+    /// file's packets.
     left_out: u64,
     fault: Option<String>,
-    /// The number of packets that are in the file, as of the last flush.
+    /// The number of packets that are in the file, as of the last flush; packets in the buffer do not
+    /// count.
     written: u64,
-    /// The number of packets that were in the file when `reset_counts` was last written.
+    /// The number of packets that were in the file when `reset_counts` was last called. The handler `count`
+    /// subtracts it.
     reset_at: u64,
 }
 
 impl ToDump {
-    /// Starts the file: writes its header.
+    /// Writes the file's header with this link type, and creates the writer of packets.
     fn begin(&mut self, link: LinkType) {
         let options = WriterOptions { nanoseconds: self.nanoseconds, snap_length: self.snap_length, link };
         (self.link, self.number) = (Some(link), link.number());
@@ -170,17 +172,18 @@ impl ToDump {
         self.writer = self.file.take().map(|file| Writer::with_buffer(file, options, buffer));
     }
 
-    /// Returns the link type of a packet, if it differs from the file's.
+    /// Returns the packet's link type if the packet has to be left out, and `None` if it can be written.
     #[inline]
     fn other_link(&self, packet: &Packet) -> Option<LinkType> {
         if packet.link() == self.number { None } else { self.judge(packet) }
     }
 
-    /// Returns the link type of a packet that is to be left out, because it comes from a source of another
-    /// link type than the file's.
+    /// Returns the packet's link type if it comes from a capture or interface of another link type than the
+    /// file's and ENCAP is not given. Such a packet is left out.
     fn judge(&self, packet: &Packet) -> Option<LinkType> {
         let (own, link) = (self.link?, LinkType::from_number(packet.link()));
-        // Ethernet is also the link type of packets that elements made and whose link type is unknown.
+        // Ethernet is also the link type of packets that elements have made. Only a packet whose MAC header
+        // annotation points to its start is known to be an Ethernet frame.
         let says = link != LinkType::Ethernet || packet.offset(Base::Mac) == Some(0);
         (says && !self.is_given && link != own).then_some(link)
     }
@@ -198,7 +201,7 @@ impl ToDump {
         }
     }
 
-    /// Writes packets that are in memory, and updates the count.
+    /// Writes the buffered packets to the file, and updates the number of packets that are in the file.
     fn flush(&mut self) -> io::Result<()> {
         let Some(writer) = &mut self.writer else { return Ok(()) };
         let result = writer.flush();
@@ -206,7 +209,8 @@ impl ToDump {
         result
     }
 
-    /// Writes buffered packets while the run continues. Reports an error to the user at once.
+    /// Writes the buffered packets to the file while the run continues. The first error is reported to the
+    /// user at once and kept as the fault of the run.
     fn write_out(&mut self, cx: &mut Cx<'_>) {
         if let Err(error) = self.flush()
             && self.fault.is_none()
@@ -225,7 +229,8 @@ impl ToDump {
         }
     }
 
-    /// Returns the message for an error.
+    /// Returns the message for an error, with the number of packets that were taken and are not in the
+    /// file.
     fn text_of(&self, error: &io::Error) -> String {
         let text = format!("ToDump({}): {}", self.filename, reason(error));
         match self.writer.as_ref().map_or(0, Writer::lost) {
@@ -252,7 +257,7 @@ impl Sink for ToDump {
             && self.writer.is_none()
         {
             self.begin(self.link.unwrap_or(LinkType::from_number(first.link())));
-            // Programs that read the file meanwhile find its header.
+            // On a live run, the header is written at once, for programs that read the file meanwhile.
             if !cx.follows_captures() {
                 self.write_out(cx);
             }
@@ -272,7 +277,8 @@ impl Sink for ToDump {
                 }
                 Err(DropReason::WriteError)
             },
-            // Each batch is as large as the batch that the packets come from.
+            // There is room: each of these batches has the capacity of the batch that the packets come
+            // from.
             |packet, reason| match reason {
                 DropReason::WriteError => drop(failed.push(packet)),
                 _ => drop(others.push(packet)),
@@ -362,7 +368,7 @@ impl Element for ToDump {
 
 const HANDLERS: &[Handler<ToDump>] = &[
     Handler::<ToDump>::read("count", |e, cx, _| {
-        // A user who reads the count finds as many packets in the file, even if the program is killed
+        // Writes the buffer first, so that the count is true of the file even if the program is killed
         // afterwards.
         e.write_out(cx);
         Ok(e.written.saturating_sub(e.reset_at).to_string())

@@ -10,7 +10,7 @@
 //! `payload_len`. Instead of underscores there may be spaces, with quotes around the name, and `ip_` can be
 //! left out. A packet that does not have a field gets `-`.
 //!
-//! With an output, packets are passed on after they were described; with a pull input and no output, the
+//! With an output, packets are passed on after their line was written; with a pull input and no output, the
 //! element pulls by itself. On a live run, lines are in the file within a second; when the run ends, also
 //! by SIGINT or SIGTERM, all lines are in the file.
 //!
@@ -144,16 +144,17 @@ struct ToIpSummaryDump {
     extra_length: bool,
     passes_on: bool,
     file: Option<BufWriter<Box<dyn Write + Send>>>,
-    /// The line of a packet, or in a binary file the message about a bad packet; kept to reuse its memory.
+    /// A buffer for the line of a packet or, in a binary file, for the message about a bad packet. It is
+    /// kept to reuse its memory.
     text: String,
-    /// The binary record of a packet, kept to reuse its memory.
+    /// A buffer for the binary record of a packet. It is kept to reuse its memory.
     record: Vec<u8>,
     timer: WriteTimer,
     fault: Option<String>,
 }
 
 impl ToIpSummaryDump {
-    /// Returns the lines before the first packet.
+    /// Returns the lines at the start of the file (HEADER), which begin with `!` and name the fields.
     fn head(&self, cx: &Cx<'_>) -> String {
         let (major, minor) = summary::VERSION;
         let mut head = format!("!IPSummaryDump {major}.{minor}\n");
@@ -174,7 +175,8 @@ impl ToIpSummaryDump {
         head
     }
 
-    /// Returns the shown name of a field. In text, time stamps have as many digits as they need.
+    /// Returns the name of a field for the line `!data`. In a text file, time stamps in nanoseconds are
+    /// called `timestamp` like those in microseconds, because their digits show the precision.
     fn shown(&self, field: Summary) -> &'static str {
         if field == Summary::NanoTimestamp && !self.binary { "timestamp" } else { field.name() }
     }
@@ -234,7 +236,7 @@ impl ToIpSummaryDump {
         };
         if let Some(bad) = bad.filter(|_| self.bad_packets) {
             if self.binary {
-                // No line has been written to `text` yet, so that its memory can be used.
+                // In a binary file, `text` is not in use for a line.
                 self.text.push_str("!bad ");
                 // Writing to a string cannot fail.
                 let _ = std::fmt::Write::write_fmt(&mut self.text, format_args!("{bad}\n"));
@@ -276,7 +278,7 @@ impl Sink for ToIpSummaryDump {
                 }
                 None => Err(()),
             },
-            // The batch is as large as the batch that the packets come from.
+            // There is room: this batch has the capacity of the batch that the packets come from.
             |packet, ()| drop(failed.push(packet)),
         );
         cx.drop_all(failed, DropReason::WriteError);

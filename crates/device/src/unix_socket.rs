@@ -1,5 +1,5 @@
-//! Binds paths of Unix sockets. The file of a socket remains if its program is killed, and `bind` then
-//! refuses the path.
+//! Binds Unix sockets to paths. If a program is killed, the file of its socket remains, and the system
+//! refuses to bind the path again. Such a file is removed here, but never the file of a socket in use.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, ErrorKind};
@@ -12,17 +12,17 @@ use nix::errno::Errno;
 
 use crate::reason;
 
-/// The number of attempts to lock a folder, and the pause between two attempts. Other processes hold the
+/// The number of attempts to lock a folder, and the time between two attempts. Other processes hold the
 /// lock only for a moment.
 const LOOKS: usize = 100;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(10);
 
-/// Binds a socket to a path by `bind`. The file of a socket without an owner is removed first; any other
-/// file at the path stays. If several processes do this at once, one of them gets the path, and the others
-/// get the error that it is in use.
+/// Binds a socket to `path` by calling `bind`, and returns the result of the call. If the path is the file
+/// of a socket without an owner, removes the file first; any other file stays. If several processes do this
+/// at once, one of them gets the path, and the others get the error that it is in use.
 ///
 /// # Errors
-/// If `bind` fails; if another socket is in use at the path, the message names the path.
+/// If `bind` fails. If another socket is in use at the path, the message names the path.
 pub(crate) fn bind<T>(path: &str, mut bind: impl FnMut() -> io::Result<T>) -> Result<T, String> {
     let refused = match bind() {
         Err(error) if error.kind() == ErrorKind::AddrInUse => error,
@@ -31,9 +31,9 @@ pub(crate) fn bind<T>(path: &str, mut bind: impl FnMut() -> io::Result<T>) -> Re
     if !is_left_behind(path)? {
         return Err(reason(&refused));
     }
-    // A process removes such a file only with the lock, so that it does not remove a file that another
-    // process has just bound. A process that binds without the lock finds the path free, and the path is
-    // then its own.
+    // The lock keeps processes from removing a file that another process has just bound: each process
+    // checks again and removes the file only with the lock. A process that binds without the lock succeeds
+    // only if the path is free.
     let _lock = lock(Path::new(path)).map_err(|error| format!("{}: {}", reason(&refused), reason(&error)))?;
     if is_left_behind(path)? {
         match fs::remove_file(path) {
@@ -49,27 +49,31 @@ pub(crate) fn bind<T>(path: &str, mut bind: impl FnMut() -> io::Result<T>) -> Re
     })
 }
 
-/// True if the path is the file of a socket that has no owner.
+/// True if the path is the file of a socket that no process has open. False if it is another file, or
+/// cannot be examined.
 ///
 /// # Errors
-/// If the socket has an owner; the message names the path.
+/// If a process has the socket open; the message names the path.
 fn is_left_behind(path: &str) -> Result<bool, String> {
     if !fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket()) {
         return Ok(false);
     }
-    // A datagram socket never blocks, and makes no connection that a server would have to accept. The
-    // kernel refuses the connection only if there is no owner; an owner of another type is a separate
-    // error.
+    // Connecting a datagram socket tests for an owner. It never blocks, and makes no connection that a
+    // server would have to accept. The kernel refuses it only if there is no owner; for an owner of another
+    // socket type it returns an error of its own.
     match UnixDatagram::unbound().and_then(|probe| probe.connect(path)) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => Ok(true),
         Ok(()) => Err(in_use(path)),
         Err(error) if error.raw_os_error() == Some(Errno::EPROTOTYPE as i32) => Err(in_use(path)),
-        // If the socket may not be probed, `bind` reports that the path is in use.
+        // If this process may not connect to the socket, `bind` will report that the path is in use.
         Err(_) => Ok(false),
     }
 }
 
-/// Locks the folder of a path. No lock file is needed for this.
+/// Locks the folder that contains a path, without a lock file, until the returned file is closed.
+///
+/// # Errors
+/// If the folder cannot be opened, or another process has locked it for a second.
 fn lock(path: &Path) -> io::Result<File> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     let folder = File::open(folder.unwrap_or(Path::new(".")))?;
@@ -106,7 +110,8 @@ mod tests {
         let (stream, datagrams) = (path("stream"), path("datagrams"));
         let owners = (listen(&stream).unwrap(), UnixDatagram::bind(&datagrams).unwrap());
         owners.0.set_nonblocking(true).unwrap();
-        // The queue of a server that accepts no connections is full.
+        // The server accepts no connections, so its queue is full. Its socket must still be recognized as
+        // in use.
         let clients: Vec<_> = (0..3).map(|_| UnixStream::connect(&stream).unwrap()).collect();
         for path in [&stream, &datagrams] {
             let said = format!("{in_use}: another process or element listens on {path}");
@@ -131,7 +136,7 @@ mod tests {
         assert!(listen(&path("nowhere/socket")).unwrap_err().starts_with("No such file"));
     }
 
-    /// A folder that another process has locked is an error, not an endless wait.
+    /// Expects an error after a second, not an endless wait, if another process has locked the folder.
     #[test]
     fn a_locked_folder_is_told() {
         let folder = tempfile::tempdir().unwrap();
@@ -143,7 +148,8 @@ mod tests {
         assert!(path.exists());
     }
 
-    /// A slower process that has seen the abandoned file does not remove the new one.
+    /// A process finds a file without an owner, and another process removes and binds it first. Expects
+    /// that the slower process gets an error and does not remove the new file.
     #[test]
     fn the_slower_one_hears_that_the_path_is_in_use() {
         let folder = tempfile::tempdir().unwrap();
@@ -159,7 +165,7 @@ mod tests {
                 })
             });
             has_begun.recv().unwrap();
-            // Without the lock, the slower thread would continue now.
+            // If the slower thread did not wait for the lock, it would remove the file now.
             std::thread::sleep(Duration::from_millis(50));
             fs::remove_file(&path).unwrap();
             let _winner = UnixListener::bind(&path).unwrap();

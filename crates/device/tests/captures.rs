@@ -1,10 +1,12 @@
-//! Tests of FromDump and ToDump with files.
+//! Tests of FromDump and ToDump with files: compression, windows, the trace clock, counts, and bytes after
+//! compressed data.
 
 use std::io::Write;
 
 use testkit::Run;
 
-/// Writes a capture of ten packets, one per second, in a folder that lives as long as the result.
+/// Writes a capture of ten packets, one per second. Returns its path, and the folder, which is removed when
+/// it is dropped.
 fn capture(name: &str) -> (tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join(name).display().to_string();
@@ -41,7 +43,7 @@ fn a_window_can_be_extended_without_losing_the_packet_that_ended_it() {
 fn time_goes_on_behind_a_capture_while_packets_are_on_their_way() {
     let (_folder, path) = capture("ten.pcap");
     assert_eq!(count(&format!("FromDump({path}) -> Queue -> DelayUnqueue(30)")), "10");
-    // Packets that are not taken stay, even if timers run elsewhere.
+    // Nothing takes packets out of the queue. They stay there, even if timers of a script make time go on.
     let text = format!(
         "FromDump({path}) -> q :: Queue -> Unqueue(ACTIVE false) -> c :: Counter -> Discard;
          Script(label again, wait 1, goto again)"
@@ -66,7 +68,8 @@ fn sources_stop_with_the_captures() {
 #[test]
 fn counted_packets_are_in_the_file() {
     let (_folder, path) = capture("ten.pcap");
-    // Half a second after the first packet, no other event has caused a write.
+    // The look is half a second after the first packet, before any other event has caused packets to be
+    // written.
     let text = format!(
         "TimedSource(0.1, \"1234\") -> out :: ToDump({path}, SNAPLEN 0);
          look :: FromIPSummaryDump({path}, ACTIVE false) -> Discard;
@@ -79,8 +82,8 @@ fn counted_packets_are_in_the_file() {
     assert_eq!(size, 24 + count * (16 + 4));
 }
 
-/// Runs a source with a file that is followed by the bytes `rest`. Returns the count of packets, the errors
-/// and the messages.
+/// Runs a source on a file that consists of `file` and the bytes `rest`. In `source`, `%` is replaced by
+/// the path. Returns the number of packets, the errors and the messages.
 fn with_rest(file: &[u8], rest: &[u8], source: &str) -> (String, Vec<String>, String) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("file.gz").display().to_string();

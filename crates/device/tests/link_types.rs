@@ -1,4 +1,5 @@
-//! Tests of ToDump with packets that start with several kinds of headers.
+//! Tests of ToDump with packets of several link types: which packets are written to the file, and which are
+//! left out.
 
 use std::path::Path;
 
@@ -9,7 +10,7 @@ const IP: [u8; 28] = [
     0x45, 0, 0, 28, 0, 0, 0, 0, 64, 17, 0x66, 0xcf, 10, 0, 0, 1, 10, 0, 0, 2, 0, 1, 0, 2, 0, 8, 0, 0, //
 ];
 
-/// Returns a packet of this link type around the same IP packet.
+/// Returns a packet of this link type: the same IP packet after a header of the link type.
 fn frame(link: LinkType) -> Vec<u8> {
     let header: &[u8] = match link {
         LinkType::Ethernet => &[2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 8, 0],
@@ -19,7 +20,7 @@ fn frame(link: LinkType) -> Vec<u8> {
     [header, &IP].concat()
 }
 
-/// Writes a capture of two packets of this link type.
+/// Writes a capture of two packets of this link type, and returns its path.
 fn capture(folder: &Path, name: &str, link: LinkType) -> String {
     let path = folder.join(name).display().to_string();
     let file = capture::create(&path).unwrap();
@@ -31,8 +32,9 @@ fn capture(folder: &Path, name: &str, link: LinkType) -> String {
     path
 }
 
-/// Runs a text in which `$ETHER`, `$IP`, `$SLL` and `$MIXED` are replaced by captures and `$OUT` by the
-/// output. Returns the outcome, and the link type and packets of the output.
+/// Runs a configuration with an element `out` that writes to `$OUT`. In the text, `$ETHER`, `$IP`, `$SLL`
+/// and `$MIXED` are replaced by the paths of captures. Returns the outcome, and the link type and packets
+/// of the written file.
 fn run(text: &str) -> (Outcome, LinkType, Vec<Vec<u8>>) {
     let folder = tempfile::tempdir().unwrap();
     let mut text = text.to_string();
@@ -52,7 +54,7 @@ fn run(text: &str) -> (Outcome, LinkType, Vec<Vec<u8>>) {
     (outcome, link, packets)
 }
 
-/// Returns a pcapng file with two interfaces, Ethernet and raw IP, and a packet of each.
+/// Returns a pcapng file with an Ethernet and a raw IP interface, and one packet of each.
 fn pcapng() -> Vec<u8> {
     let mut file = Vec::new();
     let mut block = |kind: u32, body: &[u8]| {
@@ -75,7 +77,7 @@ fn pcapng() -> Vec<u8> {
     file
 }
 
-/// Returns the number of packets that were dropped for their link type.
+/// Returns the number of packets that were dropped because of their link type.
 fn dropped(outcome: &Outcome) -> u64 {
     outcome.report.totals.drops.get("another link type").copied().unwrap_or(0)
 }
@@ -122,7 +124,7 @@ fn packets_whose_link_header_is_another_now_are_written() {
             LinkType::Ethernet,
             2,
         ),
-        // ENCAP applies to all packets.
+        // With ENCAP, packets from sources of all link types are written.
         (
             "out :: ToDump($OUT, ENCAP IP); FromDump($ETHER) -> Strip(14) -> out; FromDump($IP) -> out;
              FromDump($SLL) -> Strip(16) -> out",
@@ -135,7 +137,7 @@ fn packets_whose_link_header_is_another_now_are_written() {
             LinkType::Ethernet,
             4,
         ),
-        // Packets that elements make.
+        // Packets that elements make are taken for packets of the file's link type.
         (
             "out :: ToDump($OUT); FromDump($IP) -> out;
              TimedSource(0.1, LIMIT 3) -> UDPIPEncap(10.0.0.1, 1, 10.0.0.2, 2) -> out",

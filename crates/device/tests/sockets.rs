@@ -1,5 +1,5 @@
-//! Tests of sockets that exchange data with sockets of the standard library: on loopback addresses, and on
-//! Unix sockets in a temporary folder.
+//! Tests of Socket and McastSocket, which exchange data with sockets of the standard library: on loopback
+//! addresses, and on Unix sockets in a temporary folder.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream, UdpSocket};
@@ -12,10 +12,11 @@ use std::time::Duration;
 use engine::ClockKind;
 use testkit::{Outcome, Run, worker};
 
-/// A time longer than any of these tests takes on the slowest machine.
+/// A timeout that is longer than any of these tests takes on the slowest machine.
 const LONG: Duration = Duration::from_secs(30);
 
-/// Runs a configuration in real time in parallel with a peer. When the peer is done, the run is stopped.
+/// Runs a configuration in real time, and in parallel the function `peer`. When `peer` returns, the run is
+/// stopped. Returns the outcome, with the counts of the element `c`, and the result of `peer`.
 fn beside<T: Send>(folder: &Path, config: &str, peer: impl FnOnce() -> T + Send) -> (Outcome, T) {
     let stop = folder.join("stop");
     let text = format!(
@@ -47,8 +48,8 @@ fn eventually<T>(mut what: impl FnMut() -> Option<T>) -> T {
     found.expect("it comes about within 30 seconds")
 }
 
-/// Returns an address of this machine that other programs do not use, with a port that other tests do not
-/// use, so that it is free until it is bound.
+/// Returns a loopback address that no other program uses, with a port that no other test uses, so that the
+/// port is free until the test binds it.
 fn own_address() -> SocketAddrV4 {
     static NEXT: AtomicU16 = AtomicU16::new(7000);
     let [_, b, c, d] = std::process::id().to_be_bytes();
@@ -59,7 +60,7 @@ fn pattern(n: usize) -> Vec<u8> {
     (0..n).map(|i| (i as u32).wrapping_mul(2_654_435_761).to_be_bytes()[0]).collect()
 }
 
-/// Sends bytes and reads as many bytes back.
+/// Sends bytes by `writer`, and reads and returns as many bytes from `stream`.
 fn echo(mut stream: impl Read + Write + Send, mut writer: impl Write + Send, bytes: &[u8]) -> Vec<u8> {
     thread::scope(|scope| {
         scope.spawn(move || writer.write_all(bytes).unwrap());
@@ -78,7 +79,7 @@ fn a_unix_server_serves_one_client_after_the_other() {
     let (outcome, ()) = beside(folder.path(), &config, || {
         let first = eventually(|| UnixStream::connect(&path).ok());
         first.set_read_timeout(Some(LONG)).unwrap();
-        // The second client is accepted when the first has disconnected.
+        // The server accepts the second client when the first has disconnected.
         let second = UnixStream::connect(&path).unwrap();
         second.set_read_timeout(Some(LONG)).unwrap();
         for stream in [first, second] {
@@ -97,7 +98,7 @@ fn a_server_replaces_a_socket_without_an_owner_only() {
     let run = Run { clock: ClockKind::Real, ..Run::default() };
     for kind in ["UNIX", "UNIX_DGRAM"] {
         let text = format!("Socket({kind}, {}) -> Discard; Script(stop)", path.display());
-        // The standard library leaves the file.
+        // A listener of the standard library does not remove its file.
         drop(UnixListener::bind(&path).unwrap());
         run.text(&text, &[]).unwrap();
         assert!(!path.exists());
@@ -135,7 +136,8 @@ fn a_tcp_server_cuts_the_stream_at_its_length() {
     says(" from 127.0.0.1:");
 }
 
-/// More bytes than the system's buffers hold, and a slow reader: packets are sent in parts.
+/// Sends more bytes than the system's buffers hold to a peer that reads slowly, so that packets are sent in
+/// parts. Expects that all bytes arrive in order.
 #[test]
 fn a_client_sends_everything_to_a_slow_reader() {
     const PACKETS: usize = 20_000;
@@ -192,7 +194,7 @@ fn a_peer_that_goes_away_costs_packets_but_no_balance() {
 fn a_udp_server_answers_whoever_came_last() {
     let folder = tempfile::tempdir().unwrap();
     let ([address, unknown], capture) = ([(); 2].map(|()| own_address()), folder.path().join("out.pcap"));
-    // No client sends to the second server, so that it has no address to answer to.
+    // No client sends to the second server. It has no peer to send to, and drops its packets.
     let config = format!(
         "s :: Socket(UDP, {}, {}, SNAPLEN 60) -> c :: Counter -> t :: Tee -> s;
          t [1] -> ToDump({}, ENCAP IP);
@@ -211,8 +213,9 @@ fn a_udp_server_answers_whoever_came_last() {
             peer.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
             let sent = pattern(50 + 10 * round);
             let answer = &sent[..sent.len().min(60)];
-            // An empty datagram is ignored; datagrams before the server has started are lost. Answers may
-            // arrive after the timeout, and then arrive while the next answer is awaited.
+            // The server ignores the empty datagram. Datagrams that are sent before the server has started
+            // are lost, so each attempt sends again. An answer may arrive after the timeout, while the next
+            // answer is awaited.
             eventually(|| {
                 peer.send_to(&[], address).unwrap();
                 peer.send_to(&sent, address).unwrap();
@@ -325,7 +328,8 @@ fn a_group_hears_others_but_not_itself() {
         socket2::SockRef::from(&sender).set_multicast_if_v4(&[127, 0, 0, 1].into()).unwrap();
         sender.send_to(b"other", address).unwrap();
         let heard = buffer[..n].to_vec();
-        // Packets that have arrived at one of the two have arrived at both.
+        // Waits until the element `b` has forwarded the packet `other`. Then `a`, which is in the same group,
+        // has received it as well, and the run can be stopped.
         while hears.recv(&mut buffer).unwrap() != 5 || buffer[..5] != *b"other" {}
         heard
     });

@@ -1,5 +1,6 @@
-//! Tests that the kernel takes the packet pool as an AF_XDP UMEM: slots an odd number of cache lines apart,
-//! as unaligned chunks. Needs root; skipped otherwise.
+//! Tests that the kernel accepts the packet pool as the memory of an AF_XDP socket (UMEM). The pool's slots
+//! are an odd number of cache lines apart, which only unaligned chunks allow. Needs root; skipped
+//! otherwise.
 #![allow(unsafe_code)]
 
 use std::io::Error;
@@ -8,7 +9,7 @@ use packet::{Pool, SLOT_STRIDE};
 
 #[test]
 fn the_pool_is_a_umem() {
-    // SAFETY: asks for the user's number, nothing else.
+    // SAFETY: the call only returns the number of the user.
     if unsafe { libc::geteuid() } != 0 {
         println!("skipped: registering a UMEM needs root");
         return;

@@ -8,20 +8,22 @@
 //! of a reply starts with a number of three digits (2xx is success); in the last line of the reply, a blank
 //! follows the number. After a successful read, `DATA n` and n bytes follow.
 //!
-//! When another configuration replaces a running one, the socket and its clients go to the new element of
-//! the same name and address. So give the element a name: a new element of the same address and another
-//! name needs RETRIES of 1 or more, because the address is in use until the old element is closed.
+//! When another configuration replaces a running one, the listening socket and its clients go to the new
+//! element of the same name and address. So give the element a name. A new element with the same address
+//! and another name needs RETRIES of 1 or more, because the address is in use until the old element is
+//! closed.
 //!
 //! The handler `hotconfig` installs another configuration, if `tidegate click` was started with
 //! `--config-dir DIR`: its value is the name of a file below that folder, `WRITE hotconfig edge.click`. The
 //! text of a configuration gives the right to read and write files, so it is taken only from clients of a
 //! Unix socket, and only with `--allow-config`.
 //!
-//! The file of a Unix socket that a killed program has left is replaced. A socket that has an owner is in
-//! use. If several programs start at once, one of them gets the path.
+//! The file of a Unix socket that a killed program has left is replaced. If another process or element has
+//! the socket open, the address counts as in use. If several programs start at once, one of them gets the
+//! path.
 //!
-//! A client that begins with an HTTP request loses its connection: pages in a browser can reach the
-//! loopback address, too, and may put commands into the data that the browser sends.
+//! A client that begins with an HTTP request is disconnected: web pages can make a browser send requests to
+//! the loopback address, with commands in their data.
 //!
 //! Some handlers write files, such as AggregateCounter's `write_text_file`. A client that calls such a
 //! handler, or makes an element call it later, can write only ordinary files below the folder of `FILES`:
@@ -41,14 +43,15 @@
 //!   listen only on one of the machine's IPv4 addresses; the path of the socket; or the number of the
 //!   connection's file descriptor.
 //! - `READONLY`: if true, writing is forbidden.
-//! - `PROXY`: an element that answers for all others: a handler `E.H` is its handler `E.H`.
+//! - `PROXY`: an element that answers for all others: the handler named `E.H` of this element is called in
+//!   place of the handler `H` of the element `E`.
 //! - `LOCALHOST`: if true, a TCP socket listens only on the loopback address.
 //! - `VERBOSE`: if true, connections are reported.
 //! - `RETRIES`: the number of further attempts, one per second, if the address is in use. After the last
 //!   attempt, the run ends as failed.
 //! - `RETRY_WARNINGS`: if true, each failure is reported.
-//! - `FILES`: the folder below which clients can make handlers write files; by default, no files can be
-//!   written.
+//! - `FILES`: the folder below which clients can make handlers write files. Without it, clients cannot
+//!   write files.
 //!
 //! ## Handlers
 //! - `port`: the TCP port.
@@ -183,19 +186,20 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The number of ports that are tried after a port that is in use, if ADDRESS ends with `+`.
+/// The number of further ports that are tried if a port is in use and ADDRESS ends with `+`.
 const MORE_PORTS: u16 = 11;
-/// The longest path of a Unix socket (unix(7)).
+/// The largest length in bytes of a Unix socket's path (unix(7)).
 const LONGEST_PATH: usize = 107;
-/// The token of the listening socket; connections have higher tokens.
+/// The token of the listening socket among the watched files. Connections have higher tokens.
 const LISTENER: u32 = 0;
-/// The tokens of timers.
+/// The tokens of the timers: one for another attempt to bind the address, and one to watch the listening
+/// socket again.
 const OPEN_AGAIN: u32 = 0;
 const LISTEN_AGAIN: u32 = 1;
-/// The maximum number of connections. A further connection closes the connection that has been silent for
-/// longest.
+/// The largest number of connections. If there are as many, a new connection makes the element close the
+/// connection that has been silent for longest.
 const MOST_CONNECTIONS: usize = 256;
-/// The maximum number of bytes that are read from a connection per turn, so that a busy client does not
+/// The largest number of bytes that are read from a connection per turn, so that a busy client does not
 /// delay packets.
 const MOST_READ: usize = 64 << 10;
 
@@ -207,11 +211,12 @@ enum Address {
         more: u16,
     },
     Unix(String),
-    /// A connection that is already open, by its file descriptor.
+    /// A connection that the program was started with (SOCKET), by the number of its file descriptor.
     Given(RawFd),
 }
 
-/// The state that is handed on to the element that replaces this element.
+/// The state that an element passes to the element of the same name that replaces it in a new
+/// configuration: the listening socket and the connections.
 struct Clients {
     address: Address,
     listener: Option<Listener>,
@@ -221,7 +226,8 @@ struct Clients {
 }
 
 impl Clients {
-    /// Closes a socket that no element takes over.
+    /// Closes the sockets, if no element of the new configuration has the same address, and removes the
+    /// file of a Unix socket.
     fn end(self) {
         if let (Some(_), Address::Unix(path)) = (&self.listener, &self.address) {
             let _ = std::fs::remove_file(path);
@@ -231,28 +237,31 @@ impl Clients {
 
 struct ControlSocket {
     address: Address,
-    /// The type and the address as the configuration has them.
+    /// The arguments TYPE and ADDRESS as they stand in the configuration.
     written: [String; 2],
-    /// The element that answers for all others.
+    /// The element that gets all handler calls of clients (PROXY).
     proxy: Option<ElementId>,
     read_only: bool,
     verbose: bool,
     retries: u32,
     retry_warnings: bool,
-    /// The folder in which clients can make handlers write files, as the configuration names it.
+    /// The folder below which clients can make handlers write files (FILES), as the configuration names it.
     folder: Option<String>,
-    /// The rights of clients.
+    /// The rights of clients, which each of their handler calls carries: the files that may be written, and
+    /// if the client came by a Unix socket.
     rights: Rights,
-    /// True if the address may be in use by an element that this element replaces, which then hands it on.
+    /// True if the element that this element replaces has the same address. The address may then be in use
+    /// until that element passes its listening socket on.
     awaits_heritage: bool,
     listener: Option<Listener>,
-    /// The TCP port, once it is known.
+    /// The TCP port on which the element listens; `None` until it listens.
     port: Option<u16>,
     connections: Vec<Connection>,
     next_token: u32,
-    /// The number of turns of all connections.
+    /// A count of turns: it increases with each turn of any connection.
     heard: u64,
-    /// The error that stopped the driver. It is returned at the end, so that the run fails.
+    /// The error for which this element stopped the driver. [`close`](Element::close) returns it, so that
+    /// the run counts as failed.
     fault: Option<String>,
 }
 
@@ -267,7 +276,8 @@ impl Listener {
             Listener::Tcp(listener) => {
                 let (stream, from) = listener.accept()?;
                 stream.set_nonblocking(true)?;
-                // Replies are short, and clients wait for them.
+                // Replies are small, and each client waits for its reply, so they are not delayed to be
+                // combined.
                 stream.set_nodelay(true)?;
                 (Stream::Tcp(stream), format!(" from {}.{}", from.ip(), from.port()))
             }
@@ -323,14 +333,16 @@ struct Connection {
     token: u32,
     stream: Stream,
     session: Session,
-    /// The operations that the engine waits for.
+    /// The events of the connection for which the engine calls the element.
     interest: Interest,
-    /// The number of this connection's last turn.
+    /// The value of the element's `heard` at this connection's last turn. The connection with the smallest
+    /// value has been silent for longest.
     heard: u64,
 }
 
 impl Connection {
-    /// Reads available bytes, at most `MOST_READ` per turn. Returns false if the connection is lost.
+    /// Reads bytes that have arrived, at most `MOST_READ`, into the session. Returns false if the
+    /// connection is lost.
     fn receive(&mut self) -> bool {
         let mut buffer = [0; 4096];
         for _ in 0..MOST_READ / buffer.len() {
@@ -348,7 +360,7 @@ impl Connection {
         true
     }
 
-    /// Sends as much output as possible now. Returns false if the connection is lost.
+    /// Sends output until the connection takes no more. Returns false if the connection is lost.
     fn send(&mut self) -> bool {
         let mut sent = 0;
         let open = loop {
@@ -366,8 +378,8 @@ impl Connection {
     }
 }
 
-/// Returns the connection with this file descriptor. The descriptor itself stays open, as its owner may
-/// expect.
+/// Returns a stream on a second descriptor of the connection with this file descriptor. The first
+/// descriptor stays open, because the process that started this program may expect it.
 #[allow(unsafe_code)]
 fn given(file: RawFd) -> io::Result<Stream> {
     if file < 0 {
@@ -380,7 +392,7 @@ fn given(file: RawFd) -> io::Result<Stream> {
     Ok(Stream::Given(file.into()))
 }
 
-/// The handlers of the graph, reached through the element's context.
+/// The handlers of the graph, as the clients of this element reach them.
 struct Reach<'a, 'b> {
     socket: &'a Address,
     port: Option<u16>,
@@ -419,13 +431,15 @@ impl Handlers for Reach<'_, '_> {
     }
 }
 
-/// True if the next attempt may succeed: the client has already gone, or a signal arrived.
+/// True if the error concerns only this attempt to accept a client: the client is gone already, or a signal
+/// arrived.
 fn passes(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::Interrupted | ErrorKind::ConnectionAborted)
 }
 
-/// Returns the value of one of the element's own handlers. It is not called as a handler, because an
-/// element cannot be called while it serves a client.
+/// Returns the value of a handler of this element itself, `port` or `filename`; `None` for all other
+/// handlers. These two are answered here because the engine cannot call an element that is in the middle of
+/// a turn.
 fn own_value(address: &Address, port: Option<u16>, call: &Call, own: ElementId) -> Option<String> {
     match (address, call.handler.as_str()) {
         _ if call.element != Some(own) => None,
@@ -435,13 +449,16 @@ fn own_value(address: &Address, port: Option<u16>, call: &Call, own: ElementId) 
     }
 }
 
-/// True if the arguments of another control socket begin with the same type and address.
+/// True if the arguments of another control socket begin with this type and address.
 fn is_same_address([kind, address]: &[String; 2], other: &[String]) -> bool {
     matches!(other, [other_kind, other, ..] if kind.eq_ignore_ascii_case(other_kind) && address == other)
 }
 
 impl ControlSocket {
-    /// Creates the socket that clients connect to.
+    /// Binds the listening socket to the address. For TCP, tries further ports as ADDRESS allows.
+    ///
+    /// # Errors
+    /// The reason why the address cannot be bound.
     fn bind(&mut self) -> Result<(), String> {
         let path = match &self.address {
             Address::Unix(path) => path.clone(),
@@ -472,7 +489,11 @@ impl ControlSocket {
         Ok(())
     }
 
-    /// Opens the socket, or sets a timer for the next attempt.
+    /// Opens the listening socket, or takes the given connection. If the address is in use, sets a timer
+    /// for another attempt as RETRIES allows.
+    ///
+    /// # Errors
+    /// If there is no attempt left.
     fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         if let Address::Given(file) = self.address {
             let stream = given(file).map_err(|error| format!("SOCKET {file}: {}", reason(&error)))?;
@@ -513,8 +534,8 @@ impl ControlSocket {
 
     fn accept(&mut self, cx: &mut Cx<'_>) {
         while let Some(listener) = &self.listener {
-            // A client needs two file descriptors, the second one for waiting. Without the second one, it
-            // is not accepted.
+            // A client needs two file descriptors, one of them for the engine to watch. If the second
+            // cannot be had, the client is not accepted and stays in the queue.
             let second = listener.file().try_clone_to_owned();
             match second.and_then(|second| listener.accept().map(|accepted| (accepted, second))) {
                 Ok(((stream, from), second)) => {
@@ -526,7 +547,8 @@ impl ControlSocket {
                 Err(error) => {
                     let why = reason(&error);
                     cx.warn(format_args!("accept: {why}"));
-                    // The client is still waiting, and would be reported again immediately.
+                    // The client stays in the queue, and would be reported again at once. The listening
+                    // socket is watched again after a second.
                     cx.files().unwatch(LISTENER);
                     cx.set_timer(LISTEN_AGAIN, cx.now() + Timestamp::from_secs(1));
                     return;
@@ -536,7 +558,7 @@ impl ControlSocket {
     }
 
     fn welcome(&mut self, cx: &mut Cx<'_>, stream: Stream, from: &str) {
-        // The connection that has been silent for longest makes room.
+        // The connection that has been silent for longest is closed to make room.
         if self.connections.len() >= MOST_CONNECTIONS {
             let oldest = self.connections.iter().enumerate().min_by_key(|(_, c)| c.heard);
             if let Some((index, _)) = oldest {
@@ -562,7 +584,8 @@ impl ControlSocket {
         let connection = self.connections.swap_remove(index);
         cx.files().unwatch(connection.token);
         if let Stream::Given(file) = &connection.stream {
-            // The number of the descriptor stays open, but the client has to see the end.
+            // The program's own descriptor of the connection stays open, so the connection is shut down for
+            // the client to see its end.
             let _ = socket2::SockRef::from(file).shutdown(Shutdown::Both);
         }
         if self.verbose {
@@ -575,10 +598,11 @@ impl ControlSocket {
         self.heard += 1;
         let connection = &mut self.connections[index];
         connection.heard = self.heard;
-        // No more commands are read from a client that does not take its replies.
+        // If the client has not taken earlier replies, no more of its commands are read.
         let mut open = !connection.session.output.is_empty() || connection.receive();
         open &= connection.send();
-        // Commands that have already arrived are executed as long as their replies can be sent.
+        // Commands that have arrived are executed one burst of replies after the other, as long as the
+        // client takes the replies.
         let mut more = true;
         while open && more && connection.session.output.is_empty() {
             more = connection.session.execute(&mut Reach {
@@ -645,7 +669,8 @@ impl Element for ControlSocket {
         }
         self.connections.clear();
         cx.files().unwatch(LISTENER);
-        // As long as the socket is open, the file belongs to this element.
+        // The file at the path belongs to this element as long as its socket is open, so it is removed
+        // first.
         if self.listener.is_some()
             && let Address::Unix(path) = &self.address
         {
@@ -669,13 +694,14 @@ impl Element for ControlSocket {
         let state: Clients = *state.downcast().map_err(|_| "not the state of a control socket")?;
         if state.address != self.address {
             state.end();
-            // The address may have been in use by the old element.
+            // The socket that has just been closed may have kept this element from binding its address, so
+            // it tries again.
             if self.listener.is_none() {
                 cx.set_timer(OPEN_AGAIN, cx.now());
             }
             return Err("another address: clients are not taken over".into());
         }
-        // The element's own connections were accepted while the old element still had the address.
+        // Connections that this element accepted before belong to a socket that is replaced now.
         for connection in self.connections.drain(..) {
             cx.files().unwatch(connection.token);
         }

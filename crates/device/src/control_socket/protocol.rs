@@ -1,93 +1,99 @@
-//! Click's control protocol, version 1.3: takes lines, and produces numbered replies and data. It is
-//! independent of sockets.
+//! The server's side of Click's control protocol, version 1.3. A [`Session`] takes the bytes that a client
+//! sends, executes commands, and produces numbered replies and data. It knows no sockets; `mod.rs` has
+//! them.
 
 use element::args::parse_integer;
 use element::{Call, ElementId};
 
-/// The first line that the server sends.
+/// The line that the server sends first on each connection: the name and the version of the protocol.
 pub(super) const GREETING: &[u8] = b"Click::ControlSocket/1.3\r\n";
 
-/// The longest line and the most data of a command, in bytes. A client that sends more gets an error and
-/// loses its connection, because the rest of its input could not be interpreted.
+/// The longest line, and the most data of a command, in bytes. A client that sends more gets an error and
+/// is disconnected, because the commands after the excess could not be recognized.
 const MOST_LINE: usize = 1 << 20;
 const MOST_DATA: usize = 16 << 20;
-/// The number of unsent bytes from which on no further command is executed.
+/// The number of unsent bytes at which no further command is executed until the client has taken its
+/// replies.
 const MUCH_OUTPUT: usize = 1 << 20;
 
-/// The handlers that clients can call.
+/// Access to the handlers that clients can call.
 pub(super) trait Handlers {
-    /// Returns the element of a name, or of a number counted from 1.
+    /// Returns the element with this name, or with this number, counted from 1; `None` if there is none.
     fn element(&self, name: &str) -> Option<ElementId>;
-    /// Returns the element that answers for all others, if there is one.
+    /// Returns the element that answers for all elements (PROXY); `None` if there is none.
     fn proxy(&self) -> Option<ElementId> {
         None
     }
-    /// True if a handler can be read, or written with `write`.
+    /// True if the handler in `call` can be written (`write` true) or read (`write` false).
     fn has(&self, call: &Call, write: bool) -> bool;
-    /// Reads a handler.
+    /// Reads a handler. An error is the reason that the client gets.
     fn read(&mut self, call: &Call) -> Result<String, String>;
-    /// Writes a handler.
+    /// Writes a handler. An error is the reason that the client gets; it may be empty.
     fn write(&mut self, call: &Call) -> Result<(), String>;
 }
 
-/// The use that a command makes of its handler.
+/// The operation of a command on a handler.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verb {
     Read,
     Write,
-    /// A call of a function without a name, with data. No element has such functions.
+    /// An LLRPC: Click's call of an element's function by number, with data. No element here has such
+    /// functions.
     Llrpc,
 }
 
-/// The data that a command still waits for.
+/// The end of the data that follow a command.
 enum Rest {
     Bytes(usize),
-    /// Lines, up to a line with this text.
+    /// The data are the lines before a line with this text.
     Lines(String),
 }
 
-/// The state of one connection.
+/// The state of one connection: its input, its output, and the command in progress.
 #[derive(Default)]
 pub(super) struct Session {
     input: Vec<u8>,
-    /// The offset in the input of the first byte that has not been used.
+    /// The offset in `input` of the first byte that has not been used. Used bytes are removed later.
     start: usize,
-    /// The number of bytes after `start` in which no line end was found.
+    /// The number of bytes after `start` that have been searched without success: for the end of a line, or
+    /// for the last line of data.
     searched: usize,
-    /// True if the last line ended with a CR, whose LF may still arrive.
+    /// True if the last line ended with a CR. If an LF follows, it belongs to that line.
     after_return: bool,
-    /// The bytes that are to be sent.
+    /// The bytes that have not been sent to the client.
     pub(super) output: Vec<u8>,
-    /// The command whose data have not all arrived.
+    /// A command whose data have not all arrived: its operation, the name of its handler, and the end of
+    /// its data.
     waiting: Option<(Verb, String, Rest)>,
-    /// True if the client has closed its side.
+    /// True if the client has closed its side of the connection, so that no more input arrives.
     ended: bool,
-    /// True if a line that is not empty has arrived.
+    /// True if the client has sent a line that is not empty. Only the first such line is checked for HTTP.
     begun: bool,
-    /// True if the connection is to be closed as soon as the output has been sent.
+    /// True if the connection is to be closed as soon as `output` has been sent.
     pub(super) quits: bool,
-    /// True if writing is forbidden.
+    /// True if clients may not write handlers (READONLY).
     pub(super) read_only: bool,
 }
 
 impl Session {
-    /// Begins a connection with the greeting.
+    /// Creates the state of a new connection, with the greeting as its output.
     pub(super) fn new(read_only: bool) -> Session {
         Session { output: GREETING.to_vec(), read_only, ..Session::default() }
     }
 
-    /// Takes bytes that have arrived. No bytes mean that the client has closed its side.
+    /// Appends bytes that have arrived to the input. An empty slice means that the client has closed its
+    /// side.
     pub(super) fn take_in(&mut self, bytes: &[u8]) {
         self.ended |= bytes.is_empty();
-        // A client whose input finds no memory is disconnected.
+        // If there is no memory for the input, the client is disconnected.
         self.quits |= self.input.try_reserve(bytes.len()).is_err();
         if !self.quits {
             self.input.extend_from_slice(bytes);
         }
     }
 
-    /// Executes complete commands until there is much output. Returns true if there may be further complete
-    /// commands.
+    /// Executes all commands whose data have arrived, but stops when `MUCH_OUTPUT` bytes of output are
+    /// waiting. Returns true if it stopped for that reason, so that it has to be called again.
     pub(super) fn execute(&mut self, handlers: &mut dyn Handlers) -> bool {
         while !self.quits && self.output.len() < MUCH_OUTPUT {
             let done = match self.waiting.take() {
@@ -106,26 +112,27 @@ impl Session {
                 break;
             }
         }
-        // Used input is removed once per call, not after each line.
+        // Used input is removed once per call; removing it after each line would move the remaining bytes
+        // each time.
         self.input.drain(..std::mem::take(&mut self.start));
         !self.quits && self.output.len() >= MUCH_OUTPUT
     }
 
-    /// Returns the input that has not been used.
+    /// Returns the part of the input that has not been used.
     fn rest(&self) -> &[u8] {
         &self.input[self.start..]
     }
 
-    /// Uses `n` bytes of the input. No line end has been searched for in the rest.
+    /// Marks `n` bytes of the input as used. The search for a line end begins again after them.
     fn advance(&mut self, n: usize) {
         self.start += n;
         self.searched = 0;
     }
 
-    /// Returns the next line without its end: CR, LF or both. At the end of the input, the rest is a line,
-    /// too.
+    /// Takes the next line out of the input, without its end: CR, LF, or CR and LF. Returns `None` if no
+    /// whole line has arrived. After the client has closed its side, the remaining bytes are a line, too.
     fn take_line(&mut self) -> Option<Vec<u8>> {
-        // This LF belongs to the line that ended with its CR.
+        // The line before ended with a CR, so an LF here belongs to it.
         if std::mem::take(&mut self.after_return) {
             match self.rest().first() {
                 Some(b'\n') => self.advance(1),
@@ -155,7 +162,7 @@ impl Session {
     }
 
     fn take_bytes(&mut self, handlers: &mut dyn Handlers, verb: Verb, handler: String, n: usize) -> bool {
-        // An LF after the CR of the command is not part of the data.
+        // The command's line ended with a CR, so an LF here is not part of the data.
         if self.after_return && self.rest().first() == Some(&b'\n') {
             self.advance(1);
         }
@@ -164,7 +171,7 @@ impl Session {
             if self.ended {
                 self.reply(500, "Not enough data");
             } else {
-                // With the first byte, it is known if an LF came first.
+                // After the first byte of the data, it is known that no LF follows the CR.
                 self.after_return &= self.rest().is_empty() && self.searched == 0;
                 self.waiting = Some((verb, handler, Rest::Bytes(n)));
             }
@@ -188,10 +195,10 @@ impl Session {
                 None => self.after_return = true,
             }
         }
-        // Lines up to `searched` are known not to be the last line.
+        // The lines before `searched` have been compared with the last line already.
         while let Some(n) = self.rest()[self.searched..].iter().position(|&b| b == b'\n' || b == b'\r') {
             let at = self.searched;
-            // If a CR is the last byte, an LF of the same line may still arrive.
+            // If a CR is the last byte so far, it is not known yet if an LF belongs to the line.
             let length = match &self.rest()[at + n..] {
                 [b'\r', b'\n', ..] => n + 2,
                 [b'\r'] if !self.ended => break,
@@ -225,7 +232,8 @@ impl Session {
         let words: Vec<&str> = line.split_ascii_whitespace().collect();
         let Some(first) = words.first() else { return };
         if !std::mem::replace(&mut self.begun, true) && is_http(&words) {
-            // Data that a page makes a browser send may contain commands after the headers.
+            // A web page can make a browser send data that contain commands, after the headers of a
+            // request. The connection is closed before these arrive.
             return self.give_up("This is no HTTP server");
         }
         let name = first.to_ascii_uppercase();
@@ -236,7 +244,8 @@ impl Session {
         };
         match (name.as_str(), words.as_slice()) {
             ("READ" | "GET" | "WRITE" | "SET", [_, handler, ..]) => {
-                // Bytes that are not UTF-8 have been replaced in the line, so the original bytes are used.
+                // The lengths differ if bytes that are not UTF-8 were replaced. Then the original bytes are
+                // used, which `call` refuses.
                 let value =
                     if line.len() == bytes.len() { value_behind(line, handler).as_bytes() } else { bytes };
                 self.call(handlers, verb, handler, value);
@@ -268,10 +277,11 @@ impl Session {
         }
     }
 
-    /// Returns the handler of a name, if it can be used; otherwise a reply gives the reason.
+    /// Returns a call of the handler with this name, if the operation is possible. Otherwise appends a
+    /// reply with the reason and returns `None`.
     fn find(&mut self, handlers: &dyn Handlers, verb: Verb, name: &str, value: String) -> Option<Call> {
         let (element, handler) = match (handlers.proxy(), name.split_once('.')) {
-            // A proxy's handlers have the names of the handlers that they replace.
+            // The handler `E.H` of the proxy answers for the handler `H` of the element `E`.
             (Some(proxy), Some(("" | "0", handler))) => (Some(proxy), handler),
             (Some(proxy), _) => (Some(proxy), name),
             (None, None) => (None, name),
@@ -297,7 +307,8 @@ impl Session {
         None
     }
 
-    /// Waits for the number of bytes that a command gives.
+    /// Makes the next `length` bytes of the input the data of a command. Appends an error if `length` is no
+    /// number or too large.
     fn wait_for(&mut self, verb: Verb, command: &str, name: &str, length: &str) {
         match parse_integer(length).map(usize::try_from) {
             Ok(Ok(n)) if n <= MOST_DATA => self.waiting = Some((verb, name.to_string(), Rest::Bytes(n))),
@@ -306,7 +317,7 @@ impl Session {
         }
     }
 
-    /// Replies with the error of an LLRPC call, because elements have no functions without names.
+    /// Appends the error that an LLRPC gets: its name or element is wrong, or the call is not possible.
     fn llrpc(&mut self, handlers: &dyn Handlers, name: &str) {
         match name.split_once('#') {
             Some((element, number)) if u32::from_str_radix(number, 16).is_ok() => {
@@ -324,7 +335,8 @@ impl Session {
             return;
         };
         if text.is_err() {
-            // An error is better than a value that differs from the bytes that were sent.
+            // The value is refused, because the handler would otherwise get other bytes than the client has
+            // sent.
             let (code, what) = if verb == Verb::Read { (590, "Read") } else { (520, "Write") };
             return self.reply(code, &format!("{what} handler '{name}' error:\nvalue is not UTF-8 text"));
         }
@@ -361,7 +373,8 @@ impl Session {
         }
     }
 
-    /// Appends a reply of one or more lines. All lines but the last one are marked by a dash.
+    /// Appends a reply of one or more lines. Each line begins with the code; a dash after the code marks
+    /// all lines but the last one.
     fn reply(&mut self, code: u32, lines: &str) {
         let lines: Vec<&str> = lines.trim_end_matches('\n').split('\n').collect();
         for (i, line) in lines.iter().enumerate() {
@@ -371,8 +384,9 @@ impl Session {
     }
 }
 
-/// True if a client begins with an HTTP request, or with the header that each request has. Commands of this
-/// protocol are not HTTP requests, except for `GET`, which exists in both.
+/// True if the words of a client's first line are an HTTP request, or the header `Host` that each request
+/// has. No command of this protocol looks like a request, except `GET`, which exists in both: an HTTP
+/// request has a version as its third and last word.
 fn is_http(words: &[&str]) -> bool {
     let first = words.first().copied().unwrap_or_default().to_ascii_uppercase();
     let is_command = matches!(first.as_str(), "READ" | "WRITE" | "SET");
@@ -380,15 +394,16 @@ fn is_http(words: &[&str]) -> bool {
     first.starts_with("HOST:") || (words.len() == 3 && has_version && !is_command)
 }
 
-/// Returns the text after the handler, which is the second word of a line. Blanks inside the text are kept.
+/// Returns the text after the handler's name, which is the second word of a line. Blanks at its ends are
+/// removed, and blanks inside are kept.
 fn value_behind<'a>(line: &'a str, handler: &str) -> &'a str {
     let behind_command =
         line.trim_start().split_once(|c: char| c.is_ascii_whitespace()).map_or("", |(_, r)| r);
     behind_command.trim_start().strip_prefix(handler).unwrap_or_default().trim()
 }
 
-/// Replaces bytes that are not printable ASCII characters by `^X` or by octal numbers, as Click does, so
-/// that each line of a reply stays one line.
+/// Replaces each byte that is not a printable ASCII character by `^X` or by an octal number, as Click does,
+/// so that the line contains no line ends.
 fn printable(line: &str) -> String {
     let mut out = String::with_capacity(line.len());
     for byte in line.bytes() {
@@ -419,8 +434,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// An element `e` with handlers for reading, for writing and for both. A call with the value `bad`
-    /// fails.
+    /// The handlers of an element `e`: one for reading, one for writing and one for both. A call with the
+    /// value `bad` fails.
     #[derive(Default)]
     struct Fake(Vec<String>);
 

@@ -1,5 +1,5 @@
-//! Replacements of DPDK's modules in a program that has been built without DPDK. Nothing can be opened, so
-//! that no other operation can happen.
+//! Replacements for the modules of DPDK in a program that is built without the feature `dpdk`. Every
+//! attempt to open a port fails, and the types of open ports have no values.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -13,10 +13,10 @@ use super::{Refused, Running, Wanted};
 const REASON: &str = "this program has been built without DPDK; `cargo build --release --features dpdk` builds it with it \
                       (Debian: apt-get install libdpdk-dev pkg-config gcc)";
 
-/// Returns the error that DPDK is missing.
+/// Fails, because the program has been built without DPDK.
 ///
 /// # Errors
-/// Always: tells how to build a program with DPDK.
+/// Always. The message tells how to build a program with DPDK.
 pub fn start(_arguments: &[String]) -> Result<Running, String> {
     Err(REASON.into())
 }
@@ -46,10 +46,10 @@ impl Ports {
     }
 }
 
-/// A port that was removed.
+/// A copy's share of a removed port, which cannot exist without DPDK.
 pub(super) struct Away(Infallible);
 
-/// The result of a look for a port.
+/// The result of an attempt to open a removed port again.
 #[expect(dead_code, reason = "there are no ports")]
 pub(super) enum Look<T> {
     Back(T),

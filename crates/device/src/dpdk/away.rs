@@ -1,9 +1,9 @@
-//! Ports whose devices were removed, and their reopening when they come back by the same name.
+//! Ports whose devices were removed, and their reopening when a device of the same name is there again.
 //!
-//! Each copy of an element leaves the port with all that it holds of the port; the last copy removes the
-//! port from DPDK. From then on, the first copy that looks makes DPDK probe for the device again, and all
-//! copies open their queues as at the start. A copy that has left keeps its memory for packets until the
-//! port is removed, because the port's driver may have slots until then.
+//! Each copy of an element leaves the removed port; the last copy removes the port from DPDK. From then on,
+//! each copy looks for the port at intervals. The first one makes DPDK probe for the device, and all copies
+//! open their queues as at the start. A copy that has left the port keeps its [`Memory`] until the port is
+//! removed from DPDK, because the port's driver may have slots of it until then.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -15,29 +15,30 @@ use super::sys::memory::Memory;
 use super::sys::{port, start};
 use super::{Refused, Wanted};
 
-/// The state that a copy of an element holds of a port that was removed.
+/// A copy's share of a removed port: the copy has left the port and looks for it.
 pub(super) struct Away {
     ports: Arc<Ports>,
     port: Arc<Port>,
     memory: Arc<Memory>,
 }
 
-/// The result of a look for a port.
+/// The result of an attempt to open a removed port again.
 pub(super) enum Look<T> {
-    /// The port has come back.
+    /// The port is there again, and its queues are open.
     Back(T),
-    /// The port has not come back, perhaps because of an error that the user should see.
+    /// The port cannot be opened yet. The text is an error that the user should see; without it, the port
+    /// is just not there.
     Away(Away, Option<String>),
 }
 
 impl Away {
-    /// Makes a copy leave a port.
+    /// Registers that a copy has left a removed port. The last copy removes the port from DPDK.
     pub(super) fn new(cx: &mut Cx<'_>, ports: Arc<Ports>, port: Arc<Port>, memory: Arc<Memory>) -> Away {
         ports.leave(cx.pool(), &memory, &port);
         Away { ports, port, memory }
     }
 
-    /// Looks for the port, and opens the queues from which an element receives.
+    /// Looks for the port. If it is there, opens the queues from which this copy of an element receives.
     pub(super) fn receive_again(self, cx: &mut Cx<'_>, wanted: &Wanted) -> Look<Receiver> {
         self.look(cx, wanted, |ports, cx, wanted| {
             let (receiver, joined) = ports.open_receiver(cx, wanted)?;
@@ -45,7 +46,7 @@ impl Away {
         })
     }
 
-    /// Looks for the port, and opens the queue to which an element sends.
+    /// Looks for the port. If it is there, opens the queue to which this copy of an element sends.
     pub(super) fn send_again(self, cx: &mut Cx<'_>, wanted: &Wanted) -> Look<Transmitter> {
         self.look(cx, wanted, |ports, cx, wanted| {
             let (transmitter, joined) = ports.open_transmitter(cx, wanted)?;
@@ -59,7 +60,7 @@ impl Away {
         wanted: &Wanted,
         open: impl Fn(&Arc<Ports>, &mut Cx<'_>, &Wanted) -> Result<Result<T, String>, Refused>,
     ) -> Look<T> {
-        // Drivers set up queues for one thread at a time.
+        // Only one copy at a time looks and opens: drivers set up queues for one thread at a time.
         let ports = Arc::clone(&self.ports);
         let _alone = ports.search();
         if !ports.is_removed(&self.port) {
@@ -68,20 +69,21 @@ impl Away {
         if let Some(port) =
             ports.known(&self.port.info.name).filter(|port| port.is_lost.load(Ordering::Acquire))
         {
-            // Other copies have opened the port and lost it again.
+            // Other copies have opened the port, and its device was removed again. This copy counts as one
+            // that has left.
             self.leave(cx, port);
             return Look::Away(self, None);
         }
         if !ports.find_again(&self.port) {
             return Look::Away(self, None);
         }
-        // The number may be another port's now.
+        // The port is looked for by its name, because another port may have its number now.
         let wanted = Wanted { port: self.port.info.name.clone(), ..wanted.clone() };
         let text = match open(&self.ports, cx, &wanted) {
             Ok(Ok(opened)) => return Look::Back(opened),
             Ok(Err(text)) | Err(Refused::Missing(text) | Refused::Failed(text)) => text,
         };
-        // The port that other copies have opened meanwhile lacks the queues of this copy.
+        // The port cannot start without this copy's queues. All copies have to leave it and try again.
         if let Some(port) = self.ports.known(&wanted.port) {
             port.lose();
             self.leave(cx, port);
@@ -90,17 +92,17 @@ impl Away {
         Look::Away(self, Some(text))
     }
 
-    /// Leaves another port, of which this copy holds nothing.
+    /// Registers that this copy has left a port that other copies have opened meanwhile.
     fn leave(&mut self, cx: &mut Cx<'_>, port: Arc<Port>) {
         self.ports.leave(cx.pool(), &self.memory, &port);
         self.port = port;
     }
 
-    /// Releases the memory at the end of a run.
+    /// Releases this copy's memory at the end of a run.
     pub(super) fn close(self, cx: &mut Cx<'_>) {
         let Away { ports, port, memory } = self;
         if !ports.is_removed(&port) {
-            // Other copies have not left the port.
+            // Some copy has not left the port, so its driver may still have slots: it is stopped first.
             ports.stop(cx.pool(), &memory);
         }
         Memory::close(memory, cx.pool());
@@ -108,7 +110,8 @@ impl Away {
 }
 
 impl Port {
-    /// True if the port's device was removed, as its driver or the machine's interface of the port shows.
+    /// True if the port's device was removed. The driver reports that, or the network interface that the
+    /// port uses is gone. The first call that finds it notifies all copies.
     pub(super) fn is_gone(&self) -> bool {
         if self.is_lost.load(Ordering::Acquire) {
             return true;
@@ -120,11 +123,12 @@ impl Port {
         is_gone
     }
 
-    /// Makes all copies of the port's elements leave it.
+    /// Marks the port as removed, and rings the bells of its elements, so that all copies leave it.
     pub(super) fn lose(&self) {
         self.is_lost.store(true, Ordering::Release);
         for bell in self.bells() {
-            // If the counter is full, it has woken the element already.
+            // The write fails only if the eventfd's counter is full; then the element has been woken
+            // already.
             let _ = bell.write(1);
         }
     }

@@ -1,8 +1,8 @@
 //! # DPDKInfo
 //! Sets DPDK's global parameters, as far as they exist here.
 //!
-//! Packets lie in the packet pool (`--memory`), so that most of FastClick's parameters have no effect here
-//! and are only accepted. NB_MBUF applies to ports that cannot use the pool.
+//! Tidegate keeps packets in its own pool (`--memory`). Therefore most of FastClick's parameters have no
+//! effect here and are only accepted. NB_MBUF applies to ports that cannot use this pool.
 //!
 //! ## Usage
 //! `DPDKInfo([NB_MBUF, KEYWORDS])`
@@ -25,7 +25,8 @@
 //! - `RING_PRIV_DATA_SIZE`: accepted.
 //!
 //! ## Handlers
-//! - `pool_count`: a line for each pool of the worker: 0 and the number of free slots in it for drivers.
+//! - `pool_count`: a line for each pool from which drivers take buffers at this worker: 0, and the number
+//!   of free buffers in it.
 //! - `pools`: the names of the pools.
 //!
 //! ## Example
@@ -91,7 +92,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// True if a graph has a DPDKInfo already.
+/// A flag that a graph has a DPDKInfo already; a second one is an error.
 #[derive(Default)]
 struct One(AtomicBool);
 

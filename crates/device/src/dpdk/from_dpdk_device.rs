@@ -1,14 +1,14 @@
 //! # FromDPDKDevice
 //! Receives packets from a port of DPDK, without a copy.
 //!
-//! The port's driver writes frames into the packet pool. Frames are copied if the driver cannot write there
-//! (the driver for AF_XDP, and cards that may not reach the pool), if they lie in several buffers, or if a
-//! ring brings them over from another worker. The kernel does not see the frames. A ToDPDKDevice with the
-//! same port shares it.
+//! The port's driver writes frames into the packet pool. Frames are copied in three cases: if the driver
+//! cannot write there (the driver for AF_XDP, and cards that cannot reach the pool); if they lie in several
+//! buffers; or if they lie in another worker's pool, because they came through a ring port (`net_ring`).
+//! The kernel does not see the frames. A ToDPDKDevice with the same port shares the port.
 //!
-//! With several workers, each worker has a queue of its own if the port has enough queues. The port spreads
-//! packets over its queues by addresses and ports if it can. An idle port is polled again after at most 50
-//! microseconds (`--busy-poll`: at once).
+//! With several workers, each worker has a queue of its own if the port has enough queues. If it can, the
+//! port spreads packets over its queues by their addresses and ports. A port without packets is polled
+//! again after at most 50 microseconds (with `--busy-poll`: at once).
 //!
 //! Packets get the time of the turn in which they were read, and the MAC header annotation points to their
 //! start. Checksums that a sender on the same machine has left to its interface are completed; other
@@ -59,8 +59,8 @@
 //! - `CHECKSUM`: true to complete partial checksums of TCP and UDP.
 //! - `ALLOW_NONEXISTENT`: true to do nothing if there is no such port; otherwise a missing port is an
 //!   error.
-//! - `GONE`: what happens when the port's device is removed: `wait` for one of its name, whose queues are
-//!   then opened with all these arguments, or `stop`: the run ends with an error.
+//! - `GONE`: what happens when the port's device is removed: `wait` for a device of its name, whose queues
+//!   are then opened with all these arguments, or `stop`: the run ends with an error.
 //! - `ACTIVE`: true to receive. If false, packets stay in the port's queues.
 //!
 //! ## Handlers
@@ -214,7 +214,8 @@ pub static CLASS: Class = Class {
         HandlerInfo::read("rss_reta_size"),
         HandlerInfo::read("rss_key"),
     ],
-    // Needs a port: its behaviour is tested on virtual ports.
+    // No samples for the generic tests, because the element needs a port. Tests on virtual ports cover its
+    // behaviour.
     samples: &[],
     build,
     ..Class::DEFAULT
@@ -295,7 +296,8 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     Ok(Box::new(element))
 }
 
-/// The number of empty turns before the element sleeps, and the first and longest time that it sleeps.
+/// The number of successive turns without a packet after which the element sleeps between turns, and the
+/// first and the longest time that it sleeps. Each further empty turn doubles the time.
 const LOOKS: u32 = 64;
 const LEAST_PAUSE: Timestamp = Timestamp(2_000);
 const LONGEST_PAUSE: Timestamp = Timestamp(50_000);
@@ -310,14 +312,16 @@ struct FromDpdkDevice {
     ports: Arc<Ports>,
     receiver: Option<Receiver>,
     gone: Gone,
-    /// True while the removed port is awaited, and the state that this copy holds of the port.
+    /// True from the time when the port was found to be removed until it is open again. `away` holds this
+    /// copy's share of the removed port meanwhile.
     is_gone: bool,
     away: Option<Away>,
-    /// The last reported reason why the port could not be opened again.
+    /// The last reported reason why the port could not be opened again. The same reason is not reported
+    /// twice.
     told: Option<String>,
-    /// The time of the last check of the port.
+    /// The time at which the element last checked whether the port was removed.
     looked: Timestamp,
-    /// The next pause of an idle port, and the number of successive turns without a packet.
+    /// The time to sleep after the next empty turn, and the number of successive turns without a packet.
     pause: Timestamp,
     idle: u32,
     count: u64,
@@ -325,7 +329,8 @@ struct FromDpdkDevice {
 }
 
 impl FromDpdkDevice {
-    /// Leaves the port if its device was removed.
+    /// Checks whether the port's device was removed. If so, reports it, and then stops the run (GONE stop)
+    /// or leaves the port and sets a timer to look for it (GONE wait).
     #[cold]
     fn look(&mut self, cx: &mut Cx<'_>) {
         self.looked = cx.now();
@@ -347,7 +352,8 @@ impl FromDpdkDevice {
         }
     }
 
-    /// Looks for the port again, and continues with it if it is found.
+    /// Looks for the port again. If it is there, opens its queues and continues to receive; otherwise sets
+    /// a timer for the next attempt.
     #[cold]
     fn find_again(&mut self, cx: &mut Cx<'_>, away: Away) {
         match away.receive_again(cx, &self.wanted) {
@@ -444,7 +450,7 @@ impl Element for FromDpdkDevice {
             self.pause = LEAST_PAUSE;
             cx.schedule();
         } else {
-            // No event reports the arrival of packets.
+            // DPDK reports no event when packets arrive, so the port is polled again after a pause.
             cx.set_coarse_timer(0, cx.now() + self.pause);
             self.pause = (self.pause + self.pause).min(LONGEST_PAUSE);
         }
@@ -485,7 +491,8 @@ impl Element for FromDpdkDevice {
             ("type", Some(_)) => "fiber".into(),
             ("vendor", Some(_)) => "Unknown".into(),
             (_, Some(receiver)) => return receiver.port().read(name, param),
-            // FastClick's answers if the port may be missing.
+            // FastClick's values of the handlers, for an element that has no port because ALLOW_NONEXISTENT
+            // is true.
             ("device", None) => "undefined".into(),
             ("mac" | "driver" | "vendor", None) => String::new(),
             ("rss_key", None) => crate::rss_key::word(false).into(),

@@ -1,4 +1,5 @@
-//! Handlers of a port while it runs, by FastClick's names.
+//! The handlers of FromDPDKDevice and ToDPDKDevice that query and change a running port. Their names are
+//! FastClick's.
 
 use std::fmt::Write;
 use std::sync::atomic::Ordering;
@@ -11,7 +12,11 @@ use super::ports::Port;
 use super::sys::{port, start};
 
 impl Port {
-    /// Returns the value of a read handler of the port.
+    /// Returns the value of the read handler `name` of the port. `param` is the number of a queue or the
+    /// name of a counter, for the handlers that take one.
+    ///
+    /// # Errors
+    /// If there is no such handler, queue or counter, or DPDK reports an error.
     pub(super) fn read(&self, name: &str, param: &str) -> Result<String, String> {
         let number = self.number;
         let link = || port::link(number).unwrap_or_default();
@@ -74,7 +79,10 @@ impl Port {
         Ok(text)
     }
 
-    /// Writes a handler of the port.
+    /// Executes the write handler `name` of the port with a value: `add_mac`, `remove_mac` or `max_rss`.
+    ///
+    /// # Errors
+    /// If the value is not valid, or DPDK refuses it.
     pub(super) fn write(&self, cx: &Cx<'_>, name: &str, value: &str) -> Result<(), String> {
         let done = match name {
             "add_mac" => port::set_mac(self.number, read_mac(&cx.place(), value)?.0, port::Mac::Add),
@@ -93,7 +101,8 @@ fn index(text: &str) -> Option<usize> {
     parse_integer(text.trim()).ok().and_then(|n| usize::try_from(n).ok())
 }
 
-/// Returns the driver's additional counters: all, or the counter with this name.
+/// Returns the driver's additional counters, one per line; or, if `name` is not empty, the value of the
+/// counter with this name.
 fn extended(number: u16, name: &str) -> Result<String, String> {
     let all = port::extended(number).map_err(start::reason)?;
     if name.is_empty() {
@@ -105,7 +114,7 @@ fn extended(number: u16, name: &str) -> Result<String, String> {
     found.map(|(_, value)| value.to_string()).ok_or_else(|| format!("no count is called '{name}'"))
 }
 
-/// Parses the Ethernet address that is written to a handler.
+/// Parses an Ethernet address that a user writes to a handler.
 fn read_mac(place: &Place<'_>, text: &str) -> Result<MacAddr, String> {
     MacAddr::parse(text.trim(), place).map_err(|_| format!("Invalid MAC address {text}"))
 }

@@ -1,14 +1,16 @@
-//! Elements on ports of DPDK: drivers write received frames into slots of the pool, and send packets from
-//! there.
+//! Elements that receive from and send to ports of DPDK. Drivers write received frames into slots of the
+//! packet pool, and send packets from there.
 //!
 //! - [`from_dpdk_device`], [`to_dpdk_device`], [`dpdk_info`]: the elements
-//! - `ports`: the queues of a graph's elements, and a port's life: configured, started, stopped
-//! - `away`: ports that were removed, and come back
-//! - `handlers`: handlers of a port
-//! - `sys`: the interface to DPDK itself
+//! - `ports`: the ports of a graph, from their configuration to their end, and the queues of elements
+//! - `away`: ports whose devices were removed, and their return
+//! - `handlers`: handlers that query and change a running port
+//! - `start`: starts DPDK
+//! - `sys`: the interface to DPDK
+//! - `absent`: replaces these modules in a program that is built without the feature `dpdk`
 //!
-//! Without the feature `dpdk` the elements are known, and fail at the start with the message that this
-//! program has been built without DPDK; `absent` replaces the other modules then.
+//! Without the feature, the elements exist, but cannot be initialized: the error says that the program was
+//! built without DPDK.
 
 #[cfg(not(feature = "dpdk"))]
 mod absent;
@@ -38,56 +40,57 @@ pub use start::start;
 use element::Args;
 use wire::ethernet::MacAddr;
 
-/// True if the program has been built with DPDK.
+/// True if the program has been built with the feature `dpdk`.
 pub const IS_BUILT: bool = cfg!(feature = "dpdk");
 
-/// A guard of the running DPDK, which ends when this is dropped.
+/// A guard of the running DPDK: dropping it closes all ports and ends DPDK.
 #[derive(Debug)]
 pub struct Running(());
 
-/// The requirements of an element on a port.
+/// The requirements of an element on a port: its arguments that concern the port.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "there are no ports"))]
 struct Wanted {
     element: usize,
-    /// The port's number, name or PCI address.
+    /// The port's number, name or PCI address (PORT).
     port: String,
     sends: bool,
-    /// The first queue, if it is given.
+    /// The number of the first queue (QUEUE), if it is given.
     queue: Option<u16>,
-    /// The number of queues if it is given, and its limits otherwise.
+    /// The number of queues (N_QUEUES) if it is given; otherwise its limits (MINQUEUES, MAXQUEUES).
     queues: Option<u16>,
     least: u16,
     most: u16,
-    /// The number of descriptors of each queue; 0 for the port's own choice.
+    /// The number of descriptors of each queue (NDESC); 0 for the usual number.
     descriptors: u16,
     promiscuous: bool,
     mac: Option<MacAddr>,
     mtu: Option<u16>,
-    /// The number of queues that hashes are spread over.
+    /// The number of queues over which the port spreads packets (MAX_RSS), if it is given.
     spread: Option<u16>,
-    /// True if the port is to keep the key by which it spreads packets over queues.
+    /// True if the port is to keep its own key, by which it spreads packets over queues (RSS_KEY own).
     keeps_key: bool,
-    /// The number of packets that may wait in the element.
+    /// The number of packets that may wait in the element (IQUEUE).
     room: usize,
     may_be_missing: bool,
 }
 
-/// The reason why an element has no port.
+/// The reason why a port could not be opened for an element.
 #[derive(Debug)]
 #[cfg_attr(not(feature = "dpdk"), expect(dead_code, reason = "there are no ports"))]
 enum Refused {
-    /// There is no such port, which the element may accept.
+    /// There is no port of this name. With ALLOW_NONEXISTENT, the element then runs without a port.
     Missing(String),
     Failed(String),
 }
 
-/// Reads the arguments that both elements have, up to QUEUE.
+/// Reads the arguments that FromDPDKDevice and ToDPDKDevice have in common. The caller adds the arguments
+/// of one class.
 fn read_wanted(args: &mut Args<'_>, sends: bool) -> Wanted {
     let port: String = args.required("PORT");
     let number = |args: &mut Args<'_>, name| match args.value(name) {
         value @ 0i64..1024 => Some(value as u16),
-        // The default.
+        // -1 means that the argument is not given.
         -1 => None,
         _ => {
             args.error(format!("{name} out of range"));
@@ -97,7 +100,7 @@ fn read_wanted(args: &mut Args<'_>, sends: bool) -> Wanted {
     let (queue, queues) = (number(args, "QUEUE"), number(args, "N_QUEUES"));
     let descriptors = args.value::<u16>("NDESC");
     for name in ["MAXTHREADS", "VERBOSE"] {
-        // The workers determine the threads.
+        // Accepted without effect: `--threads` and StaticThreadSched determine the threads.
         args.value::<i64>(name);
     }
     if port.is_empty() {

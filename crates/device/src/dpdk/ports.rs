@@ -1,6 +1,9 @@
-//! The ports that a graph uses. Elements register their requirements while they are built, so that a port
-//! is configured once, with as many queues as all copies of its elements need. Each copy sets up its own
-//! queues when it starts, and the last copy starts the port.
+//! The DPDK ports that a graph uses.
+//!
+//! Elements register their requirements while they are built ([`Ports::expect`]). Thus a port can be
+//! configured once, with as many queues as all copies of its elements need. The first copy that is
+//! initialized configures the port, each copy sets up its own queues, and the last copy starts the port. If
+//! the port's device is removed, all copies leave the port, and the last one removes it from DPDK.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
@@ -17,11 +20,12 @@ use super::{Refused, Wanted};
 use crate::interface::sys::link;
 use crate::interface::sys::tun::Attached;
 
-/// The length in bytes of an Ethernet header with a VLAN tag.
+/// The length in bytes of an Ethernet header with a VLAN tag, which the MTU does not include.
 const LINK_HEADER: usize = 18;
-/// The number of DPDK's own buffers for each queue of a port that cannot use the pool.
+/// The number of buffers in DPDK's own pool, per receive queue of the port, if NB_MBUF is not given. DPDK's
+/// own pool is for ports that cannot use the packet pool.
 const OWN_BUFFERS: u32 = 8192;
-/// The number of descriptors of a queue if neither the element nor the driver gives one.
+/// The number of descriptors of a queue if NDESC is not given.
 const DESCRIPTORS: u16 = 1024;
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -37,56 +41,58 @@ impl Refused {
     }
 }
 
-/// All ports of a graph, for all its workers.
+/// All ports of a graph and the requirements of its elements, shared by all its workers.
 #[derive(Default)]
 pub(super) struct Ports {
     wanted: Mutex<Vec<Wanted>>,
     open: Mutex<Vec<Arc<Port>>>,
-    /// Held by the copy that looks for a port that was removed.
+    /// The lock of the copy that looks for a removed port and opens it.
     search: Mutex<()>,
-    /// The NB_MBUF of DPDKInfo.
+    /// The value of DPDKInfo's NB_MBUF; 0 if it is not given.
     buffers: AtomicU32,
 }
 
-/// A port.
+/// A port that has been configured. It is started when all copies of its elements have set up their queues.
 pub(super) struct Port {
     pub(super) number: u16,
     pub(super) info: port::Info,
-    /// The requirements of its elements, and the queues that each element has.
+    /// The elements that use the port: the requirements and the queues of each.
     shares: Vec<Share>,
     pub(super) rx: u16,
     pub(super) tx: u16,
-    /// The number of copies of elements that have not set up their queues yet, of copies that have left the
-    /// port, and of all copies.
+    /// The number of copies of elements that have not set up their queues yet; the number of copies that
+    /// have left the removed port; and the number of all copies.
     missing: AtomicUsize,
     left: AtomicUsize,
     copies: usize,
-    /// True if the port's device was removed.
+    /// True if the port's device was removed, so that all copies have to leave the port.
     pub(super) is_lost: AtomicBool,
-    /// True if the user has been notified that the port is there again, and that it is gone.
+    /// Two flags: the user has been notified that the port is there again; the user has been notified that
+    /// it is gone.
     told: [AtomicBool; 2],
-    /// The machine's interface that the port uses.
+    /// The network interface of this machine that the port uses, by which its removal is noticed.
     pub(super) end: End,
-    /// The bells of elements to be notified of the removal.
+    /// The bells of ToDPDKDevice elements, which ring when the port is found to be removed.
     bells: Mutex<Vec<Arc<EventFd>>>,
     runs: AtomicBool,
-    /// True if packets are spread over the port's queues by a secret key.
+    /// True if a secret key has been set, by which the port spreads packets over its queues.
     pub(super) has_secret_key: AtomicBool,
-    /// DPDK's own pool for packets that have to be copied, and its number of buffers.
+    /// DPDK's own pool for packets that have to be copied, created when a queue needs it; and the number of
+    /// buffers that it gets.
     own: Mutex<Option<Arc<OwnPool>>>,
     buffers: u32,
     pub(super) rx_descriptors: u16,
     tx_descriptors: u16,
 }
 
-/// The machine's interface that a port uses.
+/// The network interface of this machine that a port uses. Some drivers do not report that it was removed.
 pub(super) enum End {
-    /// No interface: the port has no other end that could be removed, or its driver reports the removal.
+    /// No interface has to be watched: the port uses none, or its driver reports the removal.
     None,
-    /// An interface that exists independently of the driver, by its index.
+    /// An interface that exists independently of the driver, by its index in the kernel.
     Interface(i32),
-    /// An interface that the driver has created, and the driver's files of it: it may be in another
-    /// namespace.
+    /// A TAP interface that the driver has created. It is watched by the driver's file descriptors, because
+    /// it may have been moved to another namespace. They are looked up when the port has been started.
     Tap(OnceLock<Attached>),
 }
 
@@ -99,7 +105,8 @@ impl End {
         }
     }
 
-    /// Looks up the driver's files, once the port has been started.
+    /// Looks up the file descriptors of a TAP interface, once the port has been started and the driver has
+    /// opened them.
     fn settle(&self, info: &port::Info) {
         if let (End::Tap(files), Some(index)) = (self, info.interface)
             && let Ok(name) = link::name_of(index)
@@ -108,7 +115,7 @@ impl End {
         }
     }
 
-    /// True if the interface was removed.
+    /// True if the interface was removed. False if there is no interface to watch.
     pub(super) fn is_gone(&self) -> bool {
         match self {
             End::None => false,
@@ -122,16 +129,17 @@ impl End {
 
 struct Share {
     wanted: Wanted,
-    /// The number of workers that have a copy.
+    /// The number of the element's copies: one per worker, or 1.
     copies: usize,
     first: u16,
     queues: u16,
-    /// The locks of queues to which several copies send.
+    /// For each of the element's queues, a lock if several copies send to it. DPDK allows one sender at a
+    /// time.
     locks: Vec<Option<Arc<Mutex<()>>>>,
 }
 
 impl Share {
-    /// Returns the queues of a copy.
+    /// Returns the numbers of the queues that a copy sets up: each `copies`-th of the element's queues.
     fn queues_of(&self, copy: usize) -> impl Iterator<Item = u16> + use<> {
         let first = self.first;
         (0..self.queues).skip(copy).step_by(self.copies).map(move |queue| first + queue)
@@ -139,24 +147,30 @@ impl Share {
 }
 
 impl Ports {
-    /// Returns the ports of the graph that is being built.
+    /// Returns the ports of the graph that is being built, which all its elements share.
     pub(super) fn of(setup: &Setup) -> Arc<Ports> {
         setup.common.get_or_make(0, Ports::default)
     }
 
-    /// Registers an element's requirements. All copies of an element have the same requirements.
+    /// Registers an element's requirements on a port. All copies call this; only the first worker's call
+    /// counts, because their requirements are the same.
     pub(super) fn expect(&self, setup: &Setup, wanted: &Wanted) {
         if setup.worker == 0 {
             lock(&self.wanted).push(wanted.clone());
         }
     }
 
-    /// Sets the number of buffers of DPDK's own pools.
+    /// Sets the number of buffers of each of DPDK's own pools; 0 for a number that depends on the port's
+    /// queues.
     pub(super) fn set_buffers(&self, buffers: u32) {
         self.buffers.store(buffers, Ordering::Relaxed);
     }
 
-    /// Opens the queues from which an element's copy at this worker receives.
+    /// Opens the queues from which an element's copy at this worker receives. The last copy of the port's
+    /// elements starts the port.
+    ///
+    /// # Errors
+    /// If there is no such port, or DPDK refuses a step; the message includes DPDK's output.
     pub(super) fn receive(self: &Arc<Self>, cx: &mut Cx<'_>, wanted: &Wanted) -> Result<Receiver, Refused> {
         let (receiver, joined) = self.open_receiver(cx, wanted).map_err(Refused::with_its_words)?;
         match joined {
@@ -168,8 +182,8 @@ impl Ports {
         }
     }
 
-    /// Opens the queues, like [`receive`](Self::receive). The second result is an error if this was the
-    /// last copy and the port could not be started.
+    /// Opens the queues, like [`receive`](Self::receive), but also returns them if this was the last copy
+    /// and the port could not be started; the second result is then the error.
     pub(super) fn open_receiver(
         self: &Arc<Self>,
         cx: &mut Cx<'_>,
@@ -186,7 +200,11 @@ impl Ports {
         Ok((Receiver { ports: Arc::clone(self), port, memory, queues, first: 0 }, joined))
     }
 
-    /// Opens the queue to which an element's copy at this worker sends.
+    /// Opens the queue by which an element's copy at this worker sends. The last copy of the port's
+    /// elements starts the port.
+    ///
+    /// # Errors
+    /// If there is no such port, or DPDK refuses a step; the message includes DPDK's output.
     pub(super) fn send(self: &Arc<Self>, cx: &mut Cx<'_>, wanted: &Wanted) -> Result<Transmitter, Refused> {
         let (transmitter, joined) = self.open_transmitter(cx, wanted).map_err(Refused::with_its_words)?;
         match joined {
@@ -198,8 +216,8 @@ impl Ports {
         }
     }
 
-    /// Opens the queue, like [`send`](Self::send). The second result is an error if this was the last copy
-    /// and the port could not be started.
+    /// Opens the queue, like [`send`](Self::send), but also returns it if this was the last copy and the
+    /// port could not be started; the second result is then the error.
     pub(super) fn open_transmitter(
         self: &Arc<Self>,
         cx: &mut Cx<'_>,
@@ -223,8 +241,8 @@ impl Ports {
         Ok((transmitter, joined))
     }
 
-    /// Makes a copy of an element leave a port whose device was removed. The last copy removes the port
-    /// from DPDK.
+    /// Registers that a copy of an element does not use a removed port any more. The last copy removes the
+    /// port from DPDK.
     pub(super) fn leave(&self, pool: &mut Pool, memory: &Arc<Memory>, port: &Arc<Port>) {
         if port.left.fetch_add(1, Ordering::AcqRel) + 1 == port.copies {
             port.runs.store(false, Ordering::Release);
@@ -233,18 +251,19 @@ impl Ports {
         }
     }
 
-    /// True if all copies have left a port.
+    /// True if all copies have left a removed port, so that it has been removed from DPDK.
     pub(super) fn is_removed(&self, port: &Arc<Port>) -> bool {
         !lock(&self.open).iter().any(|other| Arc::ptr_eq(other, port))
     }
 
-    /// Locks the search: one copy at a time looks for a port that was removed and opens it.
+    /// Takes the lock for looking for a removed port, until the guard is dropped. One copy at a time looks
+    /// for the port and opens its queues.
     pub(super) fn search(&self) -> MutexGuard<'_, ()> {
         lock(&self.search)
     }
 
-    /// Makes DPDK probe for the device of a port that was removed, unless another copy has done so. Returns
-    /// true if the port is there.
+    /// Makes DPDK probe for the device of a removed port, unless DPDK knows a port of its name already.
+    /// Returns true if there is a port of the name now.
     pub(super) fn find_again(&self, port: &Port) -> bool {
         let info = &port.info;
         port::find(&info.name).is_some()
@@ -253,13 +272,16 @@ impl Ports {
                 && port::find(&info.name).is_some())
     }
 
-    /// Returns an open port by its name.
+    /// Returns the configured port with this name; `None` if there is none.
     pub(super) fn known(&self, name: &str) -> Option<Arc<Port>> {
         lock(&self.open).iter().find(|port| port.info.name == name).cloned()
     }
 
-    /// Opens the port that an element requires. Returns the configured port, the memory of this worker, and
-    /// the index of the element's share.
+    /// Returns the port that an element requires, the memory of this worker, and the index of the element
+    /// in the port's `shares`. Configures the port if this is the first copy that opens it.
+    ///
+    /// # Errors
+    /// If DPDK does not run, there is no such port, or it cannot be configured.
     fn open(&self, cx: &mut Cx<'_>, wanted: &Wanted) -> Result<(Arc<Port>, Arc<Memory>, usize), Refused> {
         if !start::is_running() {
             return Err(Refused::Failed(
@@ -281,7 +303,8 @@ impl Ports {
             Some(port) => port,
             None => {
                 let mut all = lock(&self.wanted);
-                // If the port comes back, its number may be another one.
+                // Elements are recorded under the port's name: after a removal, the port may come back with
+                // another number.
                 let name = port::info(number).map_or(wanted.port.clone(), |info| info.name);
                 let is_same = |other: &Wanted| port::find(&other.port) == Some(number);
                 all.iter_mut().filter(|other| is_same(other)).for_each(|other| other.port.clone_from(&name));
@@ -300,8 +323,8 @@ impl Ports {
         Ok((port, memory, share))
     }
 
-    /// Returns the names of the pools from which drivers take buffers here, and the number of free buffers
-    /// of each.
+    /// Returns the names of the pools from which drivers take buffers at this worker, and the number of
+    /// free buffers of each: the slots that DPDK has of the packet pool, and DPDK's own pools.
     pub(super) fn pools(&self, pool: &mut Pool) -> Vec<(String, usize)> {
         let open = lock(&self.open);
         let own = open.iter().filter_map(|port| Some((port, lock(&port.own).clone()?)));
@@ -310,15 +333,17 @@ impl Ports {
         slots.into_iter().chain(own).collect()
     }
 
-    /// Stops all ports when the run is over: no port may have packets of a worker when the worker releases
-    /// its memory. Rings between ports are emptied.
+    /// Stops all ports, when the run is over and before any worker releases its memory: no port may still
+    /// have a worker's packets. First takes the packets out of ports that connect workers (`net_ring`).
+    /// Only the first call does something.
     pub(super) fn stop(&self, pool: &mut Pool, memory: &Arc<Memory>) {
         let running: Vec<_> =
             lock(&self.open).iter().filter(|port| port.runs.swap(false, Ordering::AcqRel)).cloned().collect();
         for port in &running {
             for queue in 0..port.rx {
                 let mut queue = RxQueue::new(Arc::clone(memory), port.number, queue);
-                // Some ports return packets without end.
+                // Some ports, such as `net_null`, return packets without end, so the number of attempts is
+                // limited.
                 for _ in 0..64 {
                     let n = queue.receive(
                         pool,
@@ -342,7 +367,7 @@ impl Ports {
     }
 }
 
-/// Returns the index of this worker's copy.
+/// Returns the index of this worker's copy of an element: the worker's number, or 0 for a single copy.
 fn copy_of(cx: &Cx<'_>, copies: usize) -> usize {
     if copies > 1 { cx.worker().0 } else { 0 }
 }
@@ -360,7 +385,12 @@ fn there_are() -> String {
 }
 
 impl Port {
-    /// Assigns queues to the elements that require the port, and configures the port with all these queues.
+    /// Assigns queues to each element that requires the port, in the order in which the elements were
+    /// built, and configures the port with all these queues. `number` is the port's number in DPDK, `all`
+    /// has the elements' requirements, and `buffers` is NB_MBUF or 0.
+    ///
+    /// # Errors
+    /// If the port has too few queues, two elements receive from one queue, or DPDK refuses.
     fn configure(
         cx: &Cx<'_>,
         number: u16,
@@ -378,13 +408,15 @@ impl Port {
             }
             missing += copies;
             let side = usize::from(wanted.sends);
-            // A QUEUE means one queue, unless N_QUEUES is given.
+            // Without N_QUEUES, an element has one queue if QUEUE is given, and one queue per copy
+            // otherwise.
             let usual = if wanted.queue.is_some() { 1 } else { copies as u16 };
             let queues =
                 wanted.queues.unwrap_or(usual.clamp(wanted.least, wanted.most.max(wanted.least))).max(1);
             let mut first = wanted.queue.unwrap_or(next[side]);
             if first >= most[side] && wanted.sends && wanted.queue.is_none() {
-                // A queue to which other elements send as well.
+                // No send queue is left: the element shares queues with elements that have been assigned
+                // before.
                 first = 0;
             }
             let there = most[side].saturating_sub(first);
@@ -420,7 +452,7 @@ impl Port {
         let receiving = next[0];
         let mut configured = port::configure(number, rx, tx, mtu, receiving > 1);
         if configured.is_err() && rx != tx {
-            // Some drivers have queues in pairs only.
+            // Some drivers require as many send queues as receive queues.
             (rx, tx) = (rx.max(tx), rx.max(tx));
             configured = port::configure(number, rx, tx, mtu, receiving > 1);
         }
@@ -461,9 +493,13 @@ impl Port {
         format!("{}: cannot {what}: {}{hint}", self.info.name, start::reason(error))
     }
 
-    /// Returns DPDK's own pool for one direction if packets have to be copied: if the device may not reach
-    /// the packet pool, or if the driver for AF_XDP receives, which assumes that buffers directly follow
-    /// their headers. This driver copies the packets that it sends itself.
+    /// Returns DPDK's own pool if packets of one direction have to be copied, and `None` if the port can
+    /// use the packet pool. Packets are copied if the device cannot reach the packet pool. The driver for
+    /// AF_XDP also needs copies on receive, because it assumes that buffers directly follow their headers;
+    /// the packets that it sends it copies itself.
+    ///
+    /// # Errors
+    /// If DPDK has no memory for its pool.
     fn own(&self, memory: &Memory, sends: bool) -> Result<Option<Arc<OwnPool>>, String> {
         let is_xdp = self.info.driver == "net_af_xdp" && !sends;
         if !is_xdp && (self.info.is_virtual || memory.reaches(self.number)) {
@@ -482,17 +518,19 @@ impl Port {
         })
     }
 
-    /// Sets up a queue for receiving.
+    /// Sets up a receive queue, whose driver takes buffers from the packet pool or from DPDK's own pool.
     fn set_up(&self, cx: &mut Cx<'_>, memory: &Memory, queue: u16) -> Result<(), String> {
         let own = self.own(memory, false)?;
-        // Drivers fill their rings at once.
+        // The driver fills the queue's descriptors with buffers during this call, so DPDK needs that many
+        // free slots.
         let free = memory.free(cx.pool());
         memory.refill(cx.pool(), free + usize::from(self.rx_descriptors) + BURST);
         let result = memory.set_up(cx.pool(), own.as_deref(), self.number, queue, self.rx_descriptors);
         if result < 0 { Err(self.cannot("set up a receive queue", result)) } else { Ok(()) }
     }
 
-    /// Registers that a copy of an element has set up its queues. The last copy starts the port.
+    /// Registers that a copy of an element has set up its queues. The last copy sets up queues that no
+    /// element has, starts the port, and applies MAC, MTU, PROMISC, MAX_RSS and RSS_KEY.
     fn joined(&self, cx: &mut Cx<'_>, memory: &Memory) -> Result<(), String> {
         if self.missing.fetch_sub(1, Ordering::AcqRel) > 1 {
             return Ok(());
@@ -501,7 +539,7 @@ impl Port {
             let of_side = self.shares.iter().filter(|share| share.wanted.sends == sends);
             of_side.into_iter().any(|share| (share.first..share.first + share.queues).contains(&queue))
         };
-        // Queues that no element has requested: the port may be required to have them.
+        // Queues that no element uses must be set up as well. The driver requires them.
         for queue in (0..self.rx).filter(|&queue| !taken(false, queue)) {
             self.set_up(cx, memory, queue)?;
         }
@@ -526,7 +564,8 @@ impl Port {
             port::set_mtu(self.number, mtu)
                 .map_err(|error| self.cannot(&format!("set an MTU of {mtu}"), error))?;
         }
-        // Many virtual ports receive everything anyway, and do not support the setting.
+        // Many virtual ports do not support the setting and receive all frames anyway, so that the error is
+        // not reported.
         let promiscuous = wanted().any(|wanted| wanted.promiscuous);
         if let Err(error) = port::set_promiscuous(self.number, promiscuous)
             && promiscuous
@@ -543,8 +582,8 @@ impl Port {
         Ok(())
     }
 
-    /// Makes the port spread packets over its queues by a secret key, unless an element wants the port to
-    /// keep its own.
+    /// Sets a secret key, by which the port spreads packets over its queues, unless an element has RSS_KEY
+    /// own or the port has a single receive queue. If the port refuses the key, the user is warned.
     fn hide_key(&self, cx: &mut Cx<'_>) {
         let receivers = self.shares.iter().filter(|share| !share.wanted.sends);
         let (mut queues, mut keeps) = (0, false);
@@ -559,18 +598,18 @@ impl Port {
         }
     }
 
-    /// Returns true for the copy that notifies the user: the first copy that finds that the port is gone.
+    /// Returns true at the first call only, for the copy that reports that the port is gone.
     pub(super) fn says_gone(&self) -> bool {
         !self.told[1].swap(true, Ordering::Relaxed)
     }
 
-    /// Returns true for the copy that notifies the user that the port is there again: the last copy to open
-    /// it.
+    /// Returns true once, for the copy that reports that the port is there again: the copy that has opened
+    /// the port last, so that it runs.
     pub(super) fn says_back(&self) -> bool {
         self.runs.load(Ordering::Acquire) && !self.told[0].swap(true, Ordering::Relaxed)
     }
 
-    /// Registers a bell that rings when the port is found to be removed.
+    /// Registers a bell that rings when a copy of any element finds that the port was removed.
     pub(super) fn ring(&self, bell: &Arc<EventFd>) {
         lock(&self.bells).push(Arc::clone(bell));
     }
@@ -579,20 +618,21 @@ impl Port {
         lock(&self.bells).clone()
     }
 
-    /// Returns the length of the longest frame in bytes.
+    /// Returns the length in bytes of the longest frame that the port carries and a slot can hold.
     fn longest(&self) -> usize {
         let mtu = port::mtu(self.number).unwrap_or(SLOT_CAPACITY);
         (mtu + LINK_HEADER).min(SLOT_CAPACITY)
     }
 }
 
-/// The queues from which a copy of an element receives.
+/// The receive queues of a port that belong to a copy of an element.
 pub(super) struct Receiver {
     ports: Arc<Ports>,
     port: Arc<Port>,
     memory: Arc<Memory>,
     queues: Vec<RxQueue>,
-    /// The index of the queue to begin with; it rotates so that no queue starves.
+    /// The index of the queue that is read first in the next turn. It advances by one each turn, so that no
+    /// queue starves.
     first: usize,
 }
 
@@ -601,15 +641,16 @@ impl Receiver {
         &self.port
     }
 
-    /// Returns a warning for the user before the element starts.
+    /// Returns a warning if the port's MTU allows frames that are longer than a slot.
     pub(super) fn remark(&self) -> Option<String> {
         let mtu = port::mtu(self.port.number).unwrap_or(0);
         let is_long = mtu + LINK_HEADER > SLOT_CAPACITY;
         is_long.then(|| format!("frames of more than {SLOT_CAPACITY} bytes may be lost"))
     }
 
-    /// Receives at most `most` packets, and calls `show` for each with the port's hash and the number of
-    /// the queue. Returns `None` while the port has not been started.
+    /// Receives at most `most` packets from all queues in turn, and calls `show` for each packet with the
+    /// hash that the port computed and the number of the queue. Returns the number of packets; `None` while
+    /// the port has not been started.
     pub(super) fn receive(
         &mut self,
         cx: &mut Cx<'_>,
@@ -648,7 +689,7 @@ impl Receiver {
         Some(made)
     }
 
-    /// Leaves a port whose device was removed.
+    /// Leaves the port, whose device was removed.
     pub(super) fn leave(self, cx: &mut Cx<'_>) -> Away {
         let Receiver { ports, port, memory, queues, .. } = self;
         drop(queues);
@@ -663,7 +704,7 @@ impl Receiver {
     }
 }
 
-/// The queue to which a copy of an element sends.
+/// The send queue of a port that belongs to a copy of an element. Other copies may share it.
 pub(super) struct Transmitter {
     ports: Arc<Ports>,
     port: Arc<Port>,
@@ -681,12 +722,12 @@ impl Transmitter {
         self.longest
     }
 
-    /// Returns the number of packets that wait for the port.
+    /// Returns the number of packets that wait in the element because the port has not taken them.
     pub(super) fn waiting(&self) -> usize {
         self.queue.waiting()
     }
 
-    /// Returns the number of packets that were copied.
+    /// Returns the number of packets that were copied before they were sent.
     pub(super) fn copied(&self) -> u64 {
         self.queue.copied
     }
@@ -695,7 +736,8 @@ impl Transmitter {
         self.queue.put(pool, packet)
     }
 
-    /// Sends waiting packets, as many as the port takes. Returns their number.
+    /// Sends waiting packets, in order, until the port takes no more. Returns the number of packets sent; 0
+    /// while the port has not been started.
     pub(super) fn flush(&mut self, pool: &mut Pool) -> usize {
         if !self.port.runs.load(Ordering::Acquire) {
             return 0;
@@ -703,12 +745,13 @@ impl Transmitter {
         self.queue.flush(pool)
     }
 
-    /// Returns the next packet that waits in the queue to be sent, for a caller that drops it.
+    /// Takes back the first packet that waits to be sent, for a caller that drops it. Returns `None` if no
+    /// packet waits.
     pub(super) fn take_back(&mut self, pool: &mut Pool) -> Option<Packet> {
         self.queue.take_back(pool)
     }
 
-    /// Leaves a port whose device was removed. No packet waits for it any more.
+    /// Leaves the port, whose device was removed. The caller has taken all waiting packets back.
     pub(super) fn leave(self, cx: &mut Cx<'_>) -> Away {
         let Transmitter { ports, port, queue, .. } = self;
         Away::new(cx, ports, port, queue.into_memory())
@@ -728,8 +771,8 @@ pub(super) mod tests {
 
     use super::port;
 
-    /// Runs on a port. Returns the handler's value of the port's key and the key that the port has
-    /// afterwards.
+    /// Runs FromDPDKDevice on a port, with further arguments. Returns the value of the handler `rss_key`,
+    /// and the key that the port has after the run.
     fn key_after(number: u16, how: Run, keyword: &str) -> (String, Vec<u8>) {
         let text = format!("in :: FromDPDKDevice({number}{keyword}) -> Discard; Script(wait 1ms, stop)");
         let outcome = how.with(crate::CLASSES).text(&text, &["in.rss_key"]).unwrap();
@@ -737,11 +780,12 @@ pub(super) mod tests {
         (outcome.values[0].clone().unwrap(), port::key(number, length).unwrap())
     }
 
-    /// Several workers have packets spread by a secret key. Part of the test that starts DPDK, which is
-    /// possible once in a process, with a port for this part.
+    /// With several workers, a port gets a secret key. This function is a part of the test that starts
+    /// DPDK, because DPDK can be started only once in a process. `number` is a port that the rest of the
+    /// test does not use.
     pub(in crate::dpdk) fn keys_are_secret(number: u16) {
         let own = port::key(number, 40).unwrap();
-        // No secret key: with one worker, with the captures' time, and if it is not wanted.
+        // The port keeps its key with a single worker, under the trace clock, and with RSS_KEY own.
         for (how, keyword) in
             [(Run::real(), ""), (Run::trace().on(2), ""), (Run::real().on(2), ", RSS_KEY own")]
         {
@@ -751,7 +795,7 @@ pub(super) mod tests {
             (key_after(number, Run::real().on(2), ""), key_after(number, Run::real().on(2), ""));
         assert_eq!((&*first.0, &*second.0), ("secret", "secret"));
         assert!(first.1.len() == 40 && first.1 != own && first.1 != second.1, "{first:?} {second:?} {own:?}");
-        // A driver accepts keys of one length only.
+        // The driver accepts keys of its own key's length only.
         assert!(port::set_key(number, &[1; 300]).is_err());
         port::set_key(number, &own).unwrap();
     }

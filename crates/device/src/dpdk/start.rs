@@ -1,10 +1,11 @@
-//! Starts DPDK with the user's arguments, and with options that keep it quiet and avoid files that would be
-//! left over.
+//! Starts DPDK with the user's arguments, and with further options of Tidegate: DPDK is to write no
+//! messages of its own and to leave no files.
 
 use super::Running;
 use super::sys::start as system;
 
-/// DPDK's options by which a user says how it shares memory with other programs.
+/// DPDK's options by which a user determines how DPDK shares memory with other programs. If one of them is
+/// given, Tidegate adds no option of its own that would contradict it.
 const SHARING: [&str; 8] = [
     "--in-memory",
     "--no-shconf",
@@ -16,8 +17,8 @@ const SHARING: [&str; 8] = [
     "--base-virtaddr",
 ];
 
-/// Returns the arguments for DPDK: the program's name, options of Tidegate, and the user's arguments, which
-/// take precedence.
+/// Returns the arguments for DPDK: the program's name, Tidegate's options, and the user's arguments. An
+/// option that the user has given is not added.
 fn complete(given: &[String]) -> Vec<String> {
     let says = |name: &str| {
         given
@@ -33,8 +34,8 @@ fn complete(given: &[String]) -> Vec<String> {
         add("--no-telemetry");
     }
     if !SHARING.iter().any(|name| says(name)) {
-        // No files at all, even if the process is killed. Without huge pages there are no files of huge
-        // pages anyway.
+        // DPDK then leaves no files, even if the process is killed. Without huge pages there are no files
+        // for them, so that `--no-shconf` is enough.
         add(if says("--no-huge") || says("--legacy-mem") { "--no-shconf" } else { "--in-memory" });
     } else if says("--huge-dir") && !says("--huge-unlink") && !says("--in-memory") && !says("--no-huge") {
         add("--huge-unlink");
@@ -43,10 +44,11 @@ fn complete(given: &[String]) -> Vec<String> {
     words
 }
 
-/// Starts DPDK with the given arguments: before the graph, and once in a process.
+/// Starts DPDK with the user's arguments. Call this before the graph is built; DPDK can be started once in
+/// a process, and ends when the result is dropped.
 ///
 /// # Errors
-/// If DPDK cannot be started: the reason, DPDK's output, and advice.
+/// If DPDK cannot be started. The message contains the reason, DPDK's output, and advice.
 pub fn start(arguments: &[String]) -> Result<Running, String> {
     let given = |name: &str| arguments.iter().any(|word| word.starts_with(name));
     let quiet = !["--log-level", "--syslog", "-h", "--help"].iter().any(|name| given(name));
@@ -60,7 +62,7 @@ pub fn start(arguments: &[String]) -> Result<Running, String> {
     Ok(Running(()))
 }
 
-/// Returns a message, followed by DPDK's output since the last look.
+/// Appends to a message the output of DPDK since the last call, if there is any.
 pub(super) fn with_its_words(text: String) -> String {
     match system::said() {
         said if said.is_empty() => text,

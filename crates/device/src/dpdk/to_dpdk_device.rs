@@ -1,13 +1,13 @@
 //! # ToDPDKDevice
 //! Sends packets to a port of DPDK, directly from the packet pool.
 //!
-//! Packets have a link header already. The port reads them from the packet pool, and their slots return to
-//! the pool when they have been sent. Packets that do not lie in one slot of the pool of this element's
-//! worker are copied first, as are packets for cards that may not reach the pool; the driver for AF_XDP
-//! makes its own copies.
+//! Packets must have a link header. The port reads them from the packet pool, and their slots return to the
+//! pool when they have been sent. Packets that do not lie in one slot of the pool of this element's worker
+//! are copied first, as are packets for cards that cannot reach the pool. The driver for AF_XDP makes its
+//! own copies.
 //!
-//! Packets are sent when BURST of them have arrived, and otherwise as soon as the worker has nothing else
-//! to do, or after TIMEOUT. While the port takes nothing, up to IQUEUE packets wait in the element. With a
+//! Packets are sent when BURST of them are waiting, and otherwise as soon as the worker has nothing else to
+//! do, or after TIMEOUT. While the port takes no packets, up to IQUEUE packets wait in the element. With a
 //! pull input, further packets wait upstream; with a push input, they are dropped.
 //!
 //! Each worker sends to a queue of its own if the port has enough queues. A packet counts as sent when the
@@ -33,14 +33,14 @@
 //! - `ACTIVE`: accepted.
 //! - `ALLOW_NONEXISTENT`: true to drop all packets if there is no such port; otherwise a missing port is an
 //!   error.
-//! - `GONE`: what happens when the port's device is removed: `wait` for one of its name, while packets are
-//!   dropped, or `stop`: the run ends with an error.
+//! - `GONE`: what happens when the port's device is removed: `wait` for a device of its name, while packets
+//!   are dropped, or `stop`: the run ends with an error.
 //!
 //! ## Handlers
 //! - `count`: packets sent.
 //! - `dropped`: packets that could not be sent.
 //! - `reset_counts`: sets both counts to zero.
-//! - `copied`: packets that were copied.
+//! - `copied`: packets that were copied before they were sent.
 //! - `hw_count`: packets that the port has sent.
 //! - `hw_bytes`: bytes that the port has sent.
 //! - `hw_errors`: packets that the port could not send.
@@ -95,7 +95,8 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("GONE", "wait or stop", "wait"),
     ],
     table: &HANDLERS,
-    // Needs a port: its behaviour is tested on virtual ports.
+    // No samples for the generic tests, because the element needs a port. Tests on virtual ports cover its
+    // behaviour.
     samples: &[],
     build,
     ..Class::DEFAULT
@@ -141,43 +142,48 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     Ok(Box::new(element))
 }
 
-/// The time to wait for a port that takes nothing.
+/// The time until the next attempt to send, if the port has taken nothing.
 const PAUSE: Timestamp = Timestamp(20_000);
-/// The number of attempts with BLOCKING: about a second for a port that takes nothing.
+/// The number of attempts to send with BLOCKING before packets are dropped: they take about a second if the
+/// port takes nothing.
 const TRIES: u32 = 1 << 20;
-/// Timers: `SEND` tries to send, `AGAIN` looks for a port that was removed.
+/// The tokens of the timers. `SEND` sends waiting packets or pulls; `AGAIN` looks for a port that was
+/// removed.
 const SEND: u32 = 0;
 const AGAIN: u32 = 1;
-/// The length of an Ethernet header in bytes.
+/// The length of an Ethernet header in bytes; shorter packets are dropped.
 const HEADER: usize = 14;
 
 struct ToDpdkDevice {
     wanted: Wanted,
     ports: Arc<Ports>,
     blocking: bool,
-    /// The timeout in milliseconds.
+    /// The argument TIMEOUT in milliseconds: 0 for no longer than needed, negative for no limit.
     timeout: i64,
     burst: usize,
     room: usize,
     pulls_input: bool,
     transmitter: Option<Transmitter>,
-    /// True if the port has taken nothing since BLOCKING's attempts were used up. The element does not
-    /// block again until the port takes a packet.
+    /// True if the port has taken no packet since the attempts of BLOCKING were used up. The element then
+    /// tries once per packet, until the port takes a packet again.
     is_stuck: bool,
     losses: Losses,
     gone: Gone,
-    /// True while the removed port is awaited, and the state that this copy holds of the port.
+    /// True from the time when the port was found to be removed until it is open again. `away` holds this
+    /// copy's share of the removed port meanwhile.
     is_gone: bool,
     away: Option<Away>,
-    /// The last reported reason why the port could not be opened again.
+    /// The last reported reason why the port could not be opened again. The same reason is not reported
+    /// twice.
     told: Option<String>,
-    /// The time of the last check of the port.
+    /// The time at which the element last checked whether the port was removed.
     looked: Timestamp,
-    /// A bell that rings when another element has found that the port was removed.
+    /// A bell that rings when a copy of any element has found that the port was removed.
     bell: Option<Arc<EventFd>>,
     count: u64,
     dropped: u64,
-    /// The number of packets that closed queues have copied.
+    /// The number of packets that were copied for queues that are closed now. The handler `copied` adds the
+    /// count of the open queue.
     copied: u64,
 }
 
@@ -196,12 +202,12 @@ impl ToDpdkDevice {
             }
             _ => format_args!("there is no such port"),
         };
-        // The removal of the port has been reported already.
+        // While the port is removed, its removal has been reported, so these losses get no message.
         self.losses.count(cx, port, (why, 1), Some(text).filter(|_| !self.is_gone));
         cx.drop(packet, why);
     }
 
-    /// Sends waiting packets, as many as the port takes.
+    /// Sends waiting packets until the port takes no more, and counts them as sent.
     fn flush(&mut self, cx: &mut Cx<'_>) {
         let Some(transmitter) = &mut self.transmitter else { return };
         let sent = transmitter.flush(cx.pool());
@@ -210,7 +216,8 @@ impl ToDpdkDevice {
         cx.accounts().count_sent(sent);
     }
 
-    /// Leaves the port if its device was removed.
+    /// Checks whether the port's device was removed. If so, reports it, and then stops the run (GONE stop),
+    /// or drops waiting packets, leaves the port and sets a timer to look for it (GONE wait).
     #[cold]
     fn look(&mut self, cx: &mut Cx<'_>) {
         self.looked = cx.now();
@@ -239,7 +246,8 @@ impl ToDpdkDevice {
         cx.set_coarse_timer(AGAIN, cx.now() + LOOK_AGAIN);
     }
 
-    /// Looks for the port again, and continues with it if it is found.
+    /// Looks for the port again. If it is there, opens its queue and continues to send; otherwise sets a
+    /// timer for the next attempt.
     #[cold]
     fn find_again(&mut self, cx: &mut Cx<'_>, away: Away) {
         match away.send_again(cx, &self.wanted) {
@@ -266,7 +274,7 @@ impl ToDpdkDevice {
         }
     }
 
-    /// Registers the bell with the port.
+    /// Registers this element's bell with the port of the transmitter.
     fn hear(&self, transmitter: &Transmitter) {
         if let Some(bell) = &self.bell {
             transmitter.port().ring(bell);
@@ -277,7 +285,8 @@ impl ToDpdkDevice {
         self.transmitter.as_ref().map_or(0, Transmitter::waiting)
     }
 
-    /// Makes room for another packet. Returns false if the port takes nothing.
+    /// Sends waiting packets until there is room for another packet: with BLOCKING many attempts, otherwise
+    /// one. Returns false if there is no room in the end.
     fn make_room(&mut self, cx: &mut Cx<'_>) -> bool {
         for _ in 0..if self.blocking && !self.is_stuck { TRIES } else { 1 } {
             self.flush(cx);
@@ -314,7 +323,8 @@ impl ToDpdkDevice {
         cx.recycle(batch);
     }
 
-    /// Sends if enough packets are waiting. Otherwise sets a timer to send them in time.
+    /// Sends the waiting packets if there are at least BURST of them. Otherwise sets a timer to send them
+    /// when TIMEOUT has passed.
     fn send(&mut self, cx: &mut Cx<'_>) {
         if self.waiting() >= self.burst {
             self.flush(cx);
@@ -322,7 +332,7 @@ impl ToDpdkDevice {
         let is_left = self.waiting() > 0;
         match self.timeout {
             _ if !is_left => {}
-            // Packets that the port did not take are tried again without regard to the timeout.
+            // The port did not take all packets. They are tried again soon, whatever TIMEOUT is.
             _ if self.waiting() >= self.burst => cx.set_coarse_timer(0, cx.now() + PAUSE),
             0 => cx.set_timer(0, cx.now()),
             1.. => cx.set_timer(0, cx.now() + Timestamp(self.timeout.saturating_mul(1_000_000))),
@@ -379,7 +389,7 @@ impl Element for ToDpdkDevice {
         if cx.now() - self.looked > LOOK_AGAIN {
             self.look(cx);
         }
-        // No reason to wait: all packets that can be pulled have been pulled.
+        // The packets do not wait for further packets: all that can be pulled now have been pulled.
         self.flush(cx);
         if self.waiting() > 0 {
             cx.set_coarse_timer(0, cx.now() + PAUSE);
@@ -449,7 +459,8 @@ const HANDLERS: &[Handler<ToDpdkDevice>] = &[
 ];
 
 impl ToDpdkDevice {
-    /// Returns a handler of the port, which has one set of names for both directions.
+    /// Returns the value of a handler of the port, whose names are FromDPDKDevice's (`tx_count`); `0` if
+    /// there is no port.
     fn of_port(&self, name: &str) -> Result<String, String> {
         self.transmitter.as_ref().map_or(Ok("0".into()), |transmitter| transmitter.port().read(name, ""))
     }

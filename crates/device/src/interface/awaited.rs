@@ -1,11 +1,13 @@
-//! The removed interfaces that elements of this process wait for. A configuration that replaces another
-//! configuration continues to wait for them, where otherwise it would be refused.
+//! The names of removed interfaces for which elements of this process wait. An element of a new
+//! configuration would be refused if its interface does not exist; if an element of the old configuration
+//! waits for the interface, the new element continues to wait.
 
 use std::sync::{Mutex, PoisonError};
 
 static NAMES: Mutex<Vec<String>> = Mutex::new(Vec::new());
 
-/// The registration of an element that waits for an interface, for as long as this lives.
+/// The registration of an element that waits for the interface with this name. Dropping it ends the
+/// registration.
 #[derive(Debug)]
 pub(crate) struct Awaited(String);
 
@@ -26,7 +28,7 @@ impl Drop for Awaited {
     }
 }
 
-/// True if some element waits for the interface with this name.
+/// True if at least one element of this process waits for the interface with this name.
 pub(crate) fn is_awaited(name: &str) -> bool {
     NAMES.lock().unwrap_or_else(PoisonError::into_inner).iter().any(|other| other == name)
 }

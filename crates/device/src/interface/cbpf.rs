@@ -1,6 +1,6 @@
-//! Classic BPF (packet(7), bpf(4)): programs that the kernel runs on packets for any process that may open
-//! the socket. Jumps go forwards only. [`ebpf`](super::ebpf) has the same steps in the kernel's newer
-//! language.
+//! Programs in classic BPF (packet(7), bpf(4)), which the kernel runs on packets for any process that may
+//! open a packet socket. [`ebpf`](super::ebpf) assembles the same steps for the kernel's newer language.
+//! All jumps go forwards.
 
 use libc::{
     BPF_A, BPF_ABS, BPF_ADD, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_IMM, BPF_IND, BPF_JA, BPF_JEQ, BPF_JGE,
@@ -8,49 +8,49 @@ use libc::{
     BPF_RET, BPF_RSH, BPF_ST, BPF_STX, BPF_TAX, BPF_TXA, BPF_W, BPF_X, BPF_XOR, sock_filter,
 };
 
-/// The offset of a random number in the kernel's ancillary data, which is addressed like the packet
-/// (`linux/filter.h`).
+/// The offset at which a load gives a random number, in the kernel's ancillary data, which is addressed
+/// like the packet (`linux/filter.h`).
 const RANDOM: u32 = (-0x1000i32 + 56) as u32;
 
-/// An instruction. It works on an accumulator `A`, an index `X` and sixteen places of memory. A load beyond
-/// the end of the packet ends the program with 0.
+/// An instruction. Instructions work on an accumulator `A`, an index register `X`, and sixteen memory
+/// cells, all of 32 bits. A load beyond the end of the packet ends the program with the result 0.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// Loads a byte, two bytes or four bytes of the packet into A, at an offset.
+    /// Loads a byte, two bytes or four bytes of the packet into A. The number is the offset in the packet.
     Byte(u32),
     Half(u32),
     Word(u32),
-    /// Loads a byte or two bytes of the packet into A, at an offset plus X.
+    /// Loads a byte or two bytes of the packet into A. The offset in the packet is the number plus X.
     ByteAt(u32),
     HalfAt(u32),
     /// Loads a random number into A.
     Random,
-    /// Loads a place of memory into A or X.
+    /// Loads a memory cell into A (`Load`) or X (`LoadX`).
     Load(u32),
     LoadX(u32),
-    /// Stores A or X to a place of memory.
+    /// Stores A (`Store`) or X (`StoreX`) in a memory cell.
     Store(u32),
     StoreX(u32),
-    /// Sets X to the length of the IPv4 header at an offset, or to a number.
+    /// Sets X to the length in bytes of the IPv4 header at an offset in the packet, or to a constant.
     HeaderLengthX(u32),
     SetX(u32),
-    /// Copies A to X, or X to A.
+    /// Copies A to X (`ToX`), or X to A (`FromX`).
     ToX,
     FromX,
-    /// Combines A and a number, into A.
+    /// Combines A and a constant, with the result in A: bitwise and, left shift, right shift, remainder.
     And(u32),
     Left(u32),
     Right(u32),
     Modulo(u32),
-    /// Combines A and X, into A.
+    /// Combines A and X, with the result in A: exclusive or, or, sum.
     XorX,
     OrX,
     AddX,
-    /// Ends the program, with A or a number as the result.
+    /// Ends the program with A (`Return`) or a constant (`ReturnThis`) as its result.
     Return,
     ReturnThis(u32),
-    /// Jumps to a label: always; if A has this value; if any of these bits is set in A; if A is larger than
-    /// X; if A is at least as large as X.
+    /// Jumps to a label: always; if A equals a constant; if A has any of these bits; if A is larger than X;
+    /// if A is at least X.
     Jump(Label),
     JumpIf(u32, Label),
     JumpIfAny(u32, Label),
@@ -58,38 +58,39 @@ pub(crate) enum Step {
     JumpIfAtLeast(Label),
 }
 
-/// A position in a program.
+/// The number of a label, which marks a position in a program as the target of jumps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Label(pub(super) usize);
 
-/// A program that is being written.
+/// A program that is being written: steps and labels.
 #[derive(Default)]
 pub(crate) struct Program {
     pub(super) steps: Vec<Step>,
-    /// The index of the step that follows each label.
+    /// For each label, the index of the step after it; 0 if the label has not been placed yet.
     pub(super) labels: Vec<usize>,
 }
 
 impl Program {
-    /// Creates a label, which has to be placed.
+    /// Creates a label. The caller has to [`place`](Self::place) it, after all jumps to it.
     pub(crate) fn label(&mut self) -> Label {
         self.labels.push(0);
         Label(self.labels.len() - 1)
     }
 
-    /// Places a label at the present end of the program.
+    /// Places a label at the present end of the program, so that the next step follows it.
     pub(crate) fn place(&mut self, label: Label) {
         self.labels[label.0] = self.steps.len();
     }
 
-    /// Adds instructions.
+    /// Appends instructions.
     pub(crate) fn add(&mut self, steps: impl IntoIterator<Item = Step>) {
         self.steps.extend(steps);
     }
 
-    /// Returns the program as the kernel takes it.
+    /// Returns the program in the form in which the kernel takes it.
     pub(crate) fn assemble(&self) -> Vec<sock_filter> {
-        // A conditional jump reaches 255 instructions; an unconditional jump after it reaches everywhere.
+        // A conditional jump reaches only 255 instructions, so each is assembled as two: a condition that
+        // skips the second, and an unconditional jump, which reaches any distance.
         let mut starts = Vec::with_capacity(self.steps.len() + 1);
         let mut next = 0;
         for step in &self.steps {
@@ -149,7 +150,7 @@ impl Step {
             Step::OrX => filter(BPF_ALU | BPF_OR | BPF_X, 0),
             Step::AddX => filter(BPF_ALU | BPF_ADD | BPF_X, 0),
             Step::ReturnThis(value) => filter(BPF_RET | BPF_K, value),
-            // Jumps are assembled elsewhere.
+            // `Return`. Jumps are assembled by `assemble`.
             _ => filter(BPF_RET | BPF_A, 0),
         }
     }

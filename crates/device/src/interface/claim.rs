@@ -1,10 +1,11 @@
-//! Prevents a second process from receiving from an interface: both would forward each packet, and TCP
-//! would suffer from the duplicates.
+//! Keeps a second Tidegate process from receiving from an interface: both would forward each packet, and
+//! TCP would suffer from the duplicates.
 //!
-//! A claim is a Unix socket with a name in the abstract namespace, which belongs to the network namespace.
-//! It ends with the process, even if the process is killed. Any user may create such names, so the kernel
-//! is asked for the owner of a claim (`SO_PEERCRED`): only claims of root and of this process's own user
-//! count. Names end with a random number, so that other users cannot occupy all of them.
+//! A claim is a Unix socket that listens at a name in the abstract namespace, which contains the
+//! interface's index. Abstract names belong to the network namespace, as interfaces do. The claim ends with
+//! the process, even if the process is killed. Any user may create such names, so the kernel is asked for
+//! the owner of a claim (`SO_PEERCRED`): only claims of root and of this process's own user count. Names
+//! end with a random number, so that other users cannot occupy all of them.
 
 use std::collections::hash_map::RandomState;
 use std::hash::{BuildHasher, Hasher};
@@ -20,23 +21,24 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, soc
 
 use super::sys::peer;
 
-/// The claim of this process to receive from an interface alone.
+/// A claim: only this process receives from the interface with this index. It ends when all its elements
+/// have dropped it.
 #[derive(Debug)]
 pub(crate) struct Claim {
     index: c_int,
     _socket: UnixListener,
 }
 
-/// The claims of this process: a configuration may receive from an interface several times, and so may the
-/// configuration that replaces it.
+/// The claims of this process. Several elements of a configuration may receive from an interface, and so
+/// may the configuration that replaces it, so that they share a claim.
 static CLAIMS: Mutex<Vec<Weak<Claim>>> = Mutex::new(Vec::new());
 
 impl Claim {
-    /// Claims an interface for an element that does not share it. Returns `None` if the kernel does not
-    /// allow it: packets matter more than claims.
+    /// Claims the interface named `device`, with the index `index`, for an element with SHARED false.
+    /// Returns `None` if the system does not allow a claim: the element then receives without it.
     ///
     /// # Errors
-    /// If another process receives from the interface.
+    /// If another process has a claim on the interface.
     pub(crate) fn of(device: &str, index: c_int) -> Result<Option<Arc<Claim>>, String> {
         match Claim::new(index) {
             Ok(claim) => Ok(Some(claim)),
@@ -51,7 +53,7 @@ impl Claim {
         }
     }
 
-    /// Claims the interface with this index.
+    /// Returns this process's claim on the interface with this index, or makes one.
     fn new(index: c_int) -> Result<Arc<Claim>, Refused> {
         let mut claims = CLAIMS.lock().unwrap_or_else(PoisonError::into_inner);
         claims.retain(|claim| claim.strong_count() > 0);
@@ -63,8 +65,8 @@ impl Claim {
         let socket =
             SocketAddr::from_abstract_name(&own).and_then(|address| UnixListener::bind_addr(&address));
         let claim = Arc::new(Claim { index, _socket: socket.map_err(|_| Refused::System)? });
-        // Our claim exists before the look for others, so that if two programs start at once, at least
-        // one sees the other.
+        // This process's claim exists before it looks for other claims. If two processes start at once, at
+        // least one of them sees the other's claim.
         if let Some(other) = others(index).into_iter().filter(|other| other.name != own).find(Other::counts) {
             return Err(Refused::Other(other.process()));
         }
@@ -73,10 +75,11 @@ impl Claim {
     }
 }
 
-/// The reason why there is no claim.
+/// The reason why an interface could not be claimed.
 #[derive(Debug)]
 enum Refused {
-    /// The claim of another process, with its number if this process may see it.
+    /// A claim of another process prevents it. The number is the number of that process, if this process
+    /// may see it.
     Other(Option<u32>),
     System,
 }
@@ -85,18 +88,19 @@ fn prefix(index: c_int) -> String {
     format!("tidegate/receiver/{index}/")
 }
 
-/// A claim that another process may have: its name, and the inode of its socket.
+/// A claim on an interface, perhaps of another process: the name of its socket without `@`, and the
+/// socket's inode.
 struct Other {
     name: String,
     inode: String,
 }
 
-/// Returns all claims of an interface.
+/// Returns all claims on the interface with this index, also those of this process, from `/proc/net/unix`.
 fn others(index: c_int) -> Vec<Other> {
     let sockets = std::fs::read_to_string("/proc/net/unix").unwrap_or_default();
     let prefix = format!("@{}", prefix(index));
     let claim = |line: &str| {
-        // Fields: number, references, protocol, flags, type, state, inode, path.
+        // The fields of a line: number, references, protocol, flags, type, state, inode, path.
         let [inode, path] = [6, 7].map(|field| line.split_whitespace().nth(field));
         let name = path?.strip_prefix('@').filter(|_| path.is_some_and(|path| path.starts_with(&prefix)))?;
         Some(Other { name: name.into(), inode: inode?.into() })
@@ -105,16 +109,16 @@ fn others(index: c_int) -> Vec<Other> {
 }
 
 impl Other {
-    /// True if the claim belongs to root or to the user of this process. A claim whose owner cannot be
-    /// found out is ignored.
+    /// True if the claim belongs to root or to this process's user. A claim whose owner cannot be
+    /// determined does not count.
     fn counts(&self) -> bool {
         let own = peer::own_user();
         let of_process = || Some(std::fs::metadata(format!("/proc/{}", self.process()?)).ok()?.uid());
         self.owner().or_else(of_process).is_some_and(|user| user == 0 || user == own)
     }
 
-    /// Returns the user who has created the claim, whom the kernel reports to a process that connects.
-    /// Fails if the queue of the claim's socket is full of connections.
+    /// Returns the user who has created the claim, as the kernel reports it to a process that connects to
+    /// the socket. Returns `None` if that fails, for example if the socket's queue of connections is full.
     fn owner(&self) -> Option<u32> {
         let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
         let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None).ok()?;
@@ -123,7 +127,7 @@ impl Other {
         peer::user(socket.as_fd()).ok()
     }
 
-    /// Returns the process that has the claim, if this process may see it.
+    /// Returns the number of the process that has the claim; `None` if this process may not see it.
     fn process(&self) -> Option<u32> {
         let target = format!("socket:[{}]", self.inode);
         let has_it = |process: &Path| {
@@ -144,13 +148,13 @@ mod tests {
 
     #[test]
     fn a_process_shares_a_claim_and_others_are_refused() {
-        // No interface has this index.
+        // An index that no interface has.
         let index = c_int::MAX - 7;
         let [first, second] = [(); 2].map(|()| Claim::new(index).unwrap());
         assert!(Arc::ptr_eq(&first, &second));
         drop((first, second));
         assert!(others(index).is_empty());
-        // A claim as another process would make it.
+        // A claim such as another process would make.
         let address = SocketAddr::from_abstract_name(format!("{}other", prefix(index))).unwrap();
         let other = UnixListener::bind_addr(&address).unwrap();
         match Claim::new(index) {
@@ -159,7 +163,8 @@ mod tests {
         }
         let text = Claim::of("eth0", index).unwrap_err();
         assert!(text.contains("SHARED true"), "{text}");
-        // A process cannot hide its claim by a full queue of connections.
+        // Fill the socket's queue of connections, so that its owner cannot be asked. The claim still
+        // counts, because the owner is found by its process.
         let ask = || others(index).iter().find(|other| other.name.ends_with("other")).unwrap().owner();
         while ask().is_some() {}
         assert!(Claim::new(index).is_err());

@@ -1,8 +1,10 @@
-//! Programs for packets in the kernel's newer language (bpf(2), RFC 9669), for frames that an interface has
-//! just received: the steps of [`cbpf`](super::cbpf), written so that the kernel can prove them to be safe.
+//! Assembles a program of [`cbpf`](super::cbpf) steps as eBPF (bpf(2), RFC 9669), the kernel's newer
+//! language, so that XDP can run it on frames that an interface has just received. Each access to the
+//! packet is checked against the packet's end, because the kernel must be able to prove that the program is
+//! safe.
 //!
-//! Such a program chooses a worker, and the frame goes to this worker's socket at the queue by which the
-//! frame was received.
+//! The program chooses a worker. The frame then goes to the worker's socket at the queue by which it was
+//! received.
 
 use libc::{
     BPF_ADD, BPF_ALU, BPF_AND, BPF_B, BPF_H, BPF_JA, BPF_JEQ, BPF_JGE, BPF_JGT, BPF_JMP, BPF_JSET, BPF_K,
@@ -13,19 +15,20 @@ use wire::ether_type::{IPV4, IPV6, QINQ, QINQ_OLD, VLAN};
 use super::cbpf::{Program, Step};
 use super::sys::bpf::{CALL, EXIT, LOAD_MAP, MOVE, step};
 
-/// Codes that only the newer language has (`linux/bpf.h`).
+/// Codes of instructions that only eBPF has (`linux/bpf.h`).
 const ALU64: u32 = 0x07;
 const JMP32: u32 = 0x06;
 const MOV: u32 = 0xb0;
-/// Converts from network byte order.
+/// The code that converts a register from network byte order to the machine's.
 const SWAP: u32 = BPF_ALU | 0xd8;
-/// Functions of the kernel.
+/// Numbers of the kernel's helper functions (bpf-helpers(7)).
 const RANDOM: i32 = 7;
 const REDIRECT_MAP: i32 = 51;
-/// `XDP_PASS`: to the kernel's own network stack.
+/// The result `XDP_PASS`, for a frame without a socket: it goes to the kernel's network stack.
 const PASS: i32 = 2;
 
-/// Registers. Calls preserve registers 6 to 9; register 10 is the end of the stack.
+/// The use of the registers. Registers 6 to 9 keep their values during calls; register 10 points to the end
+/// of the stack.
 const RESULT: u8 = 0;
 const CONTEXT: u8 = 1;
 const SCRATCH: u8 = 1;
@@ -35,25 +38,27 @@ const PACKET_END: u8 = 7;
 const A: u8 = 8;
 const X: u8 = 9;
 const STACK: u8 = 10;
-/// The offset of the queue's number on the stack, after the sixteen places of memory.
+/// The offset on the stack at which the queue's number is stored, after the sixteen memory cells of the
+/// steps.
 const QUEUE: i16 = place(16);
 
-/// Members of `struct xdp_md`.
+/// The offsets in bytes of members of `struct xdp_md`, the program's argument.
 const DATA: i16 = 0;
 const DATA_END: i16 = 4;
 const RX_QUEUE_INDEX: i16 = 16;
 
-/// The lengths in bytes of a link header, and of a VLAN tag in it.
+/// The lengths in bytes of an Ethernet header without tags, and of a VLAN tag.
 const LINK: i32 = 14;
 const TAG: i32 = 4;
-/// The number of VLAN tags that are skipped.
+/// The largest number of VLAN tags that the program skips. Frames with more go to the first worker.
 const TAGS: usize = 2;
-/// The largest value of an index, which the kernel has to know: more than the length of a frame.
+/// The mask of an offset that is not constant. The kernel has to know an upper bound; this one is larger
+/// than the length of any frame.
 const FURTHEST: i32 = 0x7fff;
 
-/// Returns a program that redirects frames to sockets: to the socket of the worker that `program` chooses
-/// by the packet after the link header. The map has the socket of each worker at each queue; the sockets of
-/// a queue follow each other. Frames that are not IP go to the first worker.
+/// Returns an XDP program that redirects each frame to a socket in `map`. The steps of `program` choose the
+/// worker by the packet after the link header. The index in the map is the queue's number times `workers`,
+/// plus the worker. Frames that are not IP, or are too short, go to worker 0.
 pub(super) fn redirecting(program: &Program, workers: u32, map: c_int) -> Vec<u64> {
     let workers = workers.max(1) as i32;
     choosing(
@@ -63,8 +68,8 @@ pub(super) fn redirecting(program: &Program, workers: u32, map: c_int) -> Vec<u6
             step((BPF_LDX | BPF_MEM | BPF_W) as u8, 2, STACK, QUEUE, 0),
             step((ALU64 | BPF_MUL | BPF_K) as u8, 2, 0, 0, workers),
             step((ALU64 | BPF_ADD | BPF_X) as u8, 2, A, 0, 0),
-            // A constant that takes two instructions; source register 1 says that its value is the
-            // descriptor of a map.
+            // The instruction loads a 64-bit constant and takes two words. The source register 1 marks the
+            // constant as the descriptor of a map.
             step(LOAD_MAP, 1, 1, 0, map),
             0,
             step(MOVE, 3, 0, 0, PASS),
@@ -74,7 +79,8 @@ pub(super) fn redirecting(program: &Program, workers: u32, map: c_int) -> Vec<u6
     )
 }
 
-/// Returns the program up to the choice of the worker, which is in `A`, followed by `ending`.
+/// Returns the instructions that choose a worker, which is then in the register `A`, followed by the
+/// instructions `ending`.
 pub(super) fn choosing(program: &Program, workers: i32, ending: &[u64]) -> Vec<u64> {
     let mut code = Code::default();
     code.find_packet();
@@ -92,42 +98,44 @@ pub(super) fn choosing(program: &Program, workers: i32, ending: &[u64]) -> Vec<u
     assembled
 }
 
-/// Returns the offset of a place of memory on the stack.
+/// Returns the offset on the stack of a memory cell.
 const fn place(number: u32) -> i16 {
     -4 * (number as i16 + 1)
 }
 
-/// The target of a jump.
+/// The target of a jump, which is not known as an offset yet.
 #[derive(Clone, Copy)]
 enum Target {
-    /// To an instruction.
+    /// The instruction with this index.
     At(usize),
-    /// To a label of the program.
+    /// The label with this number of the program of steps.
     Label(usize),
-    /// The end: the packet is shorter than a load requires.
+    /// The end of the choice, with worker 0: the packet is shorter than a load requires, or is not IP.
     Short,
-    /// The end: the worker is in `A`.
+    /// The end of the choice, with the worker in `A`.
     End,
 }
 
-/// Instructions, some of which are jumps.
+/// The instructions written so far. A jump has a target, and its offset is filled in at the end.
 #[derive(Default)]
 struct Code(Vec<(u64, Option<Target>)>);
 
 impl Code {
-    /// Adds an instruction. Returns its index.
+    /// Adds an instruction that is not a jump. Returns its index.
     fn add(&mut self, code: u32, to: u8, from: u8, offset: i16, constant: i32) -> usize {
         self.0.push((step(code as u8, to, from, offset, constant), None));
         self.0.len() - 1
     }
 
-    /// Adds a jump; `from` is the register to compare with, if it is not compared with a constant.
+    /// Adds a jump. Its condition compares the register `to` with the register `from` or with `constant`,
+    /// as `code` says.
     fn jump(&mut self, code: u32, to: u8, from: u8, constant: i32, target: Target) {
         self.0.push((step(code as u8, to, from, 0, constant), Some(target)));
     }
 
-    /// Returns the instructions with resolved jumps. Jumps only go forwards, and their distances fit into
-    /// their offsets: programs have some thousand instructions.
+    /// Returns the instructions with the offsets of jumps filled in; `place` returns the index of a target.
+    /// All jumps go forwards. Offsets have 16 bits, which suffice for programs of some thousand
+    /// instructions.
     fn assemble(&self, place: impl Fn(Target) -> usize) -> Vec<u64> {
         let instructions = self.0.iter().enumerate();
         instructions
@@ -138,7 +146,8 @@ impl Code {
             .collect()
     }
 
-    /// Stores the queue, and finds the packet after the link header and VLAN tags.
+    /// Writes the instructions that store the queue's number on the stack and make the register `PACKET`
+    /// point to the IP header, after the link header and VLAN tags.
     fn find_packet(&mut self) {
         let word = BPF_LDX | BPF_MEM | BPF_W;
         self.add(word, PACKET, CONTEXT, DATA, 0);
@@ -166,13 +175,15 @@ impl Code {
         for jump in found {
             self.0[jump].1 = Some(Target::At(here));
         }
-        // The kernel does not allow reads of registers that have not been written.
+        // A and X must have values, because the kernel rejects programs that read a register before it is
+        // written.
         self.add(BPF_ALU | MOV | BPF_K, A, 0, 0, 0);
         self.add(BPF_ALU | MOV | BPF_K, X, 0, 0, 0);
     }
 
-    /// Loads a part of the packet into `A`, at the offset `at`, to which the register `index` is added if
-    /// it is given.
+    /// Writes the instructions that load 1, 2 or 4 bytes of the packet (`size`) into `A`, at the offset
+    /// `at` plus the value of the register `index` if it is given. They jump to the end if the packet is
+    /// too short.
     fn load(&mut self, size: u32, at: i32, index: Option<u8>) {
         let bytes = match size {
             BPF_B => 1,
@@ -197,7 +208,7 @@ impl Code {
         }
     }
 
-    /// Adds a step. Returns the index of its first instruction.
+    /// Writes the instructions of a step. Returns the index of the first.
     fn add_step(&mut self, step: Step) -> usize {
         let start = self.0.len();
         let (with_constant, with_x) = (BPF_ALU | BPF_K, BPF_ALU | BPF_X);
@@ -258,7 +269,7 @@ impl Code {
     }
 }
 
-/// The ending that returns the worker as the result.
+/// The end of a program for tests: it returns the worker.
 #[cfg(test)]
 pub(super) const RETURN: [u64; 2] =
     [step((ALU64 | MOV | BPF_X) as u8, RESULT, A, 0, 0), step(EXIT, 0, 0, 0, 0)];

@@ -1,19 +1,19 @@
 //! # FromDevice
 //! Receives packets from a network interface.
 //!
-//! The kernel's own network stack still sees the packets as well, unless SNIFFER is false; without
-//! addresses on the interface it does nothing with them. Packets get the time stamp of their reception and
-//! the packet type annotation that the kernel gives them. The MAC header annotation points to their start,
-//! and a VLAN tag that the device took out is put back. Packets that ToDevice sends to the same interface
-//! are not received here.
+//! The kernel's own network stack sees the packets as well, unless SNIFFER is false. It does nothing with
+//! them if the interface has no addresses. Packets get the time stamp of their reception and the packet
+//! type annotation that the kernel gives them. The MAC header annotation points to their start, and a VLAN
+//! tag that the device took out is put back. Packets that ToDevice sends to the same interface are not
+//! received here.
 //!
-//! Large segments and partial checksums, which come from local senders and devices with offloads, are
+//! Local senders, and devices with offloads, deliver large segments and partial checksums. They are
 //! forwarded unchanged if no downstream element depends on them and each path ends at an element that can
-//! send them. Otherwise they become ordinary frames here.
+//! send them. Otherwise they become ordinary frames with complete checksums here.
 //!
-//! With several workers, each worker has a ring of its own, and the kernel chooses the ring of a packet by
-//! a program of Tidegate. The program finds the worker that a packet belongs to, or gives TCP segments to
-//! any worker.
+//! With several workers, each worker has a receive ring of its own, and the kernel chooses the ring of a
+//! packet by a program of Tidegate. The program finds the worker that the packet's flow belongs to or, with
+//! spraying, gives TCP segments to any worker (STEERING).
 //!
 //! ## Usage
 //! `FromDevice(DEVNAME [, PROMISC, SNAPLEN, KEYWORDS])`
@@ -44,14 +44,16 @@
 //! - `STEERING`: the distribution of packets to workers: `hash` keeps a flow, in both directions, on one
 //!   worker; `spray` spreads even a single connection: its segments go to random workers, except for
 //!   segments that open and close it. Without it, the engine's setting (`--steering`).
-//! - `GONE`: what happens when the interface is removed: `wait` for another one of the name DEVNAME, which
-//!   is then opened with all these arguments, or `stop`: the run ends with an error.
+//! - `GONE`: what happens when the interface is removed: `wait` for another interface of the name DEVNAME,
+//!   which is then opened with all these arguments, or `stop`: the run ends with an error.
 //! - `SHARED`: true if FromDevice and FromXDP of other Tidegate processes may receive from the interface as
 //!   well. Each FromDevice gets every packet, so that two processes that forward send each packet twice. If
-//!   false, the second process is refused. Processes of users other than root and the own user do not
-//!   count.
-//! - `OFFLOAD`: true if large segments and partial checksums may come in as they are. If false, the
-//!   kernel's information about them is not requested, and they come in as broken packets.
+//!   false, the second process is refused. Processes of users other than root and this process's user do
+//!   not count.
+//! - `OFFLOAD`: true to request the kernel's information about large segments and partial checksums, so
+//!   that they can be handled as described above. If false, they come in as packets that are too long or
+//!   have wrong checksums.
+//!
 //! ## Handlers
 //! - `count`: packets received.
 //! - `reset_counts`: sets the count to zero.
@@ -121,7 +123,8 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("OFFLOAD", "bool", "true"),
     ],
     table: &HANDLERS,
-    // Needs an interface: its behaviour is tested between network namespaces.
+    // No samples for the generic tests, because the element needs an interface. Tests between network
+    // namespaces cover its behaviour.
     samples: &[],
     build,
     ..Class::DEFAULT
@@ -196,8 +199,8 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         awaited: None,
         earlier_drops: 0,
         joint: args.setup.common.get_or_make(args.id(), Joint::default),
-        // The first worker starts last; an element that is assigned to a worker has only the copy at this
-        // worker.
+        // The copy at worker 0 runs last, when all copies are ready. An element that is assigned to one
+        // worker has a single copy, which begins itself.
         begins: args.setup.worker == 0 || args.setup.threads.contains_key(&args.id()),
         is_open: false,
         is_drained: false,
@@ -206,61 +209,69 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     Ok(Box::new(from_device))
 }
 
-/// Tokens of files and timers.
+/// The tokens: of the ring's socket among the watched files, and of the timer that checks the interface.
 const RECEIVE: u32 = 0;
 const LOOK: u32 = 1;
-/// The time in milliseconds that the kernel may take to hand over the packets that it has received.
+/// The longest time in milliseconds to wait at the end of a run until the kernel has handed over packets
+/// that it has received.
 const PATIENCE: usize = 20;
-/// The interval between checks of an interface that is down.
+/// The time between two checks of an interface that is down.
 const PAUSE: Timestamp = Timestamp(100_000_000);
 
 struct FromDevice {
-    /// The name in the configuration, and the present name.
+    /// The interface's name in the configuration, and its present name, which differs after it was renamed.
     wanted: String,
     device: String,
     gone: Gone,
     is_shared: bool,
-    /// Prevents other processes from receiving.
+    /// The claim that keeps other Tidegate processes from receiving from the interface; `None` with SHARED,
+    /// or if the kernel did not allow a claim.
     claim: Option<Arc<Claim>>,
-    /// The last reported reason why another interface of the name could not be opened.
+    /// The last reported reason why another interface of the name could not be opened. The same reason is
+    /// not reported twice.
     told: Option<String>,
     promiscuous: bool,
-    /// The only protocol (Ethernet type) to receive, or 0.
+    /// The only protocol (Ethernet type) to receive; 0 for all.
     protocol: u16,
     outbound: bool,
     burst: Option<usize>,
     time_stamps: bool,
     active: bool,
     offloads: bool,
-    /// True if the kernel's network stack sees packets as well.
+    /// True if the kernel's network stack gets the packets as well (SNIFFER).
     sniffer: bool,
     outputs: usize,
     steering: Steering,
     incoming: Incoming,
     budget: Budget,
     ring: Option<Ring>,
-    /// The index of the interface; another interface of the same name has another index.
+    /// The interface's index in the kernel. If the interface is removed, another interface of the same name
+    /// gets another index.
     index: c_int,
     state: Presence,
-    /// Set while another interface of the name is awaited.
+    /// The registration that this element waits for another interface of the name; `None` while there is an
+    /// interface.
     awaited: Option<Awaited>,
-    /// The number of packets for which earlier rings had no room.
+    /// The number of packets that were lost in rings that are closed now.
     earlier_drops: u64,
     joint: Arc<Joint>,
-    /// True if all copies begin to receive when this copy begins to work.
+    /// True for the copy whose first turn makes all copies receive, and which reports the removal and the
+    /// return of the interface.
     begins: bool,
     is_open: bool,
     is_drained: bool,
 }
 
-/// The state that the workers' copies of an element share.
+/// The state that the copies of an element, one per worker, share.
 #[derive(Default)]
 struct Joint {
     group: Group,
-    /// Sockets that are blocked until all workers run, each with the index of its interface. Before that,
-    /// no worker would empty their rings, and a socket that is not yet in the group would get all packets.
+    /// The sockets that are blocked until all workers run, each with the index of its interface. If they
+    /// were not blocked, no worker would empty their rings yet, and a socket that has not joined the group
+    /// would get all packets.
     shut: Mutex<Vec<(c_int, OwnedFd)>>,
-    /// The barrier that keeps packets from the kernel's network stack, with the index of its interface.
+    /// The barrier that keeps packets from the kernel's network stack (SNIFFER false), with the index of
+    /// its interface.
     barrier: Mutex<Option<(c_int, Barrier)>>,
 }
 
@@ -274,11 +285,12 @@ impl Joint {
     }
 }
 
-/// The state that is passed to an element of the same name that replaces this element.
+/// The state that an element passes to the element of the same name that replaces it in a new
+/// configuration: the ring, with the packets in it, and the counts.
 struct Legacy {
     device: String,
     index: c_int,
-    /// The settings with which the socket was opened.
+    /// The settings with which the ring's socket was opened.
     opened: Opened,
     ring: Ring,
     count: u64,
@@ -286,8 +298,8 @@ struct Legacy {
     state: Presence,
 }
 
-/// The settings that cannot be changed once a socket exists: offloads, promiscuous, outbound, and the
-/// steering.
+/// The settings of a socket that cannot be changed later: OFFLOAD, PROMISC, OUTBOUND and the steering. A
+/// ring can only be taken over if they are equal.
 type Opened = (bool, bool, bool, Steering);
 
 impl FromDevice {
@@ -295,7 +307,10 @@ impl FromDevice {
         (self.offloads, self.promiscuous, self.outbound, self.steering)
     }
 
-    /// Finds the interface, and claims it.
+    /// Finds the interface and its link type, and claims it.
+    ///
+    /// # Errors
+    /// If there is no such interface, or another process has claimed it.
     fn find(&mut self) -> Result<(), String> {
         let failed = |step: &str, error: &std::io::Error| cannot(&self.device, step, error);
         self.index = link::index(&self.device).map_err(|error| failed("SIOCGIFINDEX", &error))?;
@@ -305,13 +320,17 @@ impl FromDevice {
         let hardware = link::hardware(&self.device).map_err(|error| failed("SIOCGIFHWADDR", &error))?;
         self.incoming.link = match hardware {
             libc::ARPHRD_ETHER | libc::ARPHRD_LOOPBACK => LinkType::Ethernet,
-            // TUN interfaces and tunnels.
+            // TUN interfaces and tunnels have no link header.
             _ => LinkType::RawIp,
         };
         Ok(())
     }
 
-    /// Keeps incoming packets from the kernel's network stack, unless another copy has done so.
+    /// Puts a barrier at the interface, so that the kernel's network stack gets no packets from it, unless
+    /// another copy has done so.
+    ///
+    /// # Errors
+    /// If the kernel refuses, with advice.
     fn seclude(&self) -> Result<(), String> {
         let mut barrier = self.joint.barrier();
         if barrier.as_ref().is_none_or(|(index, _)| *index != self.index) {
@@ -332,7 +351,8 @@ impl FromDevice {
         Ok(())
     }
 
-    /// Creates a ring whose socket is blocked at first.
+    /// Opens this copy's ring. The socket joins the group of all copies' sockets, and is blocked until
+    /// [`unshut`](Self::unshut).
     fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let failed = |step: &str, error: &std::io::Error| cannot(&self.device, step, error);
         let (worker, workers) = cx.worker();
@@ -364,7 +384,7 @@ impl FromDevice {
         self.serve(cx, ring)
     }
 
-    /// Watches a ring for packets.
+    /// Takes a ring as this copy's own, and watches its socket for packets.
     fn serve(&mut self, cx: &mut Cx<'_>, ring: Ring) -> Result<(), String> {
         cx.files()
             .watch(RECEIVE, ring.socket().as_fd(), Interest::Read)
@@ -373,11 +393,12 @@ impl FromDevice {
         Ok(())
     }
 
-    /// Begins to receive, at all workers.
+    /// Makes all copies receive: opens this copy's ring if it has none yet, and unblocks all sockets.
+    /// Called in the first turn of one copy.
     #[cold]
     fn begin(&mut self, cx: &mut Cx<'_>) {
         self.is_open = true;
-        // No earlier element has passed on its ring.
+        // The element that this element replaces has not passed on a ring.
         if self.ring.is_none()
             && self.state != Presence::Gone
             && let Err(error) = self.open(cx)
@@ -387,7 +408,7 @@ impl FromDevice {
         self.unshut(cx);
     }
 
-    /// Unblocks the sockets of all workers.
+    /// Unblocks the sockets of all copies, so that they receive.
     #[cold]
     fn unshut(&self, cx: &mut Cx<'_>) {
         for (_, socket) in self.joint.shut().drain(..) {
@@ -397,7 +418,8 @@ impl FromDevice {
         }
     }
 
-    /// Looks for an interface that replaces the removed interface, and opens it.
+    /// Looks for another interface with the configured or the last name of the removed interface, and opens
+    /// it. If that fails, sets a timer for the next attempt.
     #[cold]
     fn find_again(&mut self, cx: &mut Cx<'_>) {
         let names = [self.wanted.clone(), self.device.clone()];
@@ -423,7 +445,7 @@ impl FromDevice {
 
     fn open_again(&mut self, cx: &mut Cx<'_>, name: String) -> Result<(), String> {
         if let Some(mut ring) = self.ring.take() {
-            // Packets that have waited for room since the removal of the interface are lost with the ring.
+            // Packets that are still in the old ring are lost with it, and counted.
             while ring.next().is_some() {
                 self.earlier_drops += 1;
             }
@@ -435,15 +457,16 @@ impl FromDevice {
             self.seclude()?;
         }
         self.open(cx)?;
-        // Flows belong to workers: no worker receives before all can.
+        // The last copy unblocks the sockets. No worker receives before all can, because each packet goes
+        // to the worker of its flow.
         if self.joint.shut().len() >= cx.workers().copies(cx.id()) {
             self.unshut(cx);
         }
         Ok(())
     }
 
-    /// Emits received packets, at most `most` ([`Budget`]). Returns the number of frames that were
-    /// examined.
+    /// Reads frames from the ring and emits their packets, at most `most` per turn in the long run
+    /// ([`Budget`]). Returns the number of frames read, including frames that were not wanted.
     fn receive(&mut self, cx: &mut Cx<'_>, most: usize) -> usize {
         let mut batch = cx.batch();
         let (mut looked, mut inactive) = (0, 0);
@@ -482,20 +505,21 @@ impl FromDevice {
         cx.warn(format_args!("{}: {text}", self.device));
     }
 
-    /// Checks the interface, and reacts to changes.
+    /// Checks the interface: follows a new name, reports whether it is up, and detects its removal. After a
+    /// removal, looks for another interface of the name.
     fn look(&mut self, cx: &mut Cx<'_>) {
         if self.state == Presence::Gone {
             return self.find_again(cx);
         }
-        // The interface may have been renamed.
+        // The user may have renamed the interface.
         if let Ok(name) = link::name_of(self.index)
             && name != self.device
         {
             cx.note(format_args!("{}: is called {name} now", self.device));
             self.device = name;
         }
-        // A socket whose interface was removed is not bound, even if another interface has its name and
-        // index now.
+        // The kernel unbinds a socket whose interface was removed. This shows the removal even if another
+        // interface has the name and index now.
         let is_bound = self.ring.as_ref().is_none_or(|ring| ring.bound() == self.index);
         let state = if is_bound { Presence::of(&self.device, self.index) } else { Presence::Gone };
         if state == Presence::Gone {
@@ -512,7 +536,7 @@ impl FromDevice {
             Presence::Down => cx.set_coarse_timer(LOOK, cx.now() + PAUSE),
             Presence::Gone => {
                 cx.files().unwatch(RECEIVE);
-                // Packets that arrived before are in the ring.
+                // The packets that arrived before the removal are in the ring, and are emitted in a turn.
                 cx.schedule();
                 match self.gone {
                     Gone::Wait => self.wait(cx),
@@ -522,7 +546,8 @@ impl FromDevice {
         }
     }
 
-    /// Waits for another interface of the name.
+    /// Registers that this element waits for another interface of the name, and sets a timer to look for
+    /// it.
     fn wait(&mut self, cx: &mut Cx<'_>) {
         self.awaited = Some(Awaited::new(&self.wanted));
         cx.set_coarse_timer(LOOK, cx.now() + LOOK_AGAIN);
@@ -561,8 +586,8 @@ impl Element for FromDevice {
             if !(is_away && cx.is_heir() && self.gone == Gone::Wait) {
                 return Err(error);
             }
-            // The element in the running configuration waits for the interface, and this element continues
-            // to wait.
+            // The element that this element replaces waits for the interface. This element continues to
+            // wait rather than fail.
             self.state = Presence::Gone;
             self.wait(cx);
             return Ok(());
@@ -570,8 +595,8 @@ impl Element for FromDevice {
         if !self.sniffer {
             self.seclude()?;
         }
-        // Opening a ring takes a tenth of a second, in which the ring of the running element would not be
-        // emptied.
+        // Opening a ring takes a tenth of a second, in which the running element could not empty its own
+        // ring. If this element replaces it, the ring is opened in the first turn, if it is needed.
         if !cx.is_heir() {
             self.open(cx)?;
         }
@@ -587,7 +612,7 @@ impl Element for FromDevice {
             self.begin(cx);
         }
         let looked = self.receive(cx, self.burst.unwrap_or(cx.burst()));
-        // A block that has been read goes back to the kernel at once.
+        // This call also gives a block back to the kernel at once if all its packets have been read.
         if self.ring.as_mut().is_some_and(Ring::is_ready) {
             cx.schedule();
         }
@@ -614,8 +639,8 @@ impl Element for FromDevice {
             return;
         }
         let Some(Ok(())) = self.ring.as_ref().map(|ring| fanout::shut(ring.socket())) else { return };
-        // Packets that arrived before are in the ring, but the kernel may still have to hand over the last
-        // block.
+        // The packets that arrived before are in the ring, but the kernel may not have handed over the last
+        // block yet.
         for _ in 0..PATIENCE {
             while self.receive(cx, usize::MAX) > 0 {}
             if !self.ring.as_mut().is_some_and(Ring::has_rest) {
@@ -654,13 +679,13 @@ impl Element for FromDevice {
             self.incoming.count += count;
             self.earlier_drops += earlier_drops;
             if opened == self.opened() {
-                // The socket has received all the time, and continues.
+                // The old element's socket has received without a gap, and this element continues with it.
                 (self.is_open, self.state) = (true, state);
                 return self.serve(cx, ring);
             }
             self.earlier_drops += ring.lost();
         }
-        // The packets of the old ring do not match the new ring's settings.
+        // The packets in the old ring were received with other settings, so they are dropped.
         while let Some(frame) = ring.next() {
             let first = &frame.bytes[..frame.bytes.len().min(SHOWN)];
             if let Some(packet) = cx.packet(first) {

@@ -1,10 +1,10 @@
 //! # FromHost
 //! Receives the packets that the machine's own network stack sends to a TAP interface.
 //!
-//! The interface is created when the graph starts and removed with the element. ToHost sends to the same
-//! interface. The machine sends ARP queries there, which the configuration has to answer before the machine
-//! sends anything else. Header annotations of IP packets and the destination annotation are set. KernelTap
-//! combines both elements.
+//! The interface is created when the graph starts, and is removed with the element. ToHost sends to the
+//! same interface. Before the machine sends anything else, it asks for Ethernet addresses by ARP queries,
+//! which the configuration has to answer. The header annotations of IP packets and the destination
+//! annotation are set. KernelTap combines both elements.
 //!
 //! ## Usage
 //! `FromHost(DEVNAME [, DST, KEYWORDS])`
@@ -54,7 +54,7 @@ pub static CLASS: Class = Class {
     processing: "h",
     manual: manual!("from_host.rs"),
     notes: Notes { task: Task::Always, is_live: true, ..Notes::NONE },
-    // Before ToHost, which looks for the interface.
+    // Initialized ahead of ToHost, which looks for the interface.
     phase: Phase::Service,
     args: &[
         ArgInfo::required("DEVNAME", "interface"),
@@ -67,7 +67,8 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("GONE", "wait or stop", "wait"),
     ],
     table: &super::kernel_tun::OF_FROM_HOST,
-    // Creates an interface: its behaviour is tested between network namespaces.
+    // No samples for the generic tests, because the element creates an interface. Tests between network
+    // namespaces cover its behaviour.
     samples: &[],
     build,
     ..Class::DEFAULT

@@ -1,5 +1,6 @@
-//! The common parts of elements that exchange packets with the machine's own network stack over a TUN or
-//! TAP interface.
+//! The common parts of KernelTun, KernelTap, FromHost and ToHost, which exchange packets with the machine's
+//! own network stack over a TUN or TAP interface: the creation of the interface, the receiver and the
+//! transmitter.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -21,43 +22,47 @@ use super::sys::{VIRTIO, address, link, parse_virtio};
 use crate::losses::Losses;
 use crate::reason;
 
-/// Room in bytes for the longest packet with its header.
+/// The size in bytes of a buffer for the longest packet and its virtio-net header.
 const LONGEST: usize = VIRTIO + packet::MAX_PACKET;
 /// The length of an Ethernet header in bytes.
 const ETHERNET: usize = 14;
-/// The number of VLAN tags that a frame may have beyond the MTU.
+/// The largest number of VLAN tags that do not count for the MTU.
 const MOST_TAGS: usize = 2;
-/// The token of the watched file.
+/// The token of the interface's file, which is watched for packets.
 pub(super) const RECEIVE: u32 = 0;
-/// The token of the kernel's messages about interfaces.
+/// The token of the file by which the kernel reports that interfaces were added or removed.
 pub(super) const NEWS: u32 = 1;
 
-/// The requirements on an interface.
+/// The properties that an interface is created with: name, type, addresses and MTU.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Wanted {
-    /// The interface's name; empty for a name of the kernel's choice.
+    /// The interface's name; empty if the kernel is to choose one.
     pub(super) name: String,
     pub(super) tap: bool,
-    /// True if only one worker has the interface.
+    /// True if only one worker has a queue of the interface; false if each worker has one.
     pub(super) alone: bool,
-    /// The machine's address on the interface.
+    /// The machine's own address on the interface, and its network.
     pub(super) near: Option<Ipv4Prefix>,
     pub(super) near6: Option<(Ipv6Addr, u8)>,
     pub(super) gateway: Option<Ipv4Addr>,
     pub(super) mac: Option<MacAddr>,
-    /// The longest packet in bytes, without Ethernet header, if it is not the usual length.
+    /// The longest packet in bytes, without Ethernet header; `None` for the kernel's choice.
     pub(super) mtu: Option<u32>,
 }
 
-/// The number of times that an interface has been created, shared by workers that each have a queue of it.
-/// The first worker that opens it creates it, also after it was removed.
+/// The number of times that an interface has been created. All workers share it, so that the first worker
+/// to open the interface creates it and the others attach a queue, also after it was removed.
 pub(super) type Made = Mutex<u32>;
 
-/// Opens the interface. `time` is 1 for the first creation, 2 for the second, and so on. The first worker
-/// sets addresses and routes and brings the interface up. All of that is removed with the interface.
+/// Opens a queue of the interface, and creates the interface if no other worker has done so. `time` counts
+/// the creations from 1: it is 2 after the first removal. The worker that creates the interface also sets
+/// its addresses and routes and brings it up. The kernel removes all of that with the interface.
+///
+/// # Errors
+/// If the interface cannot be created, is in use by another program, or cannot be brought up.
 pub(super) fn open(cx: &mut Cx<'_>, wanted: &Wanted, made: &Made, time: u32) -> Result<Tun, String> {
     let (_, workers) = if wanted.alone { (0, 1) } else { cx.worker() };
-    // Workers have to agree on a name, and so cannot leave the choice to the kernel.
+    // Several workers have to use the same name, so the kernel cannot choose it.
     let name = match wanted.name.as_str() {
         "" if workers > 1 => format!("tap{}.{}", std::process::id(), cx.id()),
         name => name.into(),
@@ -72,14 +77,18 @@ pub(super) fn open(cx: &mut Cx<'_>, wanted: &Wanted, made: &Made, time: u32) -> 
     }
     let tun =
         Tun::open(&name, wanted.tap, workers > 1).map_err(|(step, error)| cannot(shown, step, &error))?;
-    // The first worker does the rest.
+    // The worker that creates the interface sets it up.
     if !is_made {
         settle(cx, wanted, &tun.name)?;
     }
     Ok(tun)
 }
 
-/// Sets the required addresses, routes and MTU of an interface, and brings it up.
+/// Sets the addresses, routes and MTU of an interface, and brings it up. A failure to set the Ethernet
+/// address or the MTU is only a warning.
+///
+/// # Errors
+/// If an IP address or route cannot be set, or the interface cannot be brought up.
 pub(super) fn settle(cx: &mut Cx<'_>, wanted: &Wanted, name: &str) -> Result<(), String> {
     let warn = |cx: &mut Cx<'_>, what: &str, error: &io::Error| {
         cx.warn(format_args!("could not set interface {what}: {}", reason(error)));
@@ -107,19 +116,20 @@ pub(super) fn settle(cx: &mut Cx<'_>, wanted: &Wanted, name: &str) -> Result<(),
     Ok(())
 }
 
-/// True if a process has a queue of the interface; another queue for Tidegate would share its packets.
+/// True if another process has the interface open. A queue for Tidegate would then get only a part of the
+/// packets.
 fn is_in_use(name: &str) -> bool {
     link::is_up(name).unwrap_or(false) && link::has_carrier(name).unwrap_or(false)
 }
 
-/// The receiver of packets from the machine.
+/// The part of an element that receives packets from the machine's network stack.
 pub(super) struct Receiver {
     pub(super) incoming: Incoming,
     budget: Budget,
     buffer: Vec<u8>,
-    /// The number of turns in which there was something to read.
+    /// The number of turns in which the interface was read.
     pub(super) turns: u64,
-    /// True if the interface was removed.
+    /// True if reading has shown that the interface was removed.
     pub(super) is_gone: bool,
 }
 
@@ -139,7 +149,8 @@ impl Receiver {
         watched.map_err(|error| cannot(&tun.name, "poll", &error))
     }
 
-    /// Emits at most `most` packets. Returns true if there may be more now.
+    /// Reads packets and emits them, at most `most` in the long run ([`Budget`]). Returns true if there may
+    /// be more packets now.
     pub(super) fn receive(&mut self, cx: &mut Cx<'_>, tun: &Tun, most: usize) -> bool {
         if self.is_gone {
             return false;
@@ -181,7 +192,7 @@ impl Receiver {
         if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) {
             return;
         }
-        // The interface has been removed; the file remains.
+        // The file still exists, but the interface does not.
         self.is_gone = matches!(error.raw_os_error(), Some(libc::EBADFD | libc::EIO | libc::ENODEV));
         if self.is_gone {
             return cx.files().unwatch(RECEIVE);
@@ -190,7 +201,7 @@ impl Receiver {
     }
 }
 
-/// Returns the kind of receiver of an Ethernet frame.
+/// Returns the packet type of a frame: broadcast, multicast, or for this host, by the Ethernet destination.
 fn kind(bytes: &[u8], link: LinkType) -> PacketKind {
     match bytes.first_chunk() {
         Some([0xff, 0xff, 0xff, 0xff, 0xff, 0xff]) if link == LinkType::Ethernet => PacketKind::Broadcast,
@@ -199,13 +210,14 @@ fn kind(bytes: &[u8], link: LinkType) -> PacketKind {
     }
 }
 
-/// The sender of packets to the machine.
+/// The part of an element that sends packets to the machine's network stack.
 #[derive(Default)]
 pub(super) struct Transmitter {
-    /// The longest packet in bytes, without Ethernet header; 0 leaves the limit to the interface.
+    /// The longest packet that is sent, in bytes without Ethernet header; with 0 only the interface's limit
+    /// applies.
     mtu: usize,
     losses: Losses,
-    /// True if packets may arrive whose checksum or segmentation is left to a device.
+    /// True if elements upstream may send packets whose checksum or segmentation is left to an interface.
     offloads: bool,
     pub(super) drops: u64,
 }
@@ -215,12 +227,13 @@ impl Transmitter {
         Transmitter { mtu, ..Transmitter::default() }
     }
 
-    /// Writes packets to the interface. Packets of a TUN interface start with their network header.
+    /// Writes packets to the interface, and drops packets that it does not take. With `tap`, packets start
+    /// with their Ethernet header; otherwise they are made to start with their IP header.
     pub(super) fn send(&mut self, cx: &mut Cx<'_>, tun: &Arc<Tun>, tap: bool, mut batch: Batch) {
         let mut sent = cx.batch();
         for mut packet in batch.drain() {
             match self.send_one(cx, tun, tap, &mut packet) {
-                // The batch is as large as the batch that the packets come from.
+                // There is room: both batches have the same capacity.
                 Ok(()) => drop(sent.push(packet)),
                 Err(why) => {
                     self.drops += 1;
@@ -232,7 +245,7 @@ impl Transmitter {
         cx.sent(sent);
     }
 
-    /// Reads the required facts from the graph.
+    /// Finds out from the graph if packets with unfinished checksums or segmentation may arrive.
     pub(super) fn start(&mut self, cx: &Cx<'_>) {
         self.offloads = cx.graph().facts().uses_offloads();
     }
@@ -249,7 +262,7 @@ impl Transmitter {
         } else {
             bare(packet).err()
         };
-        // Without offloads, the annotation has no meaning.
+        // No upstream element sets the annotation, so its value has no meaning.
         let virtio = match self.offloads {
             true => {
                 leave_checksum(packet, if tap { LinkType::Ethernet } else { LinkType::RawIp });
@@ -286,14 +299,15 @@ impl Transmitter {
         }
     }
 
-    /// Reports the number of packets that the machine did not take, at the end.
+    /// Reports the dropped packets that have not been reported yet, at the end of a run.
     pub(super) fn end(&mut self, cx: &mut Cx<'_>, name: &str) {
         self.losses.end(cx, name);
     }
 }
 
-/// Returns the length in bytes of the link header of an Ethernet frame, which must be long enough to have
-/// one. Tags do not count for the MTU, just as for the machine's own VLAN interfaces.
+/// Returns the length in bytes of an Ethernet frame's link header, with up to two VLAN tags. The frame must
+/// be at least as long as an Ethernet header. Tags do not count for the MTU, as with the machine's own VLAN
+/// interfaces.
 fn link_header(frame: &[u8]) -> usize {
     let type_at = |at: usize| Some(u16::from_be_bytes(*frame.get(at..)?.first_chunk()?));
     let mut length = ETHERNET;
@@ -303,7 +317,10 @@ fn link_header(frame: &[u8]) -> usize {
     length
 }
 
-/// Makes a packet start with its network header, which must be an IP header.
+/// Removes all bytes before the packet's network header, which must be an IP header.
+///
+/// # Errors
+/// The drop reason and its text, if there is no such header; the packet may then only be dropped.
 fn bare(packet: &mut Packet) -> Result<(), (DropReason, &'static str)> {
     let missing = (DropReason::NoHeader, "no network header");
     let offset = packet.offset(Base::Network).ok_or(missing)?;
@@ -331,7 +348,7 @@ mod tests {
             (&[0x8100, 0x0800], 18),
             (&[0x88a8, 0x8100, 0x0800], 22),
             (&[0x8100, 0x8100, 0x8100, 0x0800], 22),
-            // Truncated.
+            // The frame ends after its tag. The type that should follow the tag counts as part of the header.
             (&[0x8100], 18),
             (&[], 14),
         ] {

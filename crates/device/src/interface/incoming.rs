@@ -1,7 +1,8 @@
-//! Makes packets from bytes that were received from an interface.
+//! Makes packets from frames that were received from an interface, for FromDevice and KernelTun.
 //!
-//! Work that a sender has left to a device is done here if a downstream element depends on it: a large
-//! segment becomes frames of the size that its sender chose, and checksums are completed.
+//! A sender may leave work to the receiving device: the segmentation of a large segment, and checksums. The
+//! work is done here unless all downstream elements can handle unfinished packets. A large segment then
+//! becomes frames of the size that its sender chose, and partial checksums are completed.
 
 use element::effects::{Action, Case, EXTRA_LENGTH, Field, Filter, Target, Value};
 use element::{Base, Batch, Cx, DropReason, Effects, Packet, Timestamp};
@@ -13,50 +14,55 @@ use wire::{LinkType, sctp};
 use crate::force_ip::{mark_ip, marking_ip};
 use crate::losses::Losses;
 
-/// The length in bytes of the largest frame that interfaces take uncut: the longest IP packet and an
-/// Ethernet header.
+/// The length in bytes of the largest frame that interfaces take without cutting it: the longest IP packet
+/// and an Ethernet header.
 const LARGEST: usize = 65535 + 14;
-/// The largest number of frames that a large frame becomes: more than the smallest segments of TCP (48
-/// bytes) make.
+/// The largest number of frames that are made of a large segment. TCP's smallest segments (48 bytes) make
+/// fewer.
 const MOST_SEGMENTS: usize = 2048;
-/// The number of bytes that are kept of a dropped frame.
+/// The number of bytes that are kept of a frame that is dropped, for elements and people that look at
+/// drops.
 pub(super) const SHOWN: usize = 64;
-/// The offset of a VLAN tag: after the addresses.
+/// The offset in bytes of a VLAN tag in an Ethernet frame: it follows the two addresses.
 const TAG: usize = 12;
 const TAG_LENGTH: usize = 4;
 
-/// Received bytes.
+/// A received frame, and what the kernel reports about it.
 pub(super) struct Received<'a> {
-    /// The name of the interface.
+    /// The name of the interface, for messages.
     pub(super) device: &'a str,
     pub(super) bytes: &'a [u8],
-    /// The length of the frame, if it is longer than `bytes`.
+    /// The length of the frame on the wire in bytes; more than `bytes` if the kernel has cut the frame.
     pub(super) length: usize,
     pub(super) time: Timestamp,
     pub(super) kind: PacketKind,
-    /// A VLAN tag that belongs between addresses and type: protocol and control information.
+    /// A VLAN tag that the device has taken out of the frame: its protocol and its control information. The
+    /// tag belongs after the two addresses.
     pub(super) vlan: Option<(u16, u16)>,
     pub(super) virtio: VirtioNet,
 }
 
-/// The handling of header annotations of IP packets.
+/// The treatment of IP packets: which packets get header annotations, and whether other packets leave by
+/// output 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MarksIp {
     No,
-    /// Header annotations are set in packets that are IP.
+    /// IP packets get header annotations; other packets are emitted without them.
     Yes,
-    /// Like `Yes`; packets that are not IP leave by output 1.
+    /// IP packets get header annotations; other packets leave by output 1, or are dropped if there is no
+    /// output 1.
     Only,
 }
 
-/// The maker of packets.
+/// The part of a source that makes packets from received frames.
 pub(super) struct Incoming {
     pub(super) snap_length: usize,
     marks_ip: MarksIp,
     pub(super) link: LinkType,
-    /// The number of packets made.
+    /// The number of packets made, including those that were dropped because they cannot be cut or are not
+    /// IP.
     pub(super) count: u64,
-    /// The bytes of a frame that is being assembled.
+    /// A buffer for a frame that is being cut from a large segment.
     scratch: Vec<u8>,
     losses: Losses,
 }
@@ -68,9 +74,9 @@ impl Incoming {
         Incoming { snap_length, marks_ip, link, count: 0, scratch, losses: Losses::default() }
     }
 
-    /// Returns the declaration of a source that makes packets this way.
+    /// Returns the declaration of a source with this number of outputs that makes packets this way.
     pub(super) fn effects(&self, outputs: usize) -> Effects {
-        // No packet comes in, but other elements have to know the fields that are set in new packets.
+        // The packets are new, but other elements have to know which of their fields are set.
         let pure = |name| Value::Pure { name, reads: Vec::new() };
         let mut case = Case::new(Filter::One(Vec::new()), Target::Output(0))
             .with(Action::Set(EXTRA_LENGTH, pure("length on the wire")))
@@ -85,7 +91,7 @@ impl Incoming {
         effects
     }
 
-    /// Counts packets that came while the element was switched off.
+    /// Counts packets that arrived while ACTIVE was false as dropped, and reports them to the user.
     #[cold]
     pub(super) fn count_inactive(&mut self, cx: &mut Cx<'_>, device: &str, packets: usize) {
         cx.accounts().count_made(packets);
@@ -94,13 +100,13 @@ impl Incoming {
         self.losses.count(cx, device, (DropReason::Inactive, packets), Some(text));
     }
 
-    /// Reports the number of dropped packets at the end.
+    /// Reports the dropped packets that have not been reported yet, at the end of a run.
     pub(super) fn end(&mut self, cx: &mut Cx<'_>, device: &str) {
         self.losses.end(cx, device);
     }
 
-    /// Makes packets of a received frame and appends them to the batch, which is emitted when it is full.
-    /// Returns their number.
+    /// Makes packets of a received frame and appends them to the batch. A full batch is emitted, and a new
+    /// one begun. Returns the number of packets made.
     pub(super) fn take(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, received: &Received<'_>) -> u64 {
         let before = self.count;
         self.make(cx, batch, received);
@@ -113,15 +119,15 @@ impl Incoming {
             return self.take_one(cx, batch, received, leaves);
         }
         let Some(segments) = self.segments(received) else { return self.refuse(cx, received) };
-        // The snap length must not cut off any of the segments.
+        // A large segment goes on uncut only if none of its segments would be longer than the snap length.
         let tag = if received.vlan.is_some() { TAG_LENGTH } else { 0 };
         let fits = segments.longest() + tag <= self.snap_length
             && received.bytes.len() + tag <= LARGEST + TAG_LENGTH;
-        // No interface takes a large segment of UDP whose checksum is complete.
+        // Interfaces refuse a large UDP segment whose checksum is complete, so it is cut here.
         let is_taken = segments.transport().1 || received.virtio.flags & VirtioNet::NEEDS_CHECKSUM != 0;
         if fits && is_taken && cx.graph().may_offload() {
-            // The header length that comes with the frame is the length of its linear part, which may be
-            // longer than its headers.
+            // The kernel's header length is the length of the frame's linear part, which may include
+            // payload. Elements downstream need the length of the headers alone.
             let header_length = segments.header_length() as u16;
             let virtio = VirtioNet { header_length, ..received.virtio };
             return self.take_one(cx, batch, &Received { virtio, ..*received }, true);
@@ -141,8 +147,9 @@ impl Incoming {
         self.scratch = scratch;
     }
 
-    /// Returns the way to cut a large frame. Returns `None` if it is unknown: the headers must match the
-    /// kind of segments and the position of the checksum. Inside of a tunnel they do not.
+    /// Returns how a large segment is divided into frames. Returns `None` if it cannot be divided: the
+    /// frame has been cut, or its headers do not match the kind of segments and the position of the
+    /// checksum, as with segments inside a tunnel.
     fn segments(&self, received: &Received<'_>) -> Option<Segments> {
         let virtio = &received.virtio;
         if received.bytes.len() < received.length {
@@ -162,7 +169,7 @@ impl Incoming {
         (is_kind && is_here && segments.count() <= MOST_SEGMENTS).then_some(segments)
     }
 
-    /// Drops a frame that cannot be cut and that no interface takes uncut.
+    /// Drops a large segment that cannot be divided, and reports it to the user.
     #[cold]
     fn refuse(&mut self, cx: &mut Cx<'_>, received: &Received<'_>) {
         let text = format_args!(
@@ -176,7 +183,9 @@ impl Incoming {
         }
     }
 
-    /// Makes a packet of a frame; with `leaves`, leaves the device's work to a later device.
+    /// Makes a packet of a frame, sets its annotations, and appends it to the batch. With `leaves`, an
+    /// unfinished checksum or segmentation is left to an interface that the packet leaves by; otherwise a
+    /// partial checksum is completed.
     fn take_one(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, received: &Received<'_>, leaves: bool) {
         let Some((mut packet, shift)) = self.packet(cx, received) else { return };
         packet.set_time(received.time);
@@ -192,16 +201,18 @@ impl Incoming {
             && received.bytes.len() >= received.length
             && complete_sctp(&mut packet, self.link, virtio.checksum_start.into());
         if is_sctp {
-            // A virtio-net header does not show which kind of checksum is left.
+            // The checksum has been completed. It cannot be left to an interface, because a virtio-net
+            // header does not show that it is SCTP's.
         } else if leaves {
             packet.annotations_mut().virtio = virtio;
         } else if is_left && received.bytes.len() >= received.length {
             let start = usize::from(virtio.checksum_start);
             let checksum = completed(packet.chunks(), start);
-            // A checksum field outside of the packet is ignored.
+            // If the kernel's position of the checksum is outside the packet, nothing is set.
             let _ = set_checksum(packet.data_mut(), start, virtio.checksum_offset.into(), checksum);
         }
-        // A large segment is not cut at the snap length: each of its segments fits.
+        // A large segment is not cut at the snap length, because each segment that it becomes is short
+        // enough.
         let most = if virtio.gso_type & !VirtioNet::ECN == 0 { self.snap_length } else { usize::MAX };
         let length = received.length.max(received.bytes.len()) + usize::from(shift);
         packet.truncate(most);
@@ -224,8 +235,8 @@ impl Incoming {
         }
     }
 
-    /// Returns the bytes as a packet with the VLAN tag in its place, and the number of bytes that the tag
-    /// adds.
+    /// Copies the frame into a packet, with the VLAN tag in its place. Returns the packet and the length of
+    /// the inserted tag in bytes; `None` if there is no memory for a packet.
     fn packet(&self, cx: &mut Cx<'_>, received: &Received<'_>) -> Option<(Packet, u16)> {
         let (Some(vlan), Some((addresses, rest))) =
             (received.vlan, received.bytes.split_first_chunk::<TAG>())
@@ -233,14 +244,15 @@ impl Incoming {
             return cx.packet(received.bytes).map(|packet| (packet, 0));
         };
         let mut packet = cx.packet(rest)?;
-        // New packets have the headroom.
+        // The calls cannot fail, because a new packet has headroom.
         let _ = packet.prepend(&tag(vlan)) && packet.prepend(addresses);
         Some((packet, TAG_LENGTH as u16))
     }
 }
 
-/// Completes the checksum of an SCTP packet whose header starts at `start`; it differs from the checksum of
-/// TCP and UDP. Returns false if the packet is not SCTP.
+/// Completes the checksum of an SCTP packet whose SCTP header is at the offset `start`. SCTP has a CRC
+/// instead of the checksum of TCP and UDP. Returns false, and changes nothing, if there is no SCTP header
+/// at `start`.
 #[cold]
 fn complete_sctp(packet: &mut Packet, link: LinkType, start: usize) -> bool {
     let found = sctp::find(packet.data(), link, packet.len()).filter(|range| range.start == start);
@@ -273,12 +285,14 @@ mod tests {
 
     use super::*;
 
-    /// An emitted packet: its bytes, the work that is left, and the number of missing bytes.
+    /// An emitted packet: its bytes, the work that is left to an interface, and the extra length
+    /// annotation.
     type Seen = (Vec<u8>, VirtioNet, u32);
-    /// A frame that comes in: its bytes, its tag, its virtio-net header, and the snap length.
+    /// A frame that is received: its bytes, its VLAN tag, its virtio-net header, and the snap length.
     type Given = (Vec<u8>, Option<(u16, u16)>, VirtioNet, usize);
 
-    /// Serializes the tests: elements are made from texts, and find their packets in statics.
+    /// The lock of the test that is running. Tests pass frames to the element and packets back in the
+    /// statics below, so that only one can run at a time.
     static TEST: Mutex<()> = Mutex::new(());
     static GIVEN: Mutex<Option<Given>> = Mutex::new(None);
     static SEEN: Mutex<Vec<Seen>> = Mutex::new(Vec::new());
@@ -357,7 +371,8 @@ mod tests {
         ..Class::DEFAULT
     };
 
-    /// Returns the packets that are made of a received frame, and the drops.
+    /// Runs a source and a sink on one received frame. Returns the emitted packets, and the drop reasons
+    /// with the number of packets. With `offloads`, the sink can handle unfinished packets.
     fn run_all(offloads: bool, given: Given) -> (Vec<Seen>, Vec<(&'static str, u64)>) {
         let _one = TEST.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         *GIVEN.lock().unwrap() = Some(given);
@@ -391,7 +406,8 @@ mod tests {
         tag.into_iter().fold(builder, |builder, (_, control)| builder.vlan(control))
     }
 
-    /// Builds a frame as an interface delivers it: without its tag, and with a partial checksum.
+    /// Builds a frame as an interface delivers it: without a VLAN tag, with a partial checksum, and with
+    /// `gso_size` > 0 as a large segment.
     fn unfinished(payload: &[u8], gso_size: u16) -> (Vec<u8>, VirtioNet) {
         let mut frame = builder(None, 1).build(payload).unwrap();
         let length = frame.len();
@@ -426,7 +442,7 @@ mod tests {
                 let mut whole = builder(tag, sequence).id(number as u16).build(chunk).unwrap();
                 let checksum = whole.len() - chunk.len() - 4;
                 if !large && whole[checksum..][..2] == [0, 0] {
-                    // Both values are equal in one's complement.
+                    // A checksum of 0 and a checksum of 0xffff are equal in one's complement.
                     whole[checksum..][..2].fill(0xff);
                 }
                 let kept = whole.len().min(cut);
@@ -448,7 +464,7 @@ mod tests {
                 checksum_start: virtio.checksum_start + shift, header_length: virtio.header_length + shift, ..virtio
             };
             let mut expected = builder(tag, 1).build(&payload).unwrap();
-            // Unchanged, except for the tag.
+            // The frame is unchanged, except that the tag has been inserted.
             expected.splice(expected.len() - frame.len() + 14.., frame[14..].iter().copied());
             prop_assert_eq!(seen, vec![(expected, moved, 0)]);
         }
@@ -456,7 +472,8 @@ mod tests {
 
     #[test]
     fn how_much_lies_in_one_piece_is_not_how_long_headers_are() {
-        // Merged segments from receivers have a linear part with the headers and the first segment.
+        // Large segments that the kernel has merged have a linear part with the headers and the first
+        // segment.
         for size in [733, 900, 996, 1448] {
             let (frame, virtio) = unfinished(&[1; 9000], size);
             let given = VirtioNet { header_length: 54 + size, ..virtio };
@@ -474,10 +491,11 @@ mod tests {
         let around = |payload: &[u8]| {
             Builder::udp(a, b).ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(payload).unwrap()
         };
-        // VXLAN: the segments belong to TCP inside, and the first transport header is UDP's.
+        // A large TCP segment in VXLAN: the first transport header is UDP's, so it does not match the kind
+        // of segments.
         let tunnel = around(&[&[8, 0, 0, 0, 0, 0, 7, 0], &inner[..]].concat());
         let inside = VirtioNet { checksum_start: virtio.checksum_start + 50, header_length: 104, ..virtio };
-        // VXLAN with segments of UDP inside.
+        // The same frame, declared as segments of UDP inside VXLAN.
         let inside_udp = VirtioNet { gso_type: VirtioNet::UDP, ..inside };
         let datagram = around(&[3; 3000]);
         let at = |gso_type, gso_size| VirtioNet { gso_type, gso_size, checksum_offset: 6, ..virtio };
@@ -499,7 +517,7 @@ mod tests {
                 assert_eq!(all, (vec![], vec![("segments not understood", 1)]), "{name}");
             }
         }
-        // Segments that a device would have understood are cut.
+        // In contrast, a UDP datagram that is declared as segments of UDP is cut.
         assert_eq!(run(false, (datagram, None, at(VirtioNet::UDP, 1000), 65535)).len(), 3);
     }
 
@@ -525,7 +543,7 @@ mod tests {
         let mut frame = builder.build(&[0; 24]).unwrap();
         frame[23] = ip_protocol::SCTP;
         checksum::fill_ipv4(&mut frame[14..34]).unwrap();
-        // The known checksum of 32 bytes of zeros; link padding is not included.
+        // The known CRC of 32 bytes of zeros. The link padding after them is not part of it.
         frame[34..].fill(0);
         let whole = [&frame[..42], &[0xaa, 0x36, 0x91, 0x8a], &frame[46..], &[0xee; 6]].concat();
         frame.extend([0xee; 6]);

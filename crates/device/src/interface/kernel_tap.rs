@@ -1,13 +1,14 @@
 //! # KernelTap
 //! Exchanges Ethernet frames with the machine's own network stack, over a TAP interface.
 //!
-//! The interface is created when the graph starts, with an address and the network that is reached by it,
-//! and is removed with the element. The machine sends ARP queries there, which the configuration has to
-//! answer before the machine sends anything else. The machine takes only frames that are sent to the
-//! interface's Ethernet address (ETHER).
+//! The interface is created when the graph starts, with an address and a network, and is removed with the
+//! element. The machine sends packets for the network to the element, but first asks for Ethernet addresses
+//! by ARP queries, which the configuration has to answer. The machine takes only frames that are sent to
+//! the interface's Ethernet address (ETHER).
 //!
 //! Large segments and partial checksums are forwarded unchanged if no downstream element depends on them
-//! and each path ends at an element that can send them; otherwise they become ordinary frames here.
+//! and each path ends at an element that can send them. Otherwise they become ordinary frames with complete
+//! checksums here.
 //!
 //! ## Usage
 //! `KernelTap(ADDR/MASK [, GATEWAY, KEYWORDS])`

@@ -1,13 +1,14 @@
 //! # KernelTun
 //! Exchanges IP packets with the machine's own network stack, over a TUN interface.
 //!
-//! The interface is created when the graph starts, with an address and the network that is reached by it:
-//! packets that the machine sends to any other address of that network come out of the element, and the
-//! machine receives the packets that go into the element. The interface is removed with the element.
-//! Packets that are not IP leave by output 1, or are dropped.
+//! The interface is created when the graph starts, with an address and a network, and is removed with the
+//! element. Packets that the machine sends to other addresses of the network come out of the element, and
+//! the machine receives the packets that go into the element. Packets from the machine that are not IP
+//! leave by output 1, or are dropped if there is no output 1.
 //!
 //! Large segments and partial checksums are forwarded unchanged if no downstream element depends on them
-//! and each path ends at an element that can send them; otherwise they become ordinary packets here.
+//! and each path ends at an element that can send them. Otherwise they become ordinary packets with
+//! complete checksums here.
 //!
 //! ## Usage
 //! `KernelTun(ADDR/MASK [, GATEWAY, KEYWORDS])`
@@ -67,7 +68,7 @@ use super::{Gone, LOOK_AGAIN, cannot};
 pub static CLASS: Class =
     Class { name: "KernelTun", manual: manual!("kernel_tun.rs"), args: &args("false"), ..DESCRIPTION };
 
-/// The arguments; `tap` is the default of TAP.
+/// The declared arguments of KernelTun and KernelTap. They differ in the default of TAP, which is `tap`.
 pub(super) const fn args(tap: &'static str) -> [ArgInfo; 11] {
     [
         ArgInfo::required("ADDR", "IP prefix"),
@@ -90,20 +91,21 @@ pub(super) const DESCRIPTION: Class = Class {
     flow: "x/y",
     notes: Notes { task: Task::Always, has_queues: true, is_live: true, ..Notes::NONE },
     table: &HANDLERS,
-    // Creates an interface: its behaviour is tested between network namespaces.
+    // No samples for the generic tests, because the element creates an interface. Tests between network
+    // namespaces cover its behaviour.
     samples: &[],
     build,
     ..Class::DEFAULT
 };
 
-/// The time to wait after the interface could not be created again.
+/// The time until the next attempt, if the removed interface could not be created again.
 const PAUSE: Timestamp = Timestamp(1_000_000_000);
-/// The MTU that the kernel gives to a new interface, in bytes.
+/// The MTU that the kernel gives to a new interface, in bytes. It is only set if the argument differs.
 const KERNELS_MTU: i32 = 1500;
-/// The smallest length of an IP header in bytes.
+/// The smallest length of an IP header in bytes, and so the smallest MTU.
 const IP: i32 = 20;
 
-/// Builds an element of both classes.
+/// Builds an element of KernelTun or KernelTap.
 pub(super) fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let nowhere = Ipv4Prefix { address: Ipv4Addr::UNSPECIFIED, mask: Ipv4Addr::UNSPECIFIED };
     let near: Ipv4Prefix = args.required_or("ADDR", nowhere);
@@ -145,16 +147,18 @@ pub(super) fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     }))
 }
 
-/// An element that creates an interface and reads from it; FromHost uses it as well.
+/// The state of KernelTun, KernelTap and FromHost: an interface that the element creates and reads from,
+/// and writes to unless it is a FromHost.
 pub(super) struct KernelTun {
     wanted: Wanted,
     gone: Gone,
     made: Arc<Made>,
-    /// The number of times that this copy has opened the interface.
+    /// The number of times that this copy has opened the interface (see [`Made`]).
     times: u32,
-    /// True from the removal of the interface until it is created again.
+    /// True from the removal of the interface until it has been created again.
     is_gone: bool,
-    /// True if the user has been notified that the interface cannot be created again.
+    /// True if the user has been notified that the interface cannot be created again, so that the message
+    /// is not repeated.
     is_told: bool,
     burst: usize,
     inputs: usize,
@@ -164,12 +168,13 @@ pub(super) struct KernelTun {
     receiver: Receiver,
     transmitter: Transmitter,
     tun: Option<Arc<Tun>>,
-    /// The index of the interface, and the kernel's messages about interfaces.
+    /// The interface's index in the kernel, and the socket with the kernel's messages about interfaces.
     index: c_int,
     news: Option<News>,
-    /// True from the move of the interface to another namespace until its return without its addresses.
+    /// True if the interface was moved to another namespace. The move deletes its addresses, which have to
+    /// be set again when it returns.
     is_away: bool,
-    /// The interface as it is shared with ToHost.
+    /// The interface as ToHost finds it; `None` unless this is a FromHost.
     shared: Option<Arc<HostInterface>>,
 }
 
@@ -196,7 +201,7 @@ impl KernelTun {
         }
     }
 
-    /// Creates an element that only reads; other elements write to the same interface.
+    /// Creates the state of a FromHost, which only reads from the interface; ToHost writes to it.
     pub(super) fn shared(
         wanted: Wanted,
         gone: Gone,
@@ -207,12 +212,13 @@ impl KernelTun {
         KernelTun { burst, shared: Some(interface), ..KernelTun::new(wanted, gone, receiver) }
     }
 
-    /// Creates the interface, and watches it for packets.
+    /// Opens this copy's queue of the interface, creates the interface if no other copy has, and watches it
+    /// for packets. ToHost gets the new file.
     fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.times += 1;
         let tun = Arc::new(open(cx, &self.wanted, &self.made, self.times)?);
         self.receiver.start(cx, &tun)?;
-        // A name that the kernel has chosen is kept.
+        // If the kernel has chosen the name, the interface keeps it when it is created again.
         self.wanted.name = tun.name.clone();
         self.index = link::index(&tun.name).unwrap_or(0);
         self.tun = Some(tun);
@@ -221,14 +227,16 @@ impl KernelTun {
         Ok(())
     }
 
-    /// Sets the interface's addresses again after it was in another namespace.
+    /// Reads the kernel's messages. If the interface has returned from another namespace, sets its
+    /// addresses and routes again.
     #[cold]
     fn hear(&mut self, cx: &mut Cx<'_>) {
         let Some(news) = &self.news else { return };
         self.is_away |= news.take(self.index).was_removed;
         let name = self.wanted.name.clone();
         let Some(index) = link::index(&name).ok().filter(|_| self.is_away && !self.is_gone) else { return };
-        // The file shows if the interface was deleted; another interface of its name is not ours.
+        // The file shows that this is the element's interface. Another interface may have its name if it
+        // was deleted.
         let is_ours = self.tun.as_ref().is_some_and(|tun| tun.is_attached());
         let is_first = self.wanted.alone || cx.worker().0 == 0;
         if !is_ours {
@@ -245,7 +253,8 @@ impl KernelTun {
         }
     }
 
-    /// Reports that the interface was removed.
+    /// Reports that the interface was removed. Sets a timer to create it again (GONE wait), or stops the
+    /// run (GONE stop).
     #[cold]
     fn lose(&mut self, cx: &mut Cx<'_>) {
         self.is_gone = true;
@@ -362,7 +371,7 @@ impl Element for KernelTun {
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.transmitter.end(cx, &self.wanted.name);
         self.receiver.incoming.end(cx, &self.wanted.name);
-        // The interface is removed with its last file, and its addresses and routes with it.
+        // Closing the last file removes the interface with its addresses and routes.
         cx.files().unwatch(RECEIVE);
         cx.files().unwatch(NEWS);
         self.tun = None;
@@ -380,7 +389,7 @@ const HANDLERS: &[Handler<KernelTun>] = &[
 const DEV_NAME: Handler<KernelTun> =
     Handler::get("dev_name", |e| e.tun.as_ref().map_or(&e.wanted.name, |tun| &tun.name).clone());
 
-/// The handlers of FromHost.
+/// The handlers of FromHost, whose elements have the same state.
 pub(super) const OF_FROM_HOST: &[Handler<KernelTun>] =
     &[DEV_NAME, Handler::read("signal", |_, cx, _| Ok(cx.may_push(0).to_string()))];
 
@@ -401,7 +410,7 @@ mod tests {
             for class in ["KernelTun", "KernelTap"] {
                 let errors =
                     Run::default().text(&format!("{class}({arguments}) -> Discard"), &[]).unwrap_err();
-                // Without the device `/dev/net/tun`, the name cannot be refused.
+                // If this machine has no `/dev/net/tun`, opening it fails before the name is refused.
                 let absent = errors.contains("/dev/net/tun") && text.contains("TUNSETIFF");
                 assert!(errors.contains(text) || absent, "{arguments}: {errors}");
             }

@@ -1,12 +1,13 @@
-//! Large segments with complete checksums, as elements make them, prepared for an interface: the interface
-//! expects partial checksums, as senders leave them.
+//! Prepares a large segment with a complete checksum, as elements make them, for an interface. Interfaces
+//! expect a partial checksum in a large segment, as local senders leave it.
 
 use packet::{Packet, VirtioNet};
 use wire::LinkType;
 use wire::offload::{Segments, start_checksum};
 
-/// Leaves the checksum of a large segment to the interface, which computes a checksum for each segment that
-/// it cuts. Updates the positions of the headers.
+/// Makes the checksum of a large segment partial, so that the interface computes a checksum for each
+/// segment that it cuts. Sets the positions of the headers in the annotation `virtio`. Other packets are
+/// unchanged.
 #[inline]
 pub(super) fn leave_checksum(packet: &mut Packet, link: LinkType) {
     let virtio = packet.annotations().virtio;
@@ -20,7 +21,8 @@ fn left(packet: &mut Packet, link: LinkType, virtio: VirtioNet) -> VirtioNet {
     let segments = Segments::of(packet.data(), link, length, virtio.gso_size.into());
     let (Ok(segments), Ok((start, offset))) = (segments, start_checksum(packet.data_mut(), link, length))
     else {
-        // The segment is too long for any interface, and is dropped there.
+        // The segment cannot be divided, for example because it is too long. Without the annotation, the
+        // interface drops it as too long.
         return VirtioNet::default();
     };
     VirtioNet {

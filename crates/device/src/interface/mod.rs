@@ -1,15 +1,16 @@
-//! Elements on network interfaces of the machine.
+//! Elements that receive from and send to network interfaces of the machine by the kernel's own means.
 //!
 //! - [`from_device`], [`to_device`]: frames from and to an interface, by packet sockets
 //! - [`kernel_tun`], [`kernel_tap`], [`from_host`], [`to_host`]: packets from and to the machine's own
-//!   network stack
-//! - `awaited`: the interfaces that elements wait for
-//! - `claim`: keeps a second program from receiving from an interface
-//! - `budget`: the limit of sources per turn
-//! - `incoming`: makes packets from received bytes, and does the work that was left to a device if it has
-//!   to be done
-//! - `steering`: the choice of the worker for a packet by the kernel; `cbpf` and `ebpf`: the languages of
-//!   its programs
+//!   network stack; `host`: their common parts
+//! - `incoming`: makes packets from received frames, and finishes checksums and segmentation if necessary;
+//!   `large`: prepares large segments for sending
+//! - `out_link`: the state of an interface to which an element sends
+//! - `awaited`: the removed interfaces for which elements wait
+//! - `claim`: keeps a second process from receiving from an interface
+//! - `budget`: the limit on the number of packets per turn
+//! - `steering`: the program by which the kernel chooses the worker of a packet; `cbpf` and `ebpf`: the two
+//!   languages of such programs
 //! - `sys`: the system calls
 
 pub(crate) mod awaited;
@@ -37,11 +38,12 @@ use element::{Args, Severity, Timestamp};
 
 use crate::reason;
 
-/// The methods by which Click can reach interfaces. Tidegate has its own method, which is equivalent to
-/// none of them.
+/// The values of METHOD in Click: the ways in which Click reaches interfaces. Tidegate accepts them, but
+/// has a single way of its own.
 const METHODS: [&str; 5] = ["LINUX", "PCAP", "NETMAP", "DEVBPF", "PCAPFD"];
 
-/// Reports a METHOD that is none of Click's values, or that means the same as another.
+/// Registers an error for a METHOD that Click does not know, and a warning for each but LINUX, because all
+/// mean the same here.
 fn check_method(args: &mut Args<'_>, method: &str) {
     if !METHODS.contains(&method) {
         args.error("bad METHOD");
@@ -50,18 +52,18 @@ fn check_method(args: &mut Args<'_>, method: &str) {
     }
 }
 
-/// The state of an interface that existed before.
+/// The state of an interface that existed when the element opened it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Presence {
     Up,
     Down,
-    /// Removed; another interface of its name is a different interface.
+    /// The interface was removed. Another interface of its name is a different interface.
     Gone,
 }
 
 impl Presence {
-    /// Returns the state of the interface that had this index. An interface that cannot be queried now
-    /// counts as down, so that it is checked again.
+    /// Returns the state of the interface that had the name `device` and the index `index`. An interface
+    /// that cannot be queried counts as down, so that it will be checked again.
     pub(crate) fn of(device: &str, index: libc::c_int) -> Presence {
         match sys::link::index(device) {
             Ok(now) if now == index => match sys::link::is_up(device) {
@@ -73,7 +75,7 @@ impl Presence {
         }
     }
 
-    /// Returns the message of a receiving element about an interface that is up or down.
+    /// Returns the text by which a receiving element reports that an interface has come into this state.
     pub(crate) fn text(self, device: &str) -> String {
         match self {
             Presence::Up => "is up again".into(),
@@ -82,27 +84,27 @@ impl Presence {
         }
     }
 
-    /// Returns the severity of this message.
+    /// Returns the severity of the message with [`text`](Self::text).
     pub(crate) fn severity(self) -> Severity {
         if self == Presence::Up { Severity::Note } else { Severity::Warning }
     }
 }
 
-/// The interval between looks for another interface of the name of a removed interface.
+/// The time between two searches for an interface with the name of a removed interface.
 pub(crate) const LOOK_AGAIN: Timestamp = Timestamp(100_000_000);
 
-/// The reaction of a run to the removal of an interface: the argument GONE.
+/// The argument GONE: what happens when an interface is removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Gone {
-    /// The run waits for another interface of the same name.
+    /// The element waits for another interface of the same name.
     #[default]
     Wait,
-    /// The run ends, and fails.
+    /// The run ends with an error.
     Stop,
 }
 
 impl Gone {
-    /// Reads the argument.
+    /// Reads the argument GONE, and registers an error if its value is neither `wait` nor `stop`.
     pub(crate) fn read(args: &mut Args<'_>) -> Gone {
         match args.value::<String>("GONE").as_str() {
             "wait" => Gone::Wait,
@@ -114,7 +116,7 @@ impl Gone {
         }
     }
 
-    /// Returns the message about an interface that is gone.
+    /// Returns the text by which an element reports that its interface was removed.
     pub(crate) fn text(self) -> &'static str {
         match self {
             Gone::Wait => "is gone; waiting for another one of its name",
@@ -122,11 +124,11 @@ impl Gone {
         }
     }
 
-    /// Returns the result of an element's end: an error if its interface was removed and the run had to
-    /// stop.
+    /// Returns the result of closing an element whose interface is `device`; `is_gone` is true if the
+    /// interface was removed.
     ///
     /// # Errors
-    /// If the interface was removed.
+    /// If the interface was removed, with GONE stop, so that the run counts as failed.
     pub(crate) fn end(self, device: &str, is_gone: bool) -> Result<(), String> {
         match self {
             Gone::Stop if is_gone => Err(format!("{device}: the interface was removed (GONE stop)")),
@@ -135,7 +137,7 @@ impl Gone {
     }
 }
 
-/// Returns the message for an error when an interface was opened, with advice.
+/// Returns the message that the step `step` of opening an interface failed, with advice for common errors.
 pub(crate) fn cannot(device: &str, step: &str, error: &io::Error) -> String {
     let what = match error.raw_os_error() {
         _ if device.len() >= libc::IFNAMSIZ => "; names of interfaces have at most 15 letters",

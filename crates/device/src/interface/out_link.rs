@@ -1,5 +1,5 @@
-//! The state of an interface from the view of an element that sends to it: the longest frame, the ability
-//! to send, and the messages to the user.
+//! An interface from the view of an element that sends to it: its longest frame, whether it can send, its
+//! removal and return, and the messages to the user about all this. ToDevice and ToXDP use it.
 
 use std::fmt::Arguments;
 use std::io;
@@ -14,47 +14,54 @@ use super::{Gone, LOOK_AGAIN, cannot};
 use crate::losses::Losses;
 use crate::reason;
 
-/// The first and the longest time to wait for an interface that takes nothing.
+/// The first and the longest time to wait before the next attempt, while the interface takes nothing.
 const LEAST_PAUSE: Timestamp = Timestamp(20_000);
 const LONGEST_PAUSE: Timestamp = Timestamp(1_000_000);
-/// The time for which an interface takes nothing before its carrier is checked.
+/// The time for which an interface may take nothing before its carrier is checked.
 const STUCK: Timestamp = Timestamp(100_000_000);
-/// The interval between checks for a larger MTU of the interface.
+/// The time after which the MTU is read again if a packet is too long for the MTU that is known.
 const LOOK: Timestamp = Timestamp(1_000_000_000);
 /// The length in bytes of an Ethernet header with a VLAN tag, which the MTU does not include.
 const LINK_HEADER: usize = 18;
 
-/// An interface to send to.
+/// The state of an interface to which an element sends.
 #[derive(Debug)]
 pub(crate) struct OutLink {
     pub(crate) device: String,
-    /// The name in the configuration.
+    /// The interface's name in the configuration. `device` is its present name, after it was renamed.
     wanted: String,
-    /// The index of the interface; another interface of the same name has another index.
+    /// The interface's index in the kernel. If the interface is removed, another interface of the same name
+    /// gets another index.
     index: c_int,
     gone: Gone,
-    /// True from the time when the interface was found to be removed until there is another interface.
+    /// True from the time when the interface was found to be removed until another interface of its name
+    /// has been found.
     is_gone: bool,
-    /// The time of the last look for another interface.
+    /// The time of the last search for another interface of the name.
     looked_again: Timestamp,
-    /// Set while another interface of the name is awaited.
+    /// The registration that this element waits for another interface of the name; `None` while there is an
+    /// interface.
     awaited: Option<Awaited>,
-    /// The kernel's messages about interfaces; without them, failures to send show a removal.
+    /// The socket with the kernel's messages about interfaces. Without it, a removal is only noticed when
+    /// sending fails.
     news: Option<News>,
     losses: Losses,
-    /// The length of the longest frame in bytes, and its upper limit even if the interface allows more.
+    /// The length in bytes of the longest frame that the interface carries, and the limit of the element,
+    /// which applies if the interface allows more.
     longest: usize,
     most: usize,
-    /// The time of the last check of the length.
+    /// The time when the MTU was last read.
     looked: Timestamp,
     pause: Timestamp,
-    /// True if nothing can be sent at the moment, for longer than a pause.
+    /// True if the interface cannot send: it is down, has no carrier, or was removed. Packets are dropped,
+    /// not held.
     pub(crate) is_down: bool,
-    /// The time since which the interface has taken nothing.
+    /// The time since which the interface has taken nothing; `None` if it takes packets.
     stuck: Option<Timestamp>,
-    /// The error number of the last reported failure, which is not repeated.
+    /// The error number of the last reported failure. It is not reported again until the interface has
+    /// sent.
     told: Option<i32>,
-    /// True if the interface had a carrier, and the time when that was checked.
+    /// True if the interface had a carrier at the last check, and the time of that check.
     is_connected: bool,
     asked: Timestamp,
 }
@@ -83,10 +90,10 @@ impl OutLink {
         }
     }
 
-    /// Finds the interface, and returns its index.
+    /// Finds the interface by its configured or its last name, and returns its index.
     ///
     /// # Errors
-    /// If there is no interface of the name.
+    /// If there is no interface of these names.
     pub(crate) fn find(&mut self) -> io::Result<c_int> {
         let index = link::index(&self.wanted).or_else(|_| link::index(&self.device))?;
         self.device = link::name_of(index).unwrap_or_else(|_| self.wanted.clone());
@@ -94,13 +101,14 @@ impl OutLink {
         Ok(index)
     }
 
-    /// Finds the interface when an element starts, and returns its index. Returns `None` if the element
-    /// replaces an element that waits for an interface of this name; the element then continues to wait.
+    /// Finds the interface when an element is initialized, and returns its index. Watches for the kernel's
+    /// messages about interfaces with the token `token`. Returns `None` if this element replaces an element
+    /// that waits for an interface of this name (GONE wait); it then continues to wait.
     ///
     /// # Errors
-    /// If there is no interface of the name.
+    /// If there is no interface of the name, or its messages cannot be watched.
     pub(crate) fn find_first(&mut self, cx: &mut Cx<'_>, token: u32) -> Result<Option<c_int>, String> {
-        // Before the search, so that no event between both is missed.
+        // Opened ahead of the search, so that no change after the search is missed.
         self.news = News::open().ok();
         if let Some(news) = &self.news {
             cx.files()
@@ -118,8 +126,8 @@ impl OutLink {
         }
     }
 
-    /// Takes the kernel's messages about interfaces. Returns true if there were any: the next look for
-    /// another interface is then not delayed.
+    /// Takes the kernel's messages about interfaces. Returns true if there were any; then the next
+    /// [`find_again`](Self::find_again) searches without delay.
     pub(crate) fn hears_news(&mut self) -> bool {
         let heard = self.news.as_ref().is_some_and(|news| news.take(self.index).something);
         if heard {
@@ -128,12 +136,12 @@ impl OutLink {
         heard
     }
 
-    /// Returns the index of the interface.
+    /// Returns the index of the interface, or of the removed interface.
     pub(crate) fn index(&self) -> c_int {
         self.index
     }
 
-    /// Updates the name if the interface was renamed.
+    /// Follows a new name of the interface, and reports it.
     #[cold]
     fn rename(&mut self, cx: &mut Cx<'_>) {
         if let Ok(name) = link::name_of(self.index)
@@ -144,8 +152,9 @@ impl OutLink {
         }
     }
 
-    /// Looks for another interface of the name after the removal, at most once per `LOOK_AGAIN`. Returns
-    /// its index.
+    /// Looks for another interface of the name after a removal, and returns its index. Returns `None` if
+    /// there is none, or if the last search was less than [`LOOK_AGAIN`] ago. Reports the removal and the
+    /// return once each; with GONE stop, stops the run.
     #[cold]
     pub(crate) fn find_again(&mut self, cx: &mut Cx<'_>) -> Option<c_int> {
         if cx.now() - self.looked_again < LOOK_AGAIN {
@@ -154,7 +163,7 @@ impl OutLink {
         self.looked_again = cx.now();
         let before = self.index;
         let found = self.find().ok();
-        // An interface that has come back in between was removed nevertheless.
+        // With GONE stop, the run ends even if there is another interface of the name already.
         if self.gone == Gone::Stop && before != self.index {
             self.is_gone = true;
             self.say(cx, format_args!("{}", self.gone.text()));
@@ -175,17 +184,18 @@ impl OutLink {
         found
     }
 
-    /// Reports the number of dropped packets at the end.
+    /// Ends the element's use of the interface, and reports the number of dropped packets.
     ///
     /// # Errors
-    /// If the interface was removed and the run had to end.
+    /// If the interface was removed, with GONE stop.
     pub(crate) fn end(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.losses.end(cx, &self.device);
         (self.awaited, self.news) = (None, None);
         self.gone.end(&self.device, self.is_gone)
     }
 
-    /// Counts dropped packets, and notifies the user. `length` is the length of the first packet in bytes.
+    /// Counts dropped packets and reports them to the user, except for drops whose cause has been reported
+    /// already. `length` is the length of the first packet in bytes, for the message.
     #[cold]
     pub(crate) fn count_lost(&mut self, cx: &mut Cx<'_>, (why, packets): (DropReason, usize), length: usize) {
         let (device, longest, loss) = (&self.device, self.longest, (why, packets));
@@ -210,12 +220,12 @@ impl OutLink {
                 let text = format_args!("there is no free slot for a copy of a packet; --memory gives more");
                 self.losses.count(cx, device, loss, Some(text));
             }
-            // The state of the interface, or the system's error, has been reported already.
+            // Another message has reported the state of the interface or the system's error.
             _ => self.losses.count(cx, device, loss, None),
         }
     }
 
-    /// Updates the length of the longest frame from the interface's MTU.
+    /// Computes the length of the longest frame from the interface's present MTU.
     pub(crate) fn look(&mut self, now: Timestamp) {
         self.looked = now;
         if let Ok(mtu) = link::mtu(&self.device) {
@@ -223,7 +233,8 @@ impl OutLink {
         }
     }
 
-    /// True if the interface carries frames of this length.
+    /// True if the interface carries frames of this length in bytes. Reads the MTU again if the frame is
+    /// too long and the last reading is old.
     #[inline]
     pub(crate) fn carries(&mut self, now: Timestamp, length: usize) -> bool {
         if length > self.longest && now - self.looked > LOOK {
@@ -232,12 +243,12 @@ impl OutLink {
         length <= self.longest
     }
 
-    /// Warns the user.
+    /// Warns the user, in a message that begins with the interface's name.
     pub(crate) fn say(&self, cx: &mut Cx<'_>, text: Arguments<'_>) {
         cx.warn(format_args!("{}: {text}", self.device));
     }
 
-    /// Reports a failure to the user, unless it is the same as the last failure.
+    /// Reports a failure to the user, unless its error number is that of the last reported failure.
     pub(crate) fn tell(&mut self, cx: &mut Cx<'_>, error: &io::Error) {
         if self.told != error.raw_os_error() {
             self.told = error.raw_os_error();
@@ -245,8 +256,9 @@ impl OutLink {
         }
     }
 
-    /// Registers that the interface takes nothing. Returns true if it may take something soon. For some
-    /// time the interface is taken as busy; after that, its carrier is checked.
+    /// Registers that the interface has taken nothing in an attempt to send. Returns true if it may only be
+    /// busy, so that packets can wait. Returns false if the interface is down: after a tenth of a second
+    /// without progress, its carrier is checked.
     pub(crate) fn may_recover(&mut self, cx: &mut Cx<'_>) -> bool {
         let since = *self.stuck.get_or_insert(cx.now());
         if self.is_down {
@@ -263,14 +275,15 @@ impl OutLink {
         false
     }
 
-    /// True if the interface has a carrier, or had a carrier a tenth of a second ago. For senders through a
-    /// queueing discipline: the queueing discipline of an interface without carrier takes everything and
-    /// sends nothing.
+    /// True if the interface had a carrier when it was last checked, at most a tenth of a second ago.
+    /// Senders through the queueing discipline need this: without a carrier, the queueing discipline takes
+    /// all packets and sends none.
     pub(crate) fn is_connected(&mut self, cx: &mut Cx<'_>) -> bool {
         if cx.now() - self.asked > STUCK {
             self.asked = cx.now();
             self.rename(cx);
-            // An interface that is down is reported by the failure to send.
+            // If the interface is down, sending fails, and that failure is reported. Here it counts as
+            // connected.
             self.is_connected = self.has_carrier() || !link::is_up(&self.device).unwrap_or(false);
             if !self.is_connected && !self.is_down {
                 self.cut(cx);
@@ -279,26 +292,27 @@ impl OutLink {
         self.is_connected
     }
 
-    /// Registers that the interface has no carrier.
+    /// Marks the interface as down, and reports that it has no carrier.
     #[cold]
     fn cut(&mut self, cx: &mut Cx<'_>) {
         self.is_down = true;
         self.say(cx, format_args!("has no carrier: the other end is not connected"));
     }
 
-    /// True if the interface has a carrier.
+    /// True if the interface has a carrier, or if its driver does not know.
     pub(crate) fn has_carrier(&self) -> bool {
         link::has_carrier(&self.device).unwrap_or(true)
     }
 
-    /// Returns the time to wait now; it doubles each time, up to a limit.
+    /// Returns the time to wait before the next attempt to send. The time doubles with each call, up to a
+    /// limit, until [`recover`](Self::recover).
     pub(crate) fn next_pause(&mut self) -> Timestamp {
         let pause = self.pause;
         self.pause = (pause + pause).min(LONGEST_PAUSE);
         pause
     }
 
-    /// Registers that packets have been sent again.
+    /// Registers that packets have been sent. If the interface was down, reports that it sends again.
     pub(crate) fn recover(&mut self, cx: &mut Cx<'_>) {
         (self.pause, self.stuck) = (LEAST_PAUSE, None);
         if std::mem::take(&mut self.is_down) {

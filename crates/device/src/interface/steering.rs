@@ -1,10 +1,11 @@
-//! The program by which the kernel chooses the worker of a packet, at packet sockets and for AF_XDP. The
-//! program sees the packet from its IP header on.
+//! The program by which the kernel chooses the worker that gets a packet: among the packet sockets of
+//! FromDevice, and among the AF_XDP sockets of FromXDP. The program's steps see the packet from its IP
+//! header on.
 //!
-//! The program follows the engine's own rule ([`element::steering::Rss`]) for the most common packets:
-//! protocols with ports after plain IPv4 and IPv6 headers, and fragments. The engine checks the worker
-//! again, so that a different choice for other packets (queries, errors, packets in tunnels) only costs a
-//! transfer to another worker.
+//! The program follows the engine's rule ([`element::steering::Rss`]) for the most common packets:
+//! protocols with ports after plain IPv4 and IPv6 headers, and fragments. The engine checks the worker of
+//! each packet again. A different choice for other packets (queries, errors, packets in tunnels) therefore
+//! only costs a transfer to another worker.
 
 use element::steering::Spreading;
 use flow::rss::Key;
@@ -15,28 +16,31 @@ use wire::tcp::flags::{FIN, RST, SYN};
 use super::cbpf::{Label, Program, Step};
 use super::ebpf;
 
-/// Places of memory after the eight places of addresses: the ports, the distance from the flow's worker to
-/// the chosen worker, a scratch value, and the hash.
+/// The use of the program's 32-bit memory cells (0 to 15). Cells 0 to 7 are for the addresses. The cells
+/// below hold the ports, the distance from the flow's worker to the chosen worker, a scratch value, and the
+/// hash.
 const PORTS: u32 = 8;
 const FURTHER: u32 = 9;
 const OTHER: u32 = 10;
 const HASH: u32 = 11;
-/// The number of bits of the hash that determine the queue ([`flow::rss::queue`]).
+/// The number of lowest bits of the hash that determine the queue ([`flow::rss::queue`]).
 const HASH_BITS: u32 = 7;
 
-/// The rule by which packets are distributed to workers.
+/// The rule by which the kernel distributes packets to workers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Steering {
-    /// Each flow goes, in both directions, to the worker that it belongs to.
+    /// Each packet goes to the worker that its flow belongs to; both directions of a connection have the
+    /// same worker.
     Hash,
-    /// TCP segments go to any of this number of workers, except for segments that open and close
-    /// connections; 0 means all workers.
+    /// TCP segments go to a random worker, except for segments that open or close connections; those and
+    /// all other packets go as with `Hash`. The number is how many workers get the segments of a
+    /// connection: those from the flow's worker on; 0 for all workers.
     Spray(usize),
 }
 
 impl Steering {
-    /// Returns the steering that an argument requests, or otherwise the engine's. Returns `None` if the
-    /// argument is invalid.
+    /// Returns the steering that the argument STEERING requests or, without it, the steering of the engine
+    /// (`--steering`). Returns `None` if the argument has another value than `hash` and `spray`.
     pub(crate) fn new(argument: Option<&str>, spreading: Option<&dyn Spreading>) -> Option<Steering> {
         let cores = spreading.and_then(Spreading::by_interfaces);
         match argument {
@@ -47,15 +51,15 @@ impl Steering {
         }
     }
 
-    /// Returns the program for a group of packet sockets. Its result is the index of the worker's socket,
-    /// in the order in which the workers joined.
+    /// Returns the program for a fanout group of packet sockets. Its result is an index into `joined`,
+    /// which lists the workers in the order in which their sockets joined the group. Packets of a worker
+    /// that has not joined yet go to index 0.
     pub(super) fn program(self, joined: &[usize], workers: usize, key: &Key) -> Vec<sock_filter> {
         self.steps(joined, workers, key).assemble()
     }
 
-    /// Returns the AF_XDP program for frames of an interface. It redirects them to the sockets in a map:
-    /// the sockets of all workers at the first queue, in the order of the workers, then those at the next
-    /// queue.
+    /// Returns the AF_XDP program for frames of an interface, which redirects each frame to a socket in
+    /// `map`. The index in the map is the queue's number times the number of workers, plus the worker.
     pub(crate) fn redirecting(self, workers: usize, key: &Key, map: c_int) -> Vec<u64> {
         let all: Vec<usize> = (0..workers).collect();
         ebpf::redirecting(&self.steps(&all, workers, key), workers as u32, map)
@@ -87,7 +91,7 @@ impl Steering {
         writer.program.place(rest);
         writer.program.add([Step::SetX(0), Step::StoreX(PORTS)]);
         writer.program.place(has_ports);
-        // Addresses, the smaller address first.
+        // The smaller address goes first, so that both directions have the same hash.
         let sorted = writer.program.label();
         writer.program.add([
             Step::Word(12),
@@ -113,7 +117,8 @@ impl Steering {
         writer.program.place(has_ports);
         let [sorted, swapped, done] = [(); 3].map(|()| writer.program.label());
         for word in (0..16).step_by(4) {
-            // Both jumps leave at the first words that differ.
+            // The comparison ends at the first word in which the addresses differ: to `swapped` or to
+            // `sorted`.
             let same = writer.program.label();
             writer.program.add([
                 Step::Word(24 + word),
@@ -138,9 +143,10 @@ impl Steering {
         writer.finish();
     }
 
-    /// Writes the steps for the transport header, with the protocol in A and the length of the IP header in
-    /// X. They spray the packet, or jump to `has_ports` with the ports in their place of memory, or to
-    /// `rest`.
+    /// Writes the steps that examine the transport header. Before them, A holds the protocol and X the
+    /// length of the IP header in bytes. The steps end the program for a sprayed segment, or jump to
+    /// `has_ports` with the sorted ports in the cell `PORTS`, or jump to `rest` for a protocol without
+    /// ports.
     fn write_transport(self, writer: &mut Writer<'_>, has_ports: Label, rest: Label) {
         let program = &mut writer.program;
         let [tcp, ports, sorted] = [(); 3].map(|()| program.label());
@@ -151,14 +157,15 @@ impl Steering {
         if let Steering::Spray(cores) = self {
             program.add([Step::ByteAt(13), Step::JumpIfAny((SYN | FIN | RST).into(), ports)]);
             match cores {
-                // The kernel takes the result modulo the number of workers.
+                // Any number will do: the kernel takes the result modulo the number of workers.
                 0 => program.add([Step::Random, Step::Return]),
-                // The worker at a random distance after the flow's worker.
+                // The chosen worker is at a random distance, less than `cores`, after the flow's worker.
                 cores => program.add([Step::Random, Step::Modulo(cores as u32), Step::Store(FURTHER)]),
             }
         }
         program.place(ports);
-        // Ports, the smaller port in the upper half.
+        // Both ports go into one word, the smaller port in the upper half, so that both directions have the
+        // same hash.
         program.add([
             Step::HalfAt(0),
             Step::Store(OTHER),
@@ -183,26 +190,26 @@ impl Steering {
     }
 }
 
-/// The part of a program that does not depend on the kind of packet.
+/// A program that is being written, and what its steps depend on apart from the packet's protocols.
 struct Writer<'a> {
     program: Program,
-    /// The workers of the sockets, in the kernel's order.
+    /// The workers in the order of the kernel's sockets.
     joined: &'a [usize],
     workers: usize,
     key: &'a Key,
 }
 
 impl Writer<'_> {
-    /// Returns the index of a worker's socket. Until the worker has joined, any index will do, and 0 is
-    /// returned.
+    /// Returns the index of a worker's socket. While the worker has not joined, returns 0: any socket will
+    /// do, because the engine checks the worker.
     fn place_of(&self, worker: usize) -> u32 {
         self.joined.iter().position(|&joined| joined == worker).unwrap_or(0) as u32
     }
 
-    /// Computes the Toeplitz hash of these places of memory: each bit of the hash is the parity of some
-    /// bits of the input.
+    /// Writes the steps that compute the Toeplitz hash of these memory cells into the cell `HASH`. Each bit
+    /// of the hash is the parity of the input's bits that a mask selects.
     fn hash(&mut self, words: &[u32]) {
-        // If the number of workers is a power of two, fewer bits of the hash are significant.
+        // If the number of workers is a power of two, the worker depends on fewer bits of the hash.
         let bits = match self.workers.is_power_of_two() {
             true => self.workers.trailing_zeros().min(HASH_BITS),
             false => HASH_BITS,
@@ -227,7 +234,9 @@ impl Writer<'_> {
         }
     }
 
-    /// Ends the program with the worker that the hash determines, moved on by the distance in `FURTHER`.
+    /// Writes the steps that end the program. The chosen worker is the worker that the hash determines plus
+    /// the distance in the memory cell `FURTHER`, modulo the number of workers. The result is the index of
+    /// its socket.
     fn finish(&mut self) {
         let workers = self.workers as u32;
         self.program.add([Step::Load(HASH), Step::Modulo(workers)]);
@@ -248,8 +257,9 @@ impl Writer<'_> {
     }
 }
 
-/// Returns the bits of a word of the input whose parity is a bit of the hash: bit 31 of the first word
-/// corresponds to the first 32 bits of the key, the next bit to 32 bits from the second bit on.
+/// Returns the mask of an input word for a bit of the hash: the hash bit is the parity of the masked bits
+/// of all words. For Toeplitz, bit 31 of word 0 selects the key's first 32 bits, and each following input
+/// bit selects 32 bits that begin one bit later.
 fn mask(key: &Key, word: usize, bit: u32) -> u32 {
     let of_key = |at: usize| u32::from(key[at / 8] >> (7 - at % 8) & 1);
     (0..32).fold(0, |mask, at| mask << 1 | of_key(32 * word + at + 31 - bit as usize))
@@ -271,15 +281,15 @@ mod tests {
     use super::*;
     use crate::interface::sys::{bpf, fanout};
 
-    /// A key as in runs under the real clock.
+    /// A random key, as in runs under the real clock.
     static KEY: LazyLock<Key> = LazyLock::new(|| key_of(7));
 
     fn rss(workers: usize) -> Rss {
         Rss::with_key(workers, *KEY)
     }
 
-    /// The kernel itself, which runs a program on packets that arrive at a socket: the program's result is
-    /// the number of bytes that are kept.
+    /// A socket pair of the kernel whose receiver runs a program on each packet. The program's result is
+    /// the number of bytes that the receiver gets, so that tests can see it.
     struct Kernel {
         from: UnixDatagram,
         to: UnixDatagram,
@@ -293,7 +303,8 @@ mod tests {
             Kernel { from, to }
         }
 
-        /// Returns the index of the worker's socket that gets a packet. Nothing arrives for index 0.
+        /// Sends a packet and returns the program's result: the index of the socket that would get the
+        /// packet. For index 0, the receiver gets no bytes.
         fn place(&self, packet: &[u8]) -> usize {
             let mut buffer = [0; 2000];
             match self.from.send(packet) {
@@ -303,7 +314,7 @@ mod tests {
         }
     }
 
-    /// The kernel's XDP runner, for frames. `None`, with a message, if this process may not load programs.
+    /// A program that is loaded for XDP, so that tests can run it on frames.
     struct Driver(OwnedFd);
 
     impl Driver {
@@ -320,7 +331,8 @@ mod tests {
             }
         }
 
-        /// Returns a program for 1 to 9 workers. All programs are loaded once.
+        /// Returns the program for 1 to 9 workers, loaded at the first call. Returns `None`, with a
+        /// message, if this process may not load programs.
         fn of(sprays: bool, workers: usize) -> Option<&'static Driver> {
             static ALL: LazyLock<[Vec<Option<Driver>>; 2]> = LazyLock::new(|| {
                 let of = |steering| (1..=9).map(|workers| Driver::or_skip(steering, workers)).collect();
@@ -334,14 +346,15 @@ mod tests {
         }
     }
 
-    /// Builds a frame with the given number of VLAN tags.
+    /// Builds an Ethernet frame around an IP packet, with the given number of VLAN tags (0 to 2).
     fn frame(packet: &[u8], tags: usize) -> Vec<u8> {
         let kind = if packet[0] >> 4 == 4 { [0x08, 0x00] } else { [0x86, 0xdd] };
         let tags = [[0x88, 0xa8, 0, 5], [0x81, 0x00, 0, 7]].into_iter().skip(2 - tags).flatten();
         [2; 12].into_iter().chain(tags).chain(kind).chain(packet.iter().copied()).collect()
     }
 
-    /// Builds a packet of at least 128 bytes, so that the number of kept bytes tells the result.
+    /// Builds a packet of at least 128 bytes, more than any index, so that the number of bytes that arrive
+    /// shows the index.
     fn packet(addresses: (IpAddr, IpAddr), ports: (u16, u16), protocol: u8, flags: u8) -> Vec<u8> {
         let ends = ((addresses.0, ports.0).into(), (addresses.1, ports.1).into());
         let builder = match protocol {
@@ -357,7 +370,7 @@ mod tests {
     fn addresses() -> impl Strategy<Value = (IpAddr, IpAddr)> {
         prop_oneof![
             any::<(u32, u32)>().prop_map(|(a, b)| (IpAddr::V4(a.into()), IpAddr::V4(b.into()))),
-            // Equal in some leading bits, or in all.
+            // IPv6 addresses that are equal in their first `same` bits.
             (any::<(u128, u128)>(), 0u32..=128).prop_map(|((a, b), same)| {
                 let keeps = u128::MAX.checked_shl(128 - same).unwrap_or(0);
                 (IpAddr::V6(a.into()), IpAddr::V6((a & keeps | b & !keeps).into()))
@@ -365,7 +378,8 @@ mod tests {
         ]
     }
 
-    /// Protocols except for those whose headers the engine has to examine itself.
+    /// Protocols of which the program knows all headers, in contrast to those that only the engine
+    /// examines.
     fn protocols() -> impl Strategy<Value = u8> {
         let others = any::<u8>().prop_filter("looked at by the engine", |protocol| {
             !matches!(protocol, 0 | 1 | 4 | 41 | 43 | 44 | 47 | 50 | 51 | 58 | 60 | 135 | 137 | 139 | 140)
@@ -373,7 +387,7 @@ mod tests {
         prop_oneof![Just(TCP), Just(UDP), Just(SCTP), Just(DCCP), Just(UDP_LITE), others]
     }
 
-    /// Makes an IPv4 packet whole, or the first, a middle or the last fragment.
+    /// Makes an IPv4 packet whole (0), or the first (1), a middle (2) or the last fragment (3) of a packet.
     fn fragment(mut packet: Vec<u8>, part: usize) -> Vec<u8> {
         if packet[0] >> 4 == 4 {
             packet[6..8].copy_from_slice(&[0u16, 0x2000, 0x2007, 0x0007][part].to_be_bytes());
@@ -381,7 +395,7 @@ mod tests {
         packet
     }
 
-    /// The workers in the order in which they join: in reverse, as in the engine, or in any other order.
+    /// 1 to 9 workers in the order in which they join: in reverse, as in the engine, or in a random order.
     fn joined() -> impl Strategy<Value = Vec<usize>> {
         (1usize..=9).prop_flat_map(|workers| {
             prop_oneof![
@@ -454,13 +468,15 @@ mod tests {
         fn anything_goes_somewhere(bytes in prop::collection::vec(any::<u8>(), 1..300), sprays: bool) {
             let steering = if sprays { Steering::Spray(0) } else { Steering::Hash };
             let joined = [2, 0, 1];
-            // Other sockets' programs end with a number that the kernel takes modulo the number of sockets.
+            // A program that sprays ends with a random number, which the kernel of a real group takes
+            // modulo the number of sockets. Other results must be indices of sockets.
             let place = Kernel::new(steering, &joined).place(&bytes);
             prop_assert!(sprays || place < joined.len());
         }
     }
 
-    /// Even if all checksums are the same, as for segments that a local sender leaves to its interface.
+    /// Sends one segment 4000 times, so that all checksums are the same, as for segments whose checksum a
+    /// local sender leaves to its interface. Expects that each of 4 workers gets about 1000.
     #[test]
     fn segments_are_spread_evenly() {
         let joined = [3, 2, 1, 0];
@@ -471,7 +487,8 @@ mod tests {
         for _ in 0..4000 {
             counts[joined[kernel.place(&segment)]] += 1;
         }
-        // Six standard deviations of the binomial distribution are 164.
+        // A deviation of 200 is more than six standard deviations of the binomial distribution, which are
+        // 164.
         assert!(counts.iter().all(|count| (800..1200).contains(count)), "{counts:?}");
     }
 

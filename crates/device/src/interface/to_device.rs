@@ -1,13 +1,14 @@
 //! # ToDevice
 //! Sends packets to a network interface.
 //!
-//! Packets have a link header already. With a pull input, the element pulls as the interface takes packets:
+//! Packets must have a link header. With a pull input, the element pulls as the interface takes packets:
 //! while the interface takes nothing, a burst waits in the element, and further packets wait upstream. With
 //! a push input, packets are dropped while the interface takes nothing.
 //!
-//! Large segments and partial checksums that FromDevice or KernelTap have forwarded are sent unchanged.
-//! Packets then pass through the interface's queueing discipline; otherwise they go to the interface
-//! directly, and programs that watch the interface (FromDevice with OUTBOUND, tcpdump) do not see them.
+//! Large segments and partial checksums that FromDevice or KernelTap have forwarded are sent unchanged. If
+//! such packets may arrive, all packets pass through the interface's queueing discipline. Otherwise they go
+//! to the interface directly, and programs that watch the interface (FromDevice with OUTBOUND, tcpdump) do
+//! not see them.
 //!
 //! ## Usage
 //! `ToDevice(DEVNAME [, KEYWORDS])`
@@ -18,14 +19,14 @@
 //! - `METHOD`: `LINUX`; other methods of Click are accepted and mean the same.
 //! - `DEBUG`: true to report when the interface takes nothing.
 //! - `QDISC_BYPASS`: true to send packets to the interface directly, if that is possible.
-//! - `GONE`: what happens when the interface is removed: `wait` for another one of its name, while packets
-//!   are dropped, or `stop`: the run ends with an error. The removal is noticed when there is something to
-//!   send.
-//! - `SET_ERROR_ANNO`: accepted for the sake of old versions of Click, without effect.
+//! - `GONE`: what happens when the interface is removed: `wait` for another interface of its name, while
+//!   packets are dropped, or `stop`: the run ends with an error. The removal is noticed when there is
+//!   something to send.
+//! - `SET_ERROR_ANNO`: accepted because old versions of Click have it, without effect.
 //! - `IGNORE_QUEUE_OVERFLOWS`: accepted for the same reason; overflows are counted.
 //!
-//! Packets that were sent go on to output 0 if there is one, and packets that could not be sent to output
-//! 1.
+//! Packets that were sent leave by output 0 if there is one, and packets that could not be sent leave by
+//! output 1 if there is one.
 //!
 //! ## Handlers
 //! - `debug`: the value of DEBUG.
@@ -76,7 +77,8 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("IGNORE_QUEUE_OVERFLOWS", "bool", "false"),
     ],
     table: &HANDLERS,
-    // Needs an interface: its behaviour is tested between network namespaces.
+    // No samples for the generic tests, because the element needs an interface. Tests between network
+    // namespaces cover its behaviour.
     samples: &[],
     build,
     ..Class::DEFAULT
@@ -115,45 +117,46 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     Ok(Box::new(to_device))
 }
 
-/// The token of the kernel's messages about interfaces.
+/// The token of the file by which the kernel reports that interfaces were added or removed.
 const NEWS: u32 = 0;
 
 struct ToDevice {
     link: OutLink,
     burst: usize,
     debug: bool,
-    /// True if packets bypass the queueing discipline.
+    /// True if packets go to the interface directly, past its queueing discipline (QDISC_BYPASS).
     bypass: bool,
     outputs: usize,
     pulls_input: bool,
     sender: Option<Sender>,
-    /// The packets that the interface has not taken yet.
+    /// The packets that the interface has not taken yet, in order.
     waiting: VecDeque<Packet>,
-    /// True if packets may arrive whose checksum or segmentation is left to a device.
+    /// True if upstream elements may send packets whose checksum or segmentation is left to an interface.
     offloads: bool,
     pulls: u64,
     count: u64,
     drops: u64,
 }
 
-/// The state that is passed to an element of the same name that replaces this element.
+/// The state that an element passes to the element of the same name that replaces it in a new
+/// configuration: the device, the waiting packets, and the counts of pulls, sent packets and drops.
 struct Legacy {
     device: String,
     waiting: VecDeque<Packet>,
     counts: [u64; 3],
 }
 
-/// The result of an attempt to send the waiting packets.
+/// The result of an attempt to send all waiting packets.
 #[derive(PartialEq, Eq)]
 enum Flushed {
     All,
-    /// The interface takes nothing more now.
+    /// The interface takes no more packets at the moment; packets still wait.
     Full,
 }
 
 impl ToDevice {
-    /// Returns the length in bytes of the longest frame that a packet becomes. The kernel checks the length
-    /// of ordinary packets itself.
+    /// Returns the length in bytes of the longest frame that will be on the wire for a packet: the packet
+    /// itself, or the longest segment that a large segment is divided into.
     fn longest(&self, packet: &Packet) -> usize {
         match self.offloads {
             true if packet.annotations().virtio.gso_type != 0 => {
@@ -164,7 +167,8 @@ impl ToDevice {
         }
     }
 
-    /// Continues with another interface that has the name of the removed interface, if there is one.
+    /// Opens another interface that has the name of the removed interface. Returns false if there is none
+    /// or it cannot be opened.
     #[cold]
     fn open_again(&mut self, cx: &mut Cx<'_>) -> bool {
         let Some(index) = self.link.find_again(cx) else { return false };
@@ -179,10 +183,10 @@ impl ToDevice {
         true
     }
 
-    /// Emits or drops a packet that cannot be sent.
+    /// Counts a packet as not sent, and emits it at output 1, or drops it if there is no output 1.
     fn fail(&mut self, cx: &mut Cx<'_>, packet: Packet, why: DropReason) {
         self.drops += 1;
-        // With a second output, packets are not dropped.
+        // Only drops are reported to the user. A packet that leaves by output 1 is not dropped.
         if self.outputs < 2 {
             let length = self.longest(&packet);
             self.link.count_lost(cx, (why, 1), length);
@@ -190,7 +194,8 @@ impl ToDevice {
         cx.emit_one(1, packet, why);
     }
 
-    /// Sends waiting packets, as many as the interface takes.
+    /// Sends waiting packets until the interface takes no more. If the interface is down or was removed,
+    /// all waiting packets are dropped or leave by output 1.
     fn flush(&mut self, cx: &mut Cx<'_>) -> Flushed {
         if !self.bypass && !self.waiting.is_empty() && !self.link.is_connected(cx) {
             self.fail_all(cx);
@@ -222,12 +227,12 @@ impl ToDevice {
                 _ => DropReason::WriteError,
             };
             match why {
-                // Not a failure of the interface.
+                // This concerns a single packet; the interface itself works.
                 DropReason::TooLarge => {
-                    // The MTU has become smaller.
+                    // The kernel refuses the length, so the MTU has become smaller since it was read.
                     self.link.look(cx.now());
                 }
-                // The state has been reported already.
+                // The state was reported when the interface went down.
                 DropReason::InterfaceDown if self.link.is_down => {}
                 DropReason::InterfaceDown if matches!(number, libc::ENXIO | libc::ENODEV) => {
                     self.link.is_down = true
@@ -241,14 +246,14 @@ impl ToDevice {
                 self.fail(cx, packet, why);
             }
             if why == DropReason::InterfaceDown {
-                // While the interface is down, no attempt is made for each packet.
+                // The next packets would fail as well, so they are not tried.
                 self.fail_all(cx);
             }
         }
         Flushed::All
     }
 
-    /// Drops all waiting packets, because the interface is down.
+    /// Drops all waiting packets, or emits them at output 1, because the interface is down.
     #[cold]
     fn fail_all(&mut self, cx: &mut Cx<'_>) {
         while let Some(packet) = self.waiting.pop_front() {
@@ -256,18 +261,20 @@ impl ToDevice {
         }
     }
 
-    /// Emits the first packets, which were sent.
+    /// Removes the first `sent` waiting packets, which have been sent, and emits them at output 0 if there
+    /// is one.
     fn finish(&mut self, cx: &mut Cx<'_>, sent: usize) {
         self.count += sent as u64;
         let mut done = cx.batch();
         for packet in self.waiting.drain(..sent.min(self.waiting.len())) {
-            // A batch has room for the largest number of packets that are sent at once.
+            // There is room: a batch holds at least as many packets as one call sends.
             drop(done.push(packet));
         }
         if self.outputs > 0 { cx.emit(0, done) } else { cx.sent(done) }
     }
 
-    /// Appends packets to the waiting packets. Packets that the interface cannot carry are dropped at once.
+    /// Appends packets to the waiting packets. Packets that are longer than the interface carries are
+    /// dropped at once, or leave by output 1.
     fn add(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
         for mut packet in batch.drain() {
             if self.offloads {
@@ -306,8 +313,8 @@ impl Element for ToDevice {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let index = self.link.find_first(cx, NEWS)?;
         let device = &self.link.device;
-        // The packet socket needs a virtio-net header only if packets may arrive whose work is left to a
-        // device.
+        // The packet socket needs a virtio-net header with each packet only if unfinished packets may
+        // arrive.
         self.offloads = cx.graph().facts().uses_offloads();
         self.bypass &= !self.offloads;
         if let Some(index) = index {
@@ -361,7 +368,7 @@ impl Element for ToDevice {
     }
 
     fn ready(&mut self, cx: &mut Cx<'_>, _token: u32) {
-        // Takes the messages first: events after the check below come as further messages.
+        // The messages are taken before the check: a change after the check then causes a further message.
         if !self.link.hears_news() {
             return;
         }
@@ -381,7 +388,8 @@ impl Element for ToDevice {
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         cx.files().unwatch(NEWS);
-        // The error of an interface that went down has been reported already.
+        // Takes the socket's pending error out of it. The error of an interface that went down has been
+        // reported already.
         self.sender.take().map(|sender| take_error(sender.socket()));
         self.link.end(cx)
     }

@@ -1,7 +1,7 @@
 //! # ToHost
-//! Hands frames to the machine's own network stack, over the TAP interface of a FromHost.
+//! Passes frames to the machine's own network stack, over the TAP interface of a FromHost.
 //!
-//! The machine takes frames that are sent to the interface's Ethernet address.
+//! The machine takes only frames that are sent to the interface's Ethernet address.
 //!
 //! ## Usage
 //! `ToHost(DEVNAME)`
@@ -41,7 +41,8 @@ pub static CLASS: Class = Class {
     manual: manual!("to_host.rs"),
     args: &[ArgInfo::required("DEVNAME", "interface")],
     table: &HANDLERS,
-    // Needs an interface: its behaviour is tested between network namespaces.
+    // No samples for the generic tests, because the element needs an interface. Tests between network
+    // namespaces cover its behaviour.
     samples: &[],
     build: |args| {
         let name: String = args.required("DEVNAME");
@@ -60,11 +61,13 @@ pub static CLASS: Class = Class {
 struct ToHost {
     name: String,
     transmitter: Transmitter,
-    /// The interface that a FromHost has created.
+    /// The interface that a FromHost of this worker has created, found when the element is initialized.
     interface: Option<Arc<HostInterface>>,
-    /// The file of the interface, which changes if the interface was removed and created again.
+    /// The open file of the interface. The interface has another file after it was removed and created
+    /// again.
     tun: Option<Arc<Tun>>,
-    /// The interface's count of changes when the file was fetched.
+    /// The value of the interface's `changes` when the file was last fetched. If it differs, the file is
+    /// fetched again.
     changes: u32,
 }
 

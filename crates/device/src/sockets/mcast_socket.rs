@@ -2,9 +2,9 @@
 //! Sends its input packets to a multicast group over UDP, and emits the packets that others send to the
 //! group.
 //!
-//! Packets do not pass through the element. It receives packets that any sender sends to the group,
-//! including its own packets; with SOURCEIP it recognizes its own packets and ignores them. Pushed packets
-//! wait in the element while the socket takes nothing, as in `Socket`.
+//! Packets do not go from the input to the output. The output emits the packets that any sender sends to
+//! the group, including the element's own; with SOURCEIP it recognizes its own packets and ignores them.
+//! Pushed packets wait in the element while the socket takes nothing, as in `Socket`.
 //!
 //! ## Usage
 //! `McastSocket(MCASTIP, MCASTPORT [, SOURCEIP, SOURCEPORT, KEYWORDS])`
@@ -89,24 +89,25 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Tokens of watched files.
+/// The tokens of the watched files: the socket that receives, and the socket that sends.
 const RECEIVER: u32 = 0;
 const SENDER: u32 = 1;
 
 struct McastSocket {
     group: SocketAddrV4,
-    /// The address that packets are sent from, if it is known.
+    /// The address and port from which packets are sent, by which the element recognizes its own packets;
+    /// 0.0.0.0 without SOURCEIP.
     source: SocketAddrV4,
     loops: bool,
     common: Common,
-    /// True if there is an output.
+    /// True if the element has an output. Otherwise it does not read from the socket.
     receives: bool,
     /// True if the input is a pull input.
     pulls: bool,
     sockets: Option<Sockets>,
     outgoing: Outgoing,
     waits_to_write: bool,
-    /// The kind of the last reported error.
+    /// The kind of the last reported error. Further errors of this kind are not reported.
     told: Option<ErrorKind>,
     buffer: Vec<u8>,
 }
@@ -136,7 +137,7 @@ impl McastSocket {
         let sender = new().map_err(failed("socket"))?;
         self.common.set_send_buffer(&sender)?;
         self.common.set_receive_buffer(&receiver)?;
-        // Other programs on this machine may listen to the same group.
+        // Other programs on this machine may listen to the same group and port.
         receiver.set_reuse_address(true).map_err(failed("setsockopt(SO_REUSEADDR)"))?;
         receiver.bind(&self.group.into()).map_err(failed("bind"))?;
         let source = *self.source.ip();
@@ -179,7 +180,8 @@ impl McastSocket {
         }
     }
 
-    /// Sends waiting packets. With `presses`, for pushed packets, makes room if too many packets wait.
+    /// Sends waiting packets, as many as the socket takes. `presses` is true for pushed packets: then, if
+    /// too many packets wait, the call waits for the socket, and the upstream elements with it.
     fn send(&mut self, cx: &mut Cx<'_>, presses: bool) {
         let Some(sockets) = &self.sockets else { return };
         let mut fault = self.outgoing.work(cx, sockets, presses);

@@ -1,5 +1,5 @@
-//! The common parts of elements that send packets over sockets of the operating system: options, outgoing
-//! packets and incoming packets.
+//! Elements that exchange packets over sockets of the operating system, and their common parts: the
+//! arguments, and the emission of received bytes. `outgoing` holds packets that a socket has not taken yet.
 
 pub mod mcast_socket;
 mod outgoing;
@@ -14,13 +14,13 @@ use socket2::Socket;
 
 use crate::reason;
 
-/// The largest number of packets taken from a socket per turn, so that a busy socket does not keep others
-/// waiting.
+/// The largest number of reads from a socket per turn, so that a busy socket does not delay other elements.
 const MOST_RECEIVED: usize = 64;
-/// Room in bytes for any datagram, so that the length of a datagram that is cut is known.
+/// The size in bytes of a buffer for datagrams: no datagram is longer, so that the length of a datagram
+/// that is cut at SNAPLEN is known.
 const LONGEST_DATAGRAM: usize = MAX_PACKET;
 
-/// The keyword arguments of every socket.
+/// The arguments that Socket and McastSocket have in common.
 struct Common {
     snap_length: usize,
     time_stamps: bool,
@@ -30,7 +30,7 @@ struct Common {
 
 impl Common {
     fn read(args: &mut Args<'_>) -> Common {
-        // Packets always have the same headroom.
+        // Accepted without effect, because packets always have 256 bytes of headroom.
         args.value::<u32>("HEADROOM");
         Common {
             snap_length: (args.value::<u32>("SNAPLEN") as usize).clamp(1, MAX_PACKET),
@@ -50,7 +50,8 @@ impl Common {
         set.map_err(failed("setsockopt(SO_RCVBUF)"))
     }
 
-    /// Makes a packet of received bytes, cut at SNAPLEN, and emits it.
+    /// Makes a packet of received bytes and emits it at output 0. Bytes beyond SNAPLEN are cut off; the
+    /// extra length annotation is their number. Bytes are lost if there is no memory for a packet.
     fn emit(&self, cx: &mut Cx<'_>, bytes: &[u8]) {
         let kept = &bytes[..bytes.len().min(self.snap_length)];
         let Some(mut packet) = cx.packet(kept) else { return };
@@ -64,10 +65,11 @@ impl Common {
     }
 }
 
-/// Returns the declaration of an element whose packets end at its input, and whose output emits other
-/// packets.
+/// Returns the declaration of both elements: packets that come in are sent to the socket, and packets that
+/// go out are new. `observes` lists fields that the element reads besides the bytes.
 fn effects(observes: &[Field]) -> Effects {
-    // Other elements have to know the fields that are set in packets from outside.
+    // Received packets come from outside, but other elements have to know that the extra length annotation
+    // is set.
     let length = Value::Pure { name: "length of the datagram", reads: Vec::new() };
     let received =
         Case::new(Filter::One(Vec::new()), Target::Output(0)).with(Action::Set(EXTRA_LENGTH, length));
@@ -79,7 +81,7 @@ fn effects(observes: &[Field]) -> Effects {
     }
 }
 
-/// Returns a function that prefixes an error's text with the name of the failed step.
+/// Returns a function that makes a message of an error: the name of the failed step, and the reason.
 fn failed(what: &str) -> impl Fn(io::Error) -> String + '_ {
     move |error| format!("{what}: {}", reason(&error))
 }

@@ -1,4 +1,5 @@
-//! Packets on their way into a socket that may not take all of them at once.
+//! The queue of packets that are to be sent over a socket, for sockets that do not take all packets at
+//! once.
 
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice};
@@ -11,44 +12,46 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use crate::losses::Losses;
 
-/// The number of packets that may wait before an element that pushes further packets has to wait as well.
+/// The number of packets that may wait. If more packets are pushed, the push waits for the socket.
 const MOST_WAITING: usize = 4096;
-/// The longest time for that wait without a byte being sent. After that, packets are dropped until a byte
-/// is sent.
+/// The longest time that a push waits without a byte being sent. Then packets beyond the limit are dropped,
+/// without waiting, until a byte is sent again.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// The number of pieces of packets that are handed to the system together. A datagram has to fit: the
-/// largest packet has this number of slots.
+/// The largest number of memory areas (`IoSlice`) per system call. A datagram is sent by one call, and the
+/// largest packet consists of this number of slots.
 const MOST_PIECES: usize = 128;
 
-/// The name of the socket in messages about packets.
+/// The name under which lost packets are reported to the user.
 const LABEL: &str = "socket";
 
-/// The destination of packets.
+/// A socket to which packets are sent.
 pub(super) trait Line {
-    /// True if packets become a single stream of bytes, instead of a datagram each.
+    /// True if the socket carries a single stream of bytes; false if each packet becomes a datagram.
     const STREAM: bool;
 
-    /// Sends pieces of a packet, and on a stream also of the packets after it. Returns the number of bytes
-    /// sent.
+    /// Sends the bytes of the areas `pieces`: of one packet, or, on a stream, also of packets after it.
+    /// `packet` is the first packet, whose annotations may give the destination. Returns the number of
+    /// bytes sent.
     fn send(&self, packet: &Packet, pieces: &[IoSlice<'_>]) -> io::Result<usize>;
 
-    /// Returns the file to wait for.
+    /// Returns the socket's file, to wait until it is writable.
     fn file(&self) -> BorrowedFd<'_>;
 }
 
-/// The waiting packets of a socket, in order.
+/// The packets that wait for a socket, in the order in which they will be sent.
 pub(super) struct Outgoing {
     waiting: VecDeque<Packet>,
-    /// The number of bytes of the first packet that have been sent already.
+    /// The number of bytes of the first packet that have been sent, on a stream.
     gone: usize,
-    /// True if nothing has been sent for so long that the element does not wait any more.
+    /// True if a push has waited for [`PATIENCE`] without a byte being sent. No push waits again until a
+    /// byte is sent.
     stuck: bool,
     losses: Losses,
 }
 
 impl Outgoing {
     pub(super) fn new() -> Outgoing {
-        // Room for a batch beyond the limit, so that the queue need not grow while packets flow.
+        // Room for a whole batch beyond the limit, so that the queue does not grow while packets flow.
         let waiting = VecDeque::with_capacity(MOST_WAITING + packet::BATCH_CAPACITY);
         Outgoing { waiting, gone: 0, stuck: false, losses: Losses::default() }
     }
@@ -61,14 +64,15 @@ impl Outgoing {
         self.waiting.is_empty()
     }
 
-    /// Appends packets.
+    /// Appends the packets of a batch. They are sent by [`work`](Self::work) or [`finish`](Self::finish).
     pub(super) fn add(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
         self.waiting.extend(batch.drain());
         cx.recycle(batch);
     }
 
-    /// Sends as much as the line takes now. Returns the error, if there was one: a stream is then lost.
-    /// Single datagrams that the system refuses are dropped, and other datagrams are not affected.
+    /// Sends packets until the socket takes no more. Returns the last error, if there was one. On a stream,
+    /// the error ends the call, and the stream cannot be used any more. A datagram that the system refuses
+    /// is dropped, and the datagrams after it are sent.
     fn flush<L: Line>(&mut self, cx: &mut Cx<'_>, line: &L) -> Option<io::Error> {
         let mut fault = None;
         while let Some(first) = self.waiting.front() {
@@ -83,7 +87,7 @@ impl Outgoing {
                 bytes += chunk.len() - skipped;
                 used += 1;
             }
-            // Packets without bytes end here and are not sent.
+            // A packet without bytes counts as sent, but is not sent.
             let result = if bytes == 0 { Ok(0) } else { line.send(first, &pieces[..used]) };
             match result {
                 Ok(0) if bytes > 0 => return Some(ErrorKind::WriteZero.into()),
@@ -94,7 +98,7 @@ impl Outgoing {
                 Err(error) => {
                     fault = Some(error);
                     if let Some(packet) = self.waiting.pop_front() {
-                        // The owner of the socket reports the system's error.
+                        // The caller gets the error and reports it.
                         self.losses.count(cx, LABEL, (DropReason::WriteError, 1), None);
                         cx.drop(packet, DropReason::WriteError);
                     }
@@ -104,7 +108,7 @@ impl Outgoing {
         fault
     }
 
-    /// Counts `n` sent bytes, and ends packets whose bytes have all been sent.
+    /// Counts `n` more bytes as sent, and removes the packets whose bytes have all been sent.
     fn advance(&mut self, cx: &mut Cx<'_>, n: usize) {
         self.gone += n;
         self.stuck = false;
@@ -118,22 +122,23 @@ impl Outgoing {
                 cx.sent(done);
                 done = cx.batch();
             }
-            // The batch has room.
+            // The batch has room, as checked above.
             drop(done.push(packet));
         }
         cx.sent(done);
     }
 
-    /// Sends what can be sent. With `presses`, for pushed packets, makes room if too many packets wait.
-    /// Returns the error as [`flush`](Self::flush) does.
+    /// Sends packets until the socket takes no more. With `presses`, for pushed packets, then waits and
+    /// drops as needed to get below the limit of waiting packets. Returns the last error, as
+    /// [`flush`](Self::flush) does.
     pub(super) fn work<L: Line>(&mut self, cx: &mut Cx<'_>, line: &L, presses: bool) -> Option<io::Error> {
         let fault = self.flush(cx, line);
-        // An error is the end of a stream, but of a single datagram only.
+        // After an error, a stream is unusable; a datagram socket continues with other datagrams.
         if presses && (fault.is_none() || !L::STREAM) { self.press(cx, line).or(fault) } else { fault }
     }
 
-    /// Makes room for pushed packets: waits for the line for a while, whereas Click waits without end, then
-    /// drops the excess.
+    /// Gets the number of waiting packets down to the limit. Waits for the socket, for at most [`PATIENCE`]
+    /// without progress, whereas Click waits without end; then drops the packets that came last.
     fn press<L: Line>(&mut self, cx: &mut Cx<'_>, line: &L) -> Option<io::Error> {
         let mut fault = None;
         while self.len() > MOST_WAITING && !self.stuck && fault.is_none() {
@@ -152,7 +157,8 @@ impl Outgoing {
         fault
     }
 
-    /// Sends at the end of a run what can be sent, as long as the line takes bytes from time to time.
+    /// Sends waiting packets at the end of a run. Gives up if nothing can be sent for [`PATIENCE`] or after
+    /// two attempts without progress.
     pub(super) fn finish<L: Line>(&mut self, cx: &mut Cx<'_>, line: &L) {
         let mut in_vain = 0;
         while in_vain < 2 {
@@ -165,7 +171,8 @@ impl Outgoing {
         }
     }
 
-    /// Drops a packet of which only a part has been sent: the rest would be useless to the receiver.
+    /// Drops the first packet if only a part of it has been sent: its remaining bytes would be useless to
+    /// another receiver.
     pub(super) fn cut(&mut self, cx: &mut Cx<'_>) {
         if std::mem::take(&mut self.gone) > 0
             && let Some(packet) = self.waiting.pop_front()
@@ -174,7 +181,7 @@ impl Outgoing {
         }
     }
 
-    /// Drops packets that arrive while there is no connection.
+    /// Drops packets that are pushed while there is no connection or peer, and counts them as lost.
     #[cold]
     pub(super) fn refuse(&mut self, cx: &mut Cx<'_>, batch: Batch) {
         let text = format_args!("packets come while there is no connection");
@@ -182,12 +189,12 @@ impl Outgoing {
         cx.drop_all(batch, DropReason::NotConnected);
     }
 
-    /// Reports the number of dropped packets at the end.
+    /// Reports the lost packets that have not been reported yet, at the end of a run.
     pub(super) fn end(&mut self, cx: &mut Cx<'_>) {
         self.losses.end(cx, LABEL);
     }
 
-    /// Drops all waiting packets.
+    /// Drops all waiting packets with a reason. They are reported to the user, unless the run has ended.
     pub(super) fn clear(&mut self, cx: &mut Cx<'_>, reason: DropReason) {
         self.cut(cx);
         if reason != DropReason::Stop && !self.waiting.is_empty() {
@@ -204,7 +211,7 @@ fn must_wait(error: &io::Error) -> bool {
     error.kind() == ErrorKind::WouldBlock || error.raw_os_error() == Some(Errno::ENOBUFS as i32)
 }
 
-/// Waits until something can be written. Returns false if `longest` passes before.
+/// Waits until the file is writable. Returns false if that takes more than `longest`, or the wait fails.
 fn wait(file: BorrowedFd<'_>, longest: Duration) -> bool {
     let mut files = [PollFd::new(file, PollFlags::POLLOUT)];
     let longest = PollTimeout::try_from(longest).unwrap_or(PollTimeout::ZERO);

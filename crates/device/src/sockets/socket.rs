@@ -1,15 +1,17 @@
 //! # Socket
 //! Sends its input packets over a TCP, UDP or Unix socket, and emits the packets that arrive there.
 //!
-//! Packets do not go through the element. A stream (`TCP`, `UNIX`) is a server, which waits at its address
-//! for one connection at a time, or a client, which connects when the graph starts. On a stream, packets
-//! become bytes, and bytes that arrive together become a packet. A datagram server (`UDP`, `UNIX_DGRAM`)
-//! sends to the sender of the last datagram; a client sends to the address that it was given. The file of a
-//! Unix socket that a killed program has left is replaced; a socket that has an owner is in use.
+//! Packets do not go from the input to the output. With `TCP` and `UNIX`, the element is a server, which
+//! waits at its address for one connection at a time, or a client, which connects when the graph starts.
+//! Their streams have no packet boundaries: packets are sent as bytes, and bytes that are read together
+//! become a packet. With `UDP` and `UNIX_DGRAM`, each packet is a datagram. A server sends to the sender of
+//! the last datagram; a client sends to the address that it was given. The file of a Unix socket that a
+//! killed program has left is replaced; if another process or element has the socket open, the element
+//! fails.
 //!
-//! Pushed packets wait in the element while the socket is full. When 4096 packets wait, the upstream
-//! element has to wait, too, for at most a second; then further packets are dropped. A pull input is pulled
-//! from as the socket takes packets, and while there is a connection.
+//! Pushed packets wait in the element while the socket takes nothing. When 4096 packets wait, the upstream
+//! element has to wait, too, for at most a second; then further packets are dropped. With a pull input, the
+//! element pulls as the socket takes packets, and while there is a connection.
 //!
 //! ## Usage
 //! `Socket(TCP, ADDR, PORT [, LOCAL_ADDR, LOCAL_PORT, KEYWORDS])`, also with `UDP`;
@@ -26,8 +28,8 @@
 //! - `FILENAME`: the path of a Unix socket; a zero byte at the start (`"\<00>name"`) makes it an abstract
 //!   name.
 //! - `LOCAL_FILENAME`: the path of the client itself.
-//! - `CLIENT`: if true, the element is a client. That is the default without an output, and with local
-//!   addresses.
+//! - `CLIENT`: if true, the element is a client. If not given, it is a client without an output, and with
+//!   local addresses.
 //! - `SNAPLEN`: the most bytes of a packet that arrives. A longer datagram is cut; on a stream, longer data
 //!   become several packets.
 //! - `TIMESTAMP`: if true, packets that arrive get the current time as their time stamp.
@@ -150,16 +152,17 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The tokens of watched files.
+/// The tokens of the watched files: the listening socket, and the connection or datagram socket.
 const LISTENER: u32 = 0;
 const CONNECTION: u32 = 1;
-/// The number of connections that wait while another one is served, as in Click.
+/// The number of connections that may wait for `accept` while another connection is served, as in Click.
 const BACKLOG: i32 = 2;
-/// The longest time for connecting to a server, and the pause in seconds after a connection could not be
-/// accepted.
+/// The longest time for connecting to a server; and the time in seconds until the next attempt after
+/// `accept` has failed.
 const CONNECT: Duration = Duration::from_secs(10);
 const PAUSE: i64 = 1;
-/// The longest path of a Unix socket, and the longest abstract name with its zero byte (unix(7)).
+/// The largest length in bytes of a Unix socket's path, and of an abstract name after its zero byte
+/// (unix(7)).
 const LONGEST_PATH: usize = 107;
 
 fn internet<const PROTOCOL: u8>(args: &mut Args<'_>, learns: &mut bool) -> (Address, Option<Address>) {
@@ -188,7 +191,7 @@ fn unix(args: &mut Args<'_>) -> (Address, Option<Address>) {
     (Address::Unix(path), local.map(Address::Unix))
 }
 
-/// The address of a socket, or of the peer that it sends to.
+/// The address of a socket, or of its peer: an IPv4 address and port, or the path of a Unix socket.
 #[derive(Clone, PartialEq, Eq)]
 enum Address {
     Internet(SocketAddrV4),
@@ -203,7 +206,7 @@ impl Address {
         }
     }
 
-    /// Returns the address as messages show it.
+    /// Returns the address as text for messages.
     fn shown(&self) -> String {
         match self {
             Address::Internet(address) => address.to_string(),
@@ -215,36 +218,38 @@ impl Address {
 struct Socket {
     stream: bool,
     address: Address,
-    /// The address from which a client sends, if one is given.
+    /// The address from which a client connects or sends, if LOCAL_ADDR, LOCAL_PORT or LOCAL_FILENAME gives
+    /// it.
     local: Option<Address>,
     client: bool,
     no_delay: bool,
     verbose: bool,
     common: Common,
-    /// True if there is an output.
+    /// True if the element has an output. Otherwise it does not read from the socket.
     receives: bool,
     /// True if the input is a pull input.
     pulls: bool,
-    /// The listening socket of a stream server.
+    /// The listening socket of a server on a stream; `None` for clients and datagrams.
     listener: Option<socket2::Socket>,
     connection: Option<Connection>,
     outgoing: Outgoing,
-    /// The buffer for receiving.
+    /// The buffer into which bytes or a datagram are received.
     buffer: Vec<u8>,
-    /// The path of the Unix socket that this element has created, and removes when it is closed.
+    /// The path of the Unix socket's file that this element has created. The element removes the file when
+    /// it is closed.
     made: Option<String>,
 }
 
-/// The stream, or the datagram socket, over which packets are sent and received.
+/// The connected stream, or the datagram socket.
 struct Connection {
     socket: socket2::Socket,
-    /// The socket as the standard library receives from it.
+    /// The socket as a type of the standard library, which returns the sender of a datagram.
     receiver: Receiver,
-    /// The destination of datagrams.
+    /// The peer to which datagrams are sent; `None` until it is known, and for streams.
     remote: Option<SockAddr>,
-    /// The destination port, if each packet has its own destination address.
+    /// The destination port, if the destination annotation of each packet gives the address.
     port: Option<u16>,
-    /// The operations that the engine waits for.
+    /// The events of the socket for which the engine calls the element; `None` if it watches none.
     interest: Option<Interest>,
 }
 
@@ -259,7 +264,8 @@ impl Connection {
         Connection { socket, receiver: Receiver::Stream, remote: None, port: None, interest: None }
     }
 
-    /// Receives bytes or a datagram. With `learns`, the sender of a datagram becomes the destination.
+    /// Receives the next bytes of a stream, or a datagram, into `to`. Returns the number of bytes. With
+    /// `learns`, the sender of a datagram that is not empty becomes the peer.
     fn receive(&mut self, to: &mut [u8], learns: bool) -> io::Result<usize> {
         let (n, from) = match &self.receiver {
             Receiver::Stream => return (&self.socket).read(to),
@@ -279,7 +285,8 @@ impl Connection {
     }
 }
 
-/// Returns the address for answers. A client without an address of its own gets no answers.
+/// Returns the address of a datagram's sender, for answers. Returns `None` if the sender's socket has no
+/// address, so that it can get no answers.
 fn unix_address(from: &UnixAddress) -> Option<SockAddr> {
     match (from.as_pathname(), from.as_abstract_name()) {
         (Some(path), _) => SockAddr::unix(path).ok(),
@@ -291,7 +298,7 @@ fn unix_address(from: &UnixAddress) -> Option<SockAddr> {
     }
 }
 
-/// A stream to which packets are sent.
+/// A stream, to which [`Outgoing`] sends the bytes of packets.
 struct Bytes<'a>(&'a socket2::Socket);
 
 impl Line for Bytes<'_> {
@@ -306,7 +313,7 @@ impl Line for Bytes<'_> {
     }
 }
 
-/// A datagram socket to which packets are sent.
+/// A datagram socket, to which [`Outgoing`] sends a datagram per packet.
 struct Datagrams<'a>(&'a Connection);
 
 impl Line for Datagrams<'_> {
@@ -342,7 +349,8 @@ impl Socket {
         }
     }
 
-    /// Creates the socket, sets its options, and binds it if necessary.
+    /// Creates the socket, sets its options, and binds it to its own address: a server always, a client if
+    /// a local address is given.
     fn open(&mut self) -> Result<socket2::Socket, String> {
         let (domain, protocol) = match (&self.address, self.stream) {
             (Address::Unix(_), _) => (Domain::UNIX, None),
@@ -354,8 +362,8 @@ impl Socket {
         let internet = domain == Domain::IPV4;
         if internet && self.stream {
             socket.set_tcp_nodelay(self.no_delay).map_err(failed("setsockopt(TCP_NODELAY)"))?;
-            // Connections of an earlier run that are still being closed do not prevent a server from
-            // starting.
+            // A server can start on its port although connections of an earlier run are still being closed
+            // there (SO_REUSEADDR).
             if !self.client {
                 socket.set_reuse_address(true).map_err(failed("setsockopt(SO_REUSEADDR)"))?;
             }
@@ -376,7 +384,8 @@ impl Socket {
         Ok(socket)
     }
 
-    /// Starts the socket: connects, listens, or waits for datagrams.
+    /// Creates the socket and puts it into operation: a stream client connects, a stream server listens,
+    /// and a datagram socket waits for datagrams.
     fn start(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let socket = self.open()?;
         let file = socket.as_raw_fd();
@@ -421,7 +430,7 @@ impl Socket {
         }
     }
 
-    /// Accepts the next client, if no client is being served.
+    /// Accepts the next connection, unless there is one already. If that fails, tries again after a second.
     fn accept(&mut self, cx: &mut Cx<'_>) {
         let Some(listener) = self.listener.as_ref().filter(|_| self.connection.is_none()) else { return };
         let (socket, from) = match listener.accept() {
@@ -431,7 +440,8 @@ impl Socket {
                 if !matches!(error.kind(), WouldBlock | Interrupted | ConnectionAborted) {
                     let why = reason(&error);
                     cx.warn(format_args!("accept: {why}"));
-                    // The connection is still waiting, so the next attempt has to wait, too.
+                    // The connection stays in the queue, and would be reported again at once. The listening
+                    // socket is watched again after a second.
                     cx.files().unwatch(LISTENER);
                     cx.set_timer(LISTENER, cx.now() + Timestamp::from_secs(PAUSE));
                 }
@@ -449,7 +459,7 @@ impl Socket {
         if ready.is_err() || (internet && socket.set_tcp_nodelay(self.no_delay).is_err()) {
             return;
         }
-        // There is one client at a time; the system keeps the next one waiting.
+        // Only one connection is served at a time. Further clients wait in the kernel's queue.
         cx.files().unwatch(LISTENER);
         self.connection = Some(Connection::stream(socket));
         if self.wait(cx).is_err() {
@@ -459,13 +469,14 @@ impl Socket {
         }
     }
 
-    /// True if there is a destination for packets.
+    /// True if packets can be sent: to a connected stream, or to a peer of the datagram socket that is
+    /// known.
     fn goes_somewhere(&self) -> bool {
         let connection = self.connection.as_ref();
         connection.is_some_and(|c| self.stream || c.remote.is_some() || c.port.is_some())
     }
 
-    /// Sets the operations that the engine waits for.
+    /// Makes the engine watch the socket: for reading if there is an output, for writing if packets wait.
     fn wait(&mut self, cx: &mut Cx<'_>) -> io::Result<()> {
         let Some(connection) = &mut self.connection else { return Ok(()) };
         let interest = match (self.receives, self.outgoing.is_empty()) {
@@ -484,13 +495,15 @@ impl Socket {
         Ok(())
     }
 
-    /// Closes a connection; a server then waits for the next one.
+    /// Closes the connection and drops packets that cannot be sent any more. A server then waits for the
+    /// next connection.
     fn hang_up(&mut self, cx: &mut Cx<'_>) {
         let Some(connection) = self.connection.take() else { return };
         cx.files().unwatch(CONNECTION);
         let file = connection.socket.as_raw_fd();
         self.tell(cx, format_args!("closed connection {file}"));
-        // Pulled packets that are not partly sent can go to the next client.
+        // Packets that were pulled go to the next client, except for a packet of which a part has been
+        // sent.
         if self.pulls && self.listener.is_some() {
             self.outgoing.cut(cx);
         } else {
@@ -508,12 +521,13 @@ impl Socket {
                 return;
             }
             match connection.receive(&mut self.buffer, !self.client) {
-                // On a stream, no bytes mean that the peer has closed; an empty datagram means nothing.
+                // On a stream, 0 bytes mean that the peer has closed it. An empty datagram is ignored.
                 Ok(0) if self.stream => return self.hang_up(cx),
                 Ok(0) => {}
                 Ok(n) => {
                     self.common.emit(cx, &self.buffer[..n]);
-                    // A stream that returned fewer bytes has no more now.
+                    // A stream that returned fewer bytes than there is room for has no more bytes at the
+                    // moment.
                     if self.stream && n < self.buffer.len() {
                         return;
                     }
@@ -522,7 +536,8 @@ impl Socket {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => {
                     self.tell_reason(cx, &error);
-                    // Datagrams from other senders may still arrive.
+                    // An error of a datagram socket concerns one datagram. Other datagrams may still
+                    // arrive.
                     return if self.stream {
                         self.hang_up(cx)
                     };
@@ -531,8 +546,8 @@ impl Socket {
         }
     }
 
-    /// Sends waiting packets. `presses` is true if packets were pushed, which may have to make upstream
-    /// elements wait.
+    /// Sends waiting packets, as many as the socket takes. `presses` is true for pushed packets: then, if
+    /// too many packets wait, the call waits for the socket, and the upstream elements with it.
     fn send(&mut self, cx: &mut Cx<'_>, presses: bool) {
         let Some(connection) = &self.connection else { return };
         let fault = if self.stream {
@@ -553,7 +568,7 @@ impl Socket {
     }
 }
 
-/// Connects, for at most [`CONNECT`] if the system can limit the time.
+/// Connects a socket, in at most [`CONNECT`] over TCP. The time for a Unix socket cannot be limited.
 fn connect(socket: &socket2::Socket, address: &Address, raw: &SockAddr) -> io::Result<()> {
     match address {
         Address::Internet(_) => socket.connect_timeout(raw, CONNECT),
@@ -642,7 +657,8 @@ impl Element for Socket {
     }
 
     fn close(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        // As long as the socket is open, the file belongs to this element.
+        // The file at the path belongs to this element as long as its socket is open, so it is removed
+        // first.
         if let Some(path) = self.made.take() {
             let _ = std::fs::remove_file(path);
         }
@@ -650,7 +666,7 @@ impl Element for Socket {
         cx.files().unwatch(CONNECTION);
         self.listener = None;
         if let Some(connection) = self.connection.take() {
-            // The peer may have closed already.
+            // The call fails if the peer has closed the connection already.
             let _ = connection.socket.shutdown(Shutdown::Both);
         }
         Ok(())

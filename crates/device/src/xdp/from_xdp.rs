@@ -1,23 +1,23 @@
 //! # FromXDP
 //! Receives packets from a network interface by AF_XDP, without a copy.
 //!
-//! A small program at the interface hands frames to Tidegate before the kernel's own network stack sees
-//! them; the stack does not get them. If the driver can, it writes frames directly into the packet pool;
+//! A small program at the interface (XDP) hands received frames to Tidegate, so that the kernel's own
+//! network stack does not get them. If the driver can, it writes frames directly into the packet pool;
 //! otherwise the kernel copies them there. The program is removed when the process ends. A ToXDP with the
 //! same interface shares the queues.
 //!
 //! Packets get the time of the turn in which they were read, and the MAC header annotation points to their
-//! start. Frames are received before the kernel segments them or completes their checksums: senders on the
-//! same machine should not leave large segments to the interface (`ethtool -K IF tso off gso off` at the
-//! other end of a virtual cable). Such segments would be lost, which `rx_dropped` counts and a message
-//! reports. Checksums that such a sender has left to be completed are completed.
+//! start. Frames are received before the kernel segments them or completes their checksums. Therefore
+//! senders on the same machine should not leave the segmentation of large segments to the interface
+//! (`ethtool -K IF tso off gso off` at the other end of a virtual cable). Large segments would be lost,
+//! which `rx_dropped` counts and a message reports. Partial checksums of such senders are completed.
 //!
 //! With several workers, worker k has the queues whose number modulo the number of workers is k, and the
 //! interface chooses the queue of a frame. If there are fewer queues than workers, or with QUEUE, all
-//! workers receive from each queue: the program gives each worker the flows that belong to it. With
-//! `--steering spray` all workers always receive from each queue. The program then gives TCP segments to
-//! random workers, except for segments that open or close connections. Frames are received once all workers
-//! have their queues.
+//! workers receive from each queue, and the program gives each worker the frames of its flows. With
+//! `--steering spray`, too, all workers receive from each queue; the program then gives TCP segments to
+//! random workers, except for segments that open or close connections. No frames are received until all
+//! workers have opened their queues.
 //!
 //! ## Usage
 //! `FromXDP(DEVNAME [, QUEUE, KEYWORDS])`
@@ -31,9 +31,9 @@
 //!   `copy` the same as `skb`.
 //! - `BURST`: the largest number of packets per turn.
 //! - `PROMISC`: true to receive frames for other hosts as well.
-//! - `RING`: packets that each of the rings shared with the kernel has room for, a power of two.
-//! - `GONE`: what happens when the interface is removed: `wait` for another one of its name, whose queues
-//!   are then opened with all these arguments, or `stop`: the run ends with an error.
+//! - `RING`: the number of packets that each ring shared with the kernel has room for, a power of two.
+//! - `GONE`: what happens when the interface is removed: `wait` for another interface of its name, whose
+//!   queues are then opened with all these arguments, or `stop`: the run ends with an error.
 //! - `SHARED`: true if FromDevice and FromXDP of other Tidegate processes may receive from the interface as
 //!   well. If false, the second process is refused.
 //! - `HEADROOM`: accepted; packets always have 256 bytes of headroom.
@@ -48,7 +48,7 @@
 //! - `count`: packets received.
 //! - `reset_counts`: sets the count to zero.
 //! - `mode`: the part of the system that runs the program, `native` or `skb`.
-//! - `queues`: the number of queues that it receives from.
+//! - `queues`: the number of queues that belong to this worker.
 //! - `rss_key`: `secret` if the interface chooses queues by a secret key, else `own`.
 //! - `completed`: packets whose checksum was completed.
 //! - `kernel_drops`: packets that the kernel has lost, for any reason.
@@ -101,7 +101,7 @@ pub static CLASS: Class = Class {
     processing: "h",
     manual: manual!("from_xdp.rs"),
     notes: Notes { task: Task::Always, has_queues: true, has_own_key: true, is_live: true, ..Notes::NONE },
-    // Before ToXDP, which shares its queues.
+    // Initialized ahead of ToXDP, which sends by the queues that this element opens.
     phase: Phase::Service,
     args: &[
         ArgInfo::required("DEVNAME", "interface"),
@@ -118,7 +118,8 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("ACTIVE", "bool", "true"),
     ],
     table: &HANDLERS,
-    // Needs an interface: its behaviour is tested between network namespaces.
+    // No samples for the generic tests, because the element needs an interface. Tests between network
+    // namespaces cover its behaviour.
     samples: &[],
     build,
     ..Class::DEFAULT
@@ -136,7 +137,8 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     if let Err(error) = interface.expect(args.id(), &wanted) {
         args.error(error);
     }
-    // The packets of an element that runs at one worker only are spread by software.
+    // If the element runs at one worker only, the XDP program does not choose workers. The engine spreads the
+    // packets over the workers instead.
     let is_everywhere = !args.setup.threads.contains_key(&args.id());
     let spreading = args.setup.spreading.as_deref().filter(|_| is_everywhere && args.setup.workers > 1);
     let steering = Steering::new(None, spreading).unwrap_or(Steering::Hash);
@@ -174,31 +176,34 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     Ok(Box::new(from_xdp))
 }
 
-/// Timers: `LOOK` checks the interface, `REFILL` looks for free slots after the pool had none.
+/// The tokens of the timers. `LOOK` checks the state of the interface. `REFILL` gives the kernel free slots
+/// again after the pool had too few.
 const LOOK: u32 = 0;
 const REFILL: u32 = 1;
 const LOOK_PAUSE: Timestamp = Timestamp(100_000_000);
 const REFILL_PAUSE: Timestamp = Timestamp(1_000_000);
-/// The token of the bell. The token of a receiver is its index.
+/// The token of the bell among the watched files. The token of a receiver's socket is the receiver's index
+/// in `receivers`.
 const BELL: u32 = u32::MAX;
-/// The largest link header in bytes, which the MTU does not include: an Ethernet header with a VLAN tag.
+/// The length in bytes of the largest link header, an Ethernet header with a VLAN tag. The MTU does not
+/// include the link header.
 const LINK_HEADER: usize = 18;
 
-/// The step of a copy between the removal of its interface and the opening of the next interface of the
-/// name. All copies must finish a step before the next one begins, because workers may have sockets at the
-/// queues of others.
+/// The progress of a copy from the removal of its interface to the opening of another interface of the same
+/// name. A copy may have guest sockets at the queues of other copies. Therefore all copies finish a stage
+/// before any copy begins the next one. The number is the round, which counts removals of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
-    /// The copy has its queues.
+    /// The copy's queues are open.
     Open,
-    /// The copy has left the queues of others in this round.
+    /// The copy has closed its guest sockets at the queues of other copies.
     Left(u32),
-    /// The copy has closed its own queues in this round.
+    /// The copy has closed its own queues.
     Closed(u32),
 }
 
 struct FromXdp {
-    /// The name in the configuration. The present name is in `wanted`.
+    /// The interface's name in the configuration. Its present name, after it was renamed, is in `wanted`.
     name: String,
     wanted: Wanted,
     burst: Option<usize>,
@@ -206,38 +211,46 @@ struct FromXdp {
     completes: bool,
     active: bool,
     offer: Arc<Offer>,
-    /// Selects the worker that gets a frame, of the workers that share a queue.
+    /// The rule by which the XDP program chooses the worker that gets a frame, if workers share a queue.
     steering: Steering,
-    /// The copy's own queues, followed by its guest sockets at the queues of others.
+    /// The sockets of the queues that this copy owns, followed by its guest sockets at queues that other
+    /// copies own.
     receivers: Vec<Receiver>,
-    /// The index of the receiver to begin with; it rotates so that no receiver starves.
+    /// The index of the receiver that is read first in the next turn. It advances by one each turn, so that
+    /// no receiver starves.
     first: usize,
     interface: Arc<Interface>,
-    /// Set if copies share their queues. The bell rings when this copy can be a guest, and when its guests
-    /// have taken many slots.
+    /// A bell that wakes this copy; `None` unless copies share their queues. It rings when guest sockets
+    /// for this copy have been opened, and when guests have taken many slots of this copy's queues.
     bell: Option<Arc<EventFd>>,
-    /// True if this copy reports to the user what all copies find.
+    /// True for the copy that reports events of the interface to the user. All copies notice the same
+    /// events, and the other copies do not report them.
     speaks: bool,
-    /// A socket that keeps the interface in promiscuous mode.
+    /// A packet socket that keeps the interface in promiscuous mode and in all multicast groups until it is
+    /// closed.
     membership: Option<OwnedFd>,
-    /// The index of the interface; another interface of the same name has another index.
+    /// The interface's index in the kernel. If the interface is removed, another interface of the same name
+    /// gets another index.
     index: c_int,
     is_shared: bool,
-    /// Prevents other processes from receiving.
+    /// The claim that keeps other Tidegate processes from receiving from the interface; `None` with SHARED,
+    /// or if the kernel did not allow a claim.
     claim: Option<Arc<Claim>>,
     state: Presence,
-    /// Set while another interface of the name is awaited.
+    /// The registration that this element waits for another interface of the name; set from the removal of
+    /// the interface until another one has been opened.
     awaited: Option<Awaited>,
     gone: Gone,
     stage: Stage,
-    /// The last reported reason why another interface of the name could not be opened.
+    /// The last reported reason why another interface of the name could not be opened. The same reason is
+    /// not reported twice.
     told: Option<String>,
-    /// True if `run` has been called, so that packets may be emitted.
+    /// True from the first call of `run` on; earlier, no packets may be emitted.
     has_begun: bool,
     losses: Losses,
     count: u64,
     completed: u64,
-    /// The counts of sockets that are closed.
+    /// The counts of sockets that have been closed; open sockets keep their own.
     counts: Counts,
 }
 
@@ -246,7 +259,12 @@ impl FromXdp {
         cx.warn(format_args!("{}: {text}", self.wanted.device));
     }
 
-    /// Opens all queues of the interface that belong to this copy.
+    /// Opens the queues of the interface that belong to this copy, and registers their sockets with the XDP
+    /// program. The last copy to do so attaches the program.
+    ///
+    /// # Errors
+    /// If there is no such Ethernet interface, another process has claimed it, or the kernel refuses a
+    /// queue.
     fn open(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let device = self.wanted.device.clone();
         self.index = link::index(&device).map_err(|error| cannot(&device, "SIOCGIFINDEX", &error))?;
@@ -281,7 +299,8 @@ impl FromXdp {
         Ok(())
     }
 
-    /// Does the work that is done once for all copies: joins groups and reports a large MTU.
+    /// Does the work that one copy does for all: sets promiscuous mode and joins all multicast groups, and
+    /// warns if the MTU allows frames that are longer than a slot.
     fn greet(&mut self, cx: &mut Cx<'_>) {
         let joined = socket(libc::AF_PACKET, libc::SOCK_RAW, 0).and_then(|socket| {
             fanout::join_groups(socket.as_fd(), self.index, self.promiscuous)?;
@@ -299,8 +318,9 @@ impl FromXdp {
         }
     }
 
-    /// Checks the interface, and takes the next step after its removal. Sockets do not become readable when
-    /// the interface is removed.
+    /// Checks the interface and sets the timer for the next check. After a removal, takes the next stage as
+    /// soon as all copies have finished the present one. A timer is needed because sockets do not become
+    /// readable when their interface is removed.
     fn look(&mut self, cx: &mut Cx<'_>) {
         match self.stage {
             Stage::Open => self.look_after(cx),
@@ -317,7 +337,8 @@ impl FromXdp {
         }
     }
 
-    /// Leaves the queues of others, because the interface was removed.
+    /// Reacts to the removal of the interface: stops the run (GONE stop), or emits the packets that have
+    /// arrived and closes the guest sockets (GONE wait).
     #[cold]
     fn abandon(&mut self, cx: &mut Cx<'_>) {
         if self.speaks {
@@ -327,20 +348,22 @@ impl FromXdp {
         if self.gone == Gone::Stop {
             return cx.stop();
         }
-        // Emits the packets that had arrived before.
+        // Packets that arrived before the removal are still in the receive rings.
         while self.receive(cx, BATCH_CAPACITY) > 0 {}
         self.leave(cx);
         self.stage = Stage::Left(self.interface.leave());
         self.awaited = Some(Awaited::new(&self.name));
     }
 
-    /// Looks for an interface that replaces the removed interface, and opens it.
+    /// Looks for another interface that has the configured or the last name of the removed interface, and
+    /// opens it. If that fails, this copy goes through the stages again, and so do all others.
     #[cold]
     fn find_again(&mut self, cx: &mut Cx<'_>) {
         let names = [self.name.clone(), self.wanted.device.clone()];
         let Some(name) = names.into_iter().find(|name| link::index(name).is_ok()) else {
             if self.interface.is_being_left() {
-                // Other copies have opened an interface that has been removed again.
+                // Other copies have found and opened an interface that was removed before this copy saw it.
+                // This copy has nothing open, and can finish both stages at once.
                 self.stage = Stage::Closed(self.interface.leave());
                 self.interface.close(cx);
             }
@@ -357,7 +380,8 @@ impl FromXdp {
                 cx.schedule();
             }
             Err(error) => {
-                // The queues that other copies have opened meanwhile may lack the guests of this copy.
+                // The other copies may have opened their queues meanwhile. Those queues lack this copy's
+                // guest sockets, so that all copies have to close them and try again.
                 self.leave(cx);
                 self.stage = Stage::Left(self.interface.leave());
                 if self.told.as_ref() != Some(&error) {
@@ -376,9 +400,10 @@ impl FromXdp {
         close_all(cx.pool(), std::mem::take(&mut self.receivers), transmitters);
     }
 
-    /// Checks an interface that existed at the last check: name, state, and frames that are too long.
+    /// Checks an interface that was not removed at the last check: follows a new name, reports whether it
+    /// is up, reports frames that are too long, and detects its removal.
     fn look_after(&mut self, cx: &mut Cx<'_>) {
-        // The interface may have been renamed.
+        // The user may have renamed the interface.
         if let Ok(name) = link::name_of(self.index)
             && name != self.wanted.device
         {
@@ -387,8 +412,8 @@ impl FromXdp {
             }
             self.wanted.device = name;
         }
-        // A socket whose interface was removed reports an error once, even if another interface has its
-        // name and index now.
+        // A socket whose interface was removed has a pending error, which can be read once. It shows the
+        // removal even if another interface has the removed interface's name and index now.
         let was_removed = self.receivers.iter().any(|receiver| take_error(receiver.socket()).is_some());
         let state = match was_removed || self.interface.is_being_left() {
             true => Presence::Gone,
@@ -415,7 +440,8 @@ impl FromXdp {
         }
     }
 
-    /// Emits received packets, at most `most`. Returns the number of packets read.
+    /// Reads at most `most` packets from the receive rings, all receivers in turn, and emits them. Returns
+    /// the number of packets read, including packets that were dropped because ACTIVE is false.
     fn receive(&mut self, cx: &mut Cx<'_>, most: usize) -> usize {
         let queues = self.receivers.len();
         let mut batch = cx.batch();
@@ -457,17 +483,17 @@ impl FromXdp {
         cx.clear_timer(REFILL);
     }
 
-    /// Returns the sum of the counts of all sockets.
+    /// Returns the sums of the kernel's counts for all sockets of this copy, open and closed.
     fn counts(&self) -> Counts {
         self.receivers.iter().map(Receiver::counts).fold(self.counts, Counts::add)
     }
 
-    /// True if all copies receive from each queue: if flows are spread, or if some worker would have no
-    /// queue otherwise.
+    /// True if each copy receives from all queues of the interface: with `--steering spray`, or if there
+    /// are fewer queues than copies. False with one copy.
     fn shares(&self, copies: usize) -> bool {
         let queues = match self.wanted.queue {
             Some(_) => 1,
-            // Drivers that do not report the number of queues rarely have more than one.
+            // Drivers that do not report the number of their queues rarely have more than one.
             None => link::receive_queues(&self.wanted.device).unwrap_or(1),
         };
         copies > 1 && (self.steering != Steering::Hash || (queues as usize) < copies)
@@ -478,7 +504,7 @@ impl FromXdp {
         watched.map_err(|error| cannot(&self.wanted.device, "poll", &error))
     }
 
-    /// Starts to receive from the sockets that have been opened for this copy.
+    /// Watches the guest sockets that have been opened for this copy at the queues of other copies.
     fn visit(&mut self, cx: &mut Cx<'_>) {
         for guest in self.interface.guests_of(cx.id(), cx.worker().0) {
             self.receivers.push(guest);
@@ -488,7 +514,8 @@ impl FromXdp {
         }
     }
 
-    /// Closes the guest sockets. The owners of their queues close afterwards.
+    /// Closes this copy's guest sockets at the queues of other copies, and keeps their counts. Owners must
+    /// close their queues only after all guests have left.
     fn leave(&mut self, cx: &mut Cx<'_>) {
         let guests = self.receivers.iter().filter(|receiver| receiver.owned().is_none());
         self.counts = guests.map(Receiver::counts).fold(self.counts, Counts::add);
@@ -511,8 +538,8 @@ impl Element for FromXdp {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         let is_away = link::index(&self.name).is_err() && is_awaited(&self.name);
         if is_away && cx.is_heir() && self.gone == Gone::Wait {
-            // The element in the running configuration waits for the interface, and this element continues
-            // to wait.
+            // The element that this element replaces waits for the interface. This element continues to
+            // wait rather than fail.
             self.state = Presence::Gone;
             self.awaited = Some(Awaited::new(&self.name));
             self.stage = Stage::Left(self.interface.leave());
@@ -548,13 +575,14 @@ impl Element for FromXdp {
     fn timer(&mut self, cx: &mut Cx<'_>, token: u32) {
         match token {
             LOOK => self.look(cx),
-            // `run` gives the kernel free slots.
+            // The task is scheduled because `run` gives the kernel free slots.
             _ => cx.schedule(),
         }
     }
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
-        // No worker receives packets from here on; packets that arrived before are in the rings.
+        // From here on, no worker receives further packets. Packets that arrived before are in the receive
+        // rings and are emitted.
         self.interface.detach();
         self.unwatch(cx);
         cx.unschedule();

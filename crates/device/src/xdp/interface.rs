@@ -1,11 +1,11 @@
-//! The state of an interface that all elements of a graph share, at all workers: one program that redirects
-//! frames to their sockets.
+//! The state of an interface that all FromXDP elements of a graph share, at all workers: the XDP program,
+//! which redirects frames to their sockets.
 //!
-//! The program is attached when the last element has its queues, so that all queues of an interface are
-//! received from or, if an element fails, none. It is detached when the first element ends. If the
-//! interface is removed, all elements close their queues in steps, and open them again at another interface
-//! of its name. If workers share queues, the last element also opens the sockets of guests; a bell notifies
-//! workers that are already running.
+//! Each copy of an element opens its queues and registers them ([`Interface::serve`]). The last copy
+//! attaches the program, so that all queues are received from or, if a copy fails, none. If workers share
+//! queues, the last copy also opens the sockets of guests, and rings a bell for the workers that already
+//! run. The first copy that ends detaches the program. If the interface is removed, all copies close their
+//! queues in stages, and open them again at another interface of the same name.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -27,42 +27,44 @@ use crate::interface::steering::Steering;
 use crate::interface::sys::link;
 use crate::rss_key;
 
-/// The interfaces of a graph.
+/// All interfaces that FromXDP and ToXDP elements of a graph name.
 #[derive(Default)]
 pub(super) struct Interfaces(Mutex<Vec<Arc<Interface>>>);
 
-/// An interface of which elements of a graph have queues.
+/// An interface, by the name in the configuration, and its state.
 #[derive(Default)]
 pub(super) struct Interface {
     device: String,
     state: Mutex<State>,
-    /// True if the user has been notified that frames are too long.
+    /// True if the user has been warned that frames are longer than a slot.
     told: AtomicBool,
 }
 
 #[derive(Default)]
 struct State {
-    /// The elements that receive, with their arguments.
+    /// The elements that receive from the interface, with their arguments.
     receivers: Vec<(ElementId, Wanted)>,
-    /// The number of copies of these elements that have their queues.
+    /// The number of copies of these elements that have opened and registered their queues.
     ready: usize,
-    /// The queues of these copies, and the copies that can be guests, until the last copy has its queues.
+    /// The registered queues, and the copies that share their queues, until the last copy has registered;
+    /// then the lists are emptied.
     queues: Vec<Queue>,
     members: Vec<Member>,
-    /// Guest sockets that their workers have not fetched yet.
+    /// Opened guest sockets that have not been fetched, with the element and the worker that will fetch
+    /// them.
     guests: Vec<(ElementId, usize, Receiver)>,
     program: Option<Program>,
     key: Option<SecretKey>,
     runner: Option<Runner>,
-    /// The number of times that all copies have closed their queues because the interface was removed.
+    /// The number of removals after which all copies have closed their queues.
     round: u32,
-    /// The number of copies that have left the queues of others in this round, and the number that have
-    /// closed their own.
+    /// The number of copies that have closed their guest sockets in this round, and the number of copies
+    /// that have closed their own queues.
     left: usize,
     closed: usize,
 }
 
-/// A queue that a worker's copy of an element has.
+/// A queue that a copy of an element owns.
 struct Queue {
     element: ElementId,
     worker: usize,
@@ -71,11 +73,11 @@ struct Queue {
     shared: Option<Arc<Shared>>,
 }
 
-/// A worker's copy of an element that shares its queues with the other copies.
+/// A copy of an element that can be a guest at the queues of the element's other copies.
 struct Member {
     element: ElementId,
     worker: usize,
-    /// Selects the copy that gets a frame.
+    /// The rule by which the program chooses the worker that gets a frame.
     steering: Steering,
     key: Key,
     bell: Arc<EventFd>,
@@ -86,7 +88,8 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Interface {
-    /// Returns the interface of this name in the graph that is being built.
+    /// Returns the state of the interface named `device`, which all elements of the graph that is being
+    /// built share. Creates the state at the first call.
     pub(super) fn of(setup: &Setup, device: &str) -> Arc<Interface> {
         let all = setup.common.get_or_make(0, Interfaces::default);
         let mut all = lock(&all.0);
@@ -97,10 +100,10 @@ impl Interface {
         })
     }
 
-    /// Registers an element that receives.
+    /// Registers an element that will receive, with its arguments; each copy may call this.
     ///
     /// # Errors
-    /// If its mode differs from the mode of another element of the interface.
+    /// If its MODE differs from the MODE of another element of the interface: they share one program.
     pub(super) fn expect(&self, element: ElementId, wanted: &Wanted) -> Result<(), String> {
         let mut state = lock(&self.state);
         if state.receivers.iter().any(|(_, other)| other.mode != wanted.mode) {
@@ -115,17 +118,18 @@ impl Interface {
         Ok(())
     }
 
-    /// True if some element receives from a queue.
+    /// True if some element receives from the queue with this number.
     pub(super) fn receives(&self, queue: u32) -> bool {
         lock(&self.state).receivers.iter().any(|(_, wanted)| wanted.queue.is_none_or(|only| only == queue))
     }
 
-    /// Makes the program redirect frames to the sockets of an element's copy. The last copy of all elements
-    /// attaches the program. Copies that share their queues pass the steering that selects the copy that
-    /// gets a frame, and a bell, which rings when they can be guests.
+    /// Registers the queues of an element's copy. The last copy of all elements loads and attaches the
+    /// program, opens the guests' sockets, and sets a secret key. Copies that share their queues pass
+    /// `shares`: the steering by which the program chooses the worker of a frame, and a bell, which rings
+    /// when the copy's guest sockets are open.
     ///
     /// # Errors
-    /// If the kernel refuses a step.
+    /// If the kernel refuses one of the last copy's steps.
     pub(super) fn serve(
         &self,
         cx: &mut Cx<'_>,
@@ -161,19 +165,21 @@ impl Interface {
         Ok(())
     }
 
-    /// Returns the guest sockets of an element's copy, which are handed out once.
+    /// Returns the guest sockets that were opened for a copy of an element. A second call returns none,
+    /// because the caller owns them.
     pub(super) fn guests_of(&self, element: ElementId, worker: usize) -> Vec<Receiver> {
         let is_its = |guest: &mut (ElementId, usize, Receiver)| (guest.0, guest.1) == (element, worker);
         lock(&self.state).guests.extract_if(.., is_its).map(|(.., guest)| guest).collect()
     }
 
-    /// Detaches the program: no more frames are received.
+    /// Detaches the program from the interface, so that no more frames are received, and restores the
+    /// interface's own key.
     pub(super) fn detach(&self) {
         lock(&self.state).detach();
     }
 
-    /// Registers that the interface was removed and that a copy of an element has closed its sockets at the
-    /// queues of others. Returns the round.
+    /// Registers that the interface was removed and that a copy of an element has closed its guest sockets.
+    /// Returns the number of the round, for [`is_over`](Self::is_over).
     pub(super) fn leave(&self) -> u32 {
         let mut state = lock(&self.state);
         state.detach();
@@ -183,18 +189,18 @@ impl Interface {
         state.round
     }
 
-    /// True if some copy has left: then all copies have to leave.
+    /// True if some copy has found that the interface was removed, so that all copies have to leave it.
     pub(super) fn is_being_left(&self) -> bool {
         lock(&self.state).left > 0
     }
 
-    /// True if all copies have left the queues of others, so that each copy can close its own.
+    /// True if all copies have closed their guest sockets, so that each copy can close its own queues.
     pub(super) fn have_left(&self, cx: &Cx<'_>) -> bool {
         let state = lock(&self.state);
         state.left >= state.copies(cx)
     }
 
-    /// Registers that a copy has closed its own queues.
+    /// Registers that a copy has closed its own queues. The last copy ends the round.
     pub(super) fn close(&self, cx: &Cx<'_>) {
         let mut state = lock(&self.state);
         state.closed += 1;
@@ -204,46 +210,52 @@ impl Interface {
         }
     }
 
-    /// True if all copies have closed their queues in this round, so that each copy can open them again.
+    /// True if all copies have closed their queues in this round, so that each copy can open them at
+    /// another interface.
     pub(super) fn is_over(&self, round: u32) -> bool {
         lock(&self.state).round != round
     }
 
-    /// Returns the part of the system that runs the program, once the program is attached.
+    /// Returns the part of the system that runs the program; `None` if no program has been attached yet.
     pub(super) fn runner(&self) -> Option<Runner> {
         lock(&self.state).runner
     }
 
-    /// True if the interface spreads frames over its queues by a secret key.
+    /// True if a secret key is set, by which the interface spreads frames over its queues.
     pub(super) fn has_secret_key(&self) -> bool {
         lock(&self.state).key.is_some()
     }
 
-    /// Returns true at the first call only: the user has to be notified that frames are too long.
+    /// Returns true at the first call only, for the copy that warns the user that frames are longer than a
+    /// slot.
     pub(super) fn has_to_tell(&self) -> bool {
         !self.told.swap(true, Ordering::Relaxed)
     }
 }
 
 impl State {
-    /// Returns the number of copies of elements that receive from the interface.
+    /// Returns the total number of copies of the elements that receive from the interface.
     fn copies(&self, cx: &Cx<'_>) -> usize {
         self.receivers.iter().map(|&(id, _)| cx.workers().copies(id)).sum()
     }
 
-    /// Detaches the program: no more frames are received.
+    /// Detaches the program from the interface, restores the interface's own key, and drops the registered
+    /// queues and the guest sockets that no copy has fetched.
     fn detach(&mut self) {
         self.program = None;
         self.key = None;
-        // The owner of a queue has to be the last holder of its port.
+        // Only the last holder of a port closes its socket. Ports must not stay here after their owners
+        // have closed them.
         self.queues.clear();
         self.guests.clear();
     }
 
-    /// Opens the sockets of guests, and makes the program redirect frames to all sockets.
+    /// Loads the program, opens the guests' sockets, enters all sockets into the program's map, attaches
+    /// the program, and rings the members' bells. On an error, returns the name of the step that failed and
+    /// the reason.
     fn begin(&mut self, index: c_int, workers: usize, mode: Mode) -> Result<(), (&'static str, io::Error)> {
         let in_map = |error| ("BPF_MAP_UPDATE_ELEM", error);
-        // All elements that share queues have the same steering, which the engine sets.
+        // All elements that share queues have the same steering, because the engine sets it.
         let shared = self.members.first().map(|member| (member.steering, workers, member.key));
         let program = self.program.insert(Program::load(shared)?);
         for Queue { element, worker, number, port, shared } in self.queues.drain(..) {
@@ -258,14 +270,16 @@ impl State {
         }
         self.runner = Some(attach(program, index, mode).map_err(|error| ("attach", error))?);
         for member in self.members.drain(..) {
-            // If the counter is full, it has woken the worker already.
+            // The write fails only if the eventfd's counter is full; then the worker has been woken
+            // already.
             let _ = member.bell.write(1);
         }
         Ok(())
     }
 
-    /// Makes the interface spread frames over its queues by a secret key, if this graph has all queues of
-    /// the interface. If other programs have some of the queues, the key is theirs too.
+    /// Sets a secret key, if the elements of this graph have all `queues` queues of the interface and none
+    /// wants RSS_KEY own. If other programs have some of the queues, the key stays, because it also spreads
+    /// frames over those. If the interface refuses the key, the user is warned.
     fn hide_key(&mut self, cx: &mut Cx<'_>, device: &str, queues: usize) {
         let keeps = self.receivers.iter().any(|(_, wanted)| wanted.keeps_key);
         let are_all = || link::receive_queues(device).is_ok_and(|all| all as usize == queues);
@@ -281,7 +295,9 @@ impl State {
     }
 }
 
-/// Attaches the program in one of the ways that the mode allows.
+/// Attaches the program with the part of the system that `mode` allows, and returns that part. With `auto`,
+/// the kernel is tried if the driver refuses, unless another program is attached already or this process
+/// lacks the permission.
 fn attach(program: &mut Program, index: c_int, mode: Mode) -> io::Result<Runner> {
     let first = if mode == Mode::Kernel { Runner::Kernel } else { Runner::Driver };
     match program.attach(index, first) {

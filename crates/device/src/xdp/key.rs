@@ -1,10 +1,12 @@
-//! The secret key by which an interface spreads frames over its queues while Tidegate receives from them.
+//! A secret key for the hash by which an interface spreads frames over its receive queues. It is set while
+//! Tidegate receives from the interface; afterwards the interface gets its own key again.
 
 use std::io;
 
 use crate::interface::sys::rss::{self, Hash};
 
-/// The functions that read and set an interface's hash: the kernel's, or stand-ins in tests.
+/// The two functions that read and set the hash of an interface: the kernel's requests, or replacements in
+/// tests.
 #[derive(Clone, Copy)]
 struct Ways {
     get: fn(&str) -> io::Result<Hash>,
@@ -13,7 +15,8 @@ struct Ways {
 
 const KERNEL: Ways = Ways { get: rss::get, set: rss::set };
 
-/// A secret key that was set at an interface. Dropping it restores the interface's own key.
+/// A secret key that has been set at an interface. Dropping this value sets the interface's own key again,
+/// unless another program has set a third key meanwhile.
 pub(super) struct SecretKey {
     device: String,
     own: Hash,
@@ -22,11 +25,12 @@ pub(super) struct SecretKey {
 }
 
 impl SecretKey {
-    /// Sets a key at the interface. `make` returns a key of the given length in bytes. Returns `None` if
-    /// `make` returns no key.
+    /// Sets a secret key at the interface `device`. `make` gets the length of the interface's own key in
+    /// bytes and returns a key of that length, or `None` if no secret key is wanted. Then the interface
+    /// stays unchanged, and the result is `None`.
     ///
     /// # Errors
-    /// If the interface cannot read its hash or refuses the key.
+    /// If the interface cannot report its hash, or if it refuses the key.
     pub(super) fn set(
         device: &str,
         make: impl FnOnce(usize) -> Option<Vec<u8>>,
@@ -49,7 +53,8 @@ impl SecretKey {
 
 impl Drop for SecretKey {
     fn drop(&mut self) {
-        // Another program may have set another key, and the interface may have been removed.
+        // A key that another program has set since then stays. The interface may also have been removed, so
+        // errors are ignored.
         if (self.ways.get)(&self.device).is_ok_and(|hash| hash.key == self.ours.key) {
             let _ = (self.ways.set)(&self.device, &self.own);
         }
@@ -63,7 +68,8 @@ mod tests {
     use super::*;
 
     thread_local! {
-        /// The key of the only interface. While it is empty, the interface takes no key.
+        /// The key of the only interface in these tests. If it is empty, the interface behaves as one
+        /// without a key: it reports a key of length 0.
         static KEY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
     }
 

@@ -1,16 +1,14 @@
-//! Elements on queues of network interfaces by AF_XDP: nothing is copied between the kernel's driver and
-//! the pool.
+//! Elements that receive from and send to network interfaces by AF_XDP. If the driver supports it, frames
+//! are received into slots of the pool and sent from them without a copy.
 //!
-//! - [`from_xdp`], [`to_xdp`]: frames from and to an interface
-//! - `interface`: the state of an interface that all workers share: the program, and the guests of each
-//!   queue
-//! - `key`: the key by which an interface spreads frames over its queues
-//! - `port`: a queue of an interface, in two halves that share a socket; `receiver`: the half that receives
-//! - `shared`: the state that is shared by the workers that receive from one queue
+//! - [`from_xdp`], [`to_xdp`]: the elements FromXDP and ToXDP
+//! - `interface`: the state of an interface that all workers share: the XDP program, and the guest sockets
+//!   of each queue
+//! - `key`: the secret key by which an interface spreads frames over its queues
+//! - `port`: a queue of an interface, whose sending and receiving halves share a socket; `receiver`: the
+//!   receiving half
+//! - `shared`: the state of a queue that several workers receive from
 //! - `sys`: the system calls
-//!
-//! Received frames are in slots of the pool before Tidegate sees them, and frames are sent from their
-//! slots.
 
 pub mod from_xdp;
 mod interface;
@@ -28,29 +26,33 @@ use element::{Args, Cx};
 use port::Transmitter;
 use sys::program::MOST_QUEUES;
 
-/// The part of the system that moves frames between the interface and the pool.
+/// The argument MODE: the part of the system that runs the XDP program and moves frames between the
+/// interface and the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
-    /// The driver if it can, otherwise the kernel.
+    /// The driver if it supports AF_XDP, otherwise the kernel.
     Auto,
     Driver,
     Kernel,
 }
 
-/// The arguments that both elements have.
+/// The arguments that FromXDP and ToXDP have in common.
 #[derive(Clone, Debug)]
 struct Wanted {
     device: String,
-    /// The only queue. If none is given: all queues for receiving, the first queue for sending.
+    /// The number of the only queue to use. With `None`, FromXDP receives from all queues, and each copy of
+    /// ToXDP sends by the queue with its own index.
     queue: Option<u32>,
     mode: Mode,
-    /// The number of entries of each ring.
+    /// The number of entries of each of a socket's rings: a power of two.
     ring: u32,
-    /// True if the interface is to keep the key by which it spreads frames over queues.
+    /// True if the interface is to keep its own key, by which it spreads frames over its queues (RSS_KEY
+    /// own).
     keeps_key: bool,
 }
 
-/// A place in which a FromXDP leaves the sending halves of its queues for a ToXDP of the same worker.
+/// The sending halves of the queues that a FromXDP has opened. A ToXDP of the same worker takes one of
+/// them, instead of opening a queue itself.
 struct Offer {
     device: String,
     queues: Mutex<Vec<Option<Transmitter>>>,
@@ -66,8 +68,8 @@ impl Offer {
     }
 }
 
-/// Returns the index of this copy of an element and the number of its copies: one copy per worker, or one
-/// in all.
+/// Returns the index of this copy of an element, and the number of copies. An element with a copy at each
+/// worker has the worker's number as index; an element with a single copy has (0, 1).
 fn copy_of(cx: &Cx<'_>) -> (usize, usize) {
     match cx.workers().copies(cx.id()) {
         0 | 1 => (0, 1),
@@ -75,7 +77,8 @@ fn copy_of(cx: &Cx<'_>) -> (usize, usize) {
     }
 }
 
-/// Reads the arguments that both elements have.
+/// Reads the arguments that FromXDP and ToXDP have in common, and registers an error for each that is
+/// wrong.
 fn read_wanted(args: &mut Args<'_>) -> Wanted {
     let device: String = args.required("DEVNAME");
     let queue: Option<u32> = args.get("QUEUE");

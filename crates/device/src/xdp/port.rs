@@ -1,5 +1,6 @@
-//! A queue of an interface: a half that receives and a half that sends. They share a socket and no mutable
-//! state.
+//! A queue of an interface, opened as an AF_XDP socket with two halves, one that receives ([`Receiver`])
+//! and one that sends ([`Transmitter`]). The halves share the socket and no mutable state, so that two
+//! elements can have one each.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -20,51 +21,55 @@ use super::{Mode, Offer, Wanted};
 use crate::interface::cannot;
 use crate::interface::sys::link;
 
-/// The part of a queue that both halves and guests share. The last holder that closes it takes back the
-/// slots that the kernel still has.
+/// The socket of a queue, which its two halves and the guests of the queue share. When the last of them
+/// closes it, the pool takes back the slots that the kernel still has.
 pub(super) struct Port {
     pub(super) socket: OwnedFd,
     pub(super) device: DeviceId,
-    /// True if the kernel copies received packets into slots.
+    /// True if the kernel copies received packets into slots, because the driver cannot write there.
     pub(super) is_copied: bool,
 }
 
-/// Closes a half. Its rings must be dropped before.
+/// Closes a half's share of the port; the last one closes the socket. The half's rings must have been
+/// dropped before.
 pub(super) fn close(port: Arc<Port>, pool: &mut Pool) {
-    // Guests have left by now, because everything is drained before anything is closed. If a guest has not
-    // left, slots stay with the kernel, and their memory is not released.
+    // Guests have left by now, because all elements drain before any element closes. If a guest has not
+    // left, the slots stay with the kernel, and their memory is not released.
     if let Some(Port { socket, device, .. }) = Arc::into_inner(port) {
-        // The kernel does not touch slots any more once the socket is closed.
+        // Once the socket is closed, the kernel does not touch its slots, so that the pool can take them
+        // back.
         drop(socket);
         pool.detach(device);
     }
 }
 
-/// The half that sends.
+/// The half of a queue that sends.
 pub(super) struct Transmitter {
     port: Arc<Port>,
     pub(super) queue: u32,
     transmit: Producer<xdp_desc>,
     completed: Consumer<u64>,
-    /// The number of packets that were copied into slots of the pool.
+    /// The number of packets that were copied into slots of this worker's pool before they could be sent.
     pub(super) copied: u64,
-    /// The number of packets that the kernel has taken but the interface has refused.
+    /// The number of packets that the kernel took from the ring and the interface then refused, for example
+    /// because it has no carrier. The user of the transmitter reads this count and sets it back to 0.
     pub(super) refused: usize,
 }
 
-/// The result of an attempt to send.
+/// The result of making the kernel send the packets in the ring.
 #[derive(Debug)]
 pub(super) enum Kicked {
-    /// The kernel has taken all packets.
+    /// The kernel has taken all packets, or will take the rest without another system call.
     All,
-    /// The kernel takes nothing more now.
+    /// The kernel takes no more packets at the moment; packets are left in the ring.
     Full,
-    /// The packets cannot be sent.
+    /// The kernel refuses to send, with this error; packets are left in the ring.
     Failed(io::Error),
 }
 
 impl Transmitter {
-    /// Takes back the slots of packets that were sent.
+    /// Takes the slots of packets that have been sent out of the ring `completed`, and returns them to the
+    /// pool.
     pub(super) fn reap(&mut self, pool: &mut Pool) {
         while let Some(address) = self.completed.take() {
             let (slot, _) = socket::parse(address);
@@ -73,15 +78,18 @@ impl Transmitter {
         self.completed.release();
     }
 
-    /// Returns the number of packets that the ring has room for.
+    /// Returns the number of packets that the send ring has room for. The number is only up to date if it
+    /// is less than `wanted`.
     pub(super) fn room(&mut self, wanted: usize) -> usize {
         self.transmit.room(wanted.try_into().unwrap_or(u32::MAX)) as usize
     }
 
-    /// Puts a packet into the ring, for [`kick`](Self::kick) to send.
+    /// Puts a packet into the send ring, for [`kick`](Self::kick) to send. A packet that does not lie in
+    /// one slot of `pool` is copied into one.
     ///
     /// # Errors
-    /// The packet, if there is no room or no slot for a copy.
+    /// The packet itself, if the ring is full, or if the packet needs a copy and there is no free slot or
+    /// it is too long for a slot.
     pub(super) fn put(&mut self, pool: &mut Pool, packet: Packet) -> Result<(), Packet> {
         if self.room(1) == 0 {
             return Err(packet);
@@ -102,7 +110,7 @@ impl Transmitter {
         Ok(())
     }
 
-    /// Makes the kernel send the packets in the ring.
+    /// Makes the kernel send the packets in the ring, by as many system calls as it needs.
     pub(super) fn kick(&mut self) -> Kicked {
         self.transmit.submit();
         let mut pending = self.transmit.pending();
@@ -111,12 +119,13 @@ impl Transmitter {
             let error = match socket::kick(self.port.socket.as_fd()) {
                 Ok(()) => None,
                 Err(error) => match error.raw_os_error() {
-                    // The last packet that the kernel took was not sent, for example without a carrier.
+                    // The interface refused the last packet that the kernel took, for example because it
+                    // has no carrier.
                     Some(libc::EBUSY) => {
                         is_refused = true;
                         None
                     }
-                    // The kernel sends a part at a time.
+                    // The kernel sends only a part of the packets per call.
                     Some(libc::EAGAIN | libc::ENOBUFS | libc::EINTR) => None,
                     _ => Some(error),
                 },
@@ -134,8 +143,8 @@ impl Transmitter {
         Kicked::All
     }
 
-    /// True if the interface of the socket was removed, even if another interface has its name and index
-    /// now.
+    /// True if the interface to which the socket was bound was removed, even if another interface has its
+    /// name and index now.
     pub(super) fn is_unbound(&self) -> bool {
         let result = socket::kick(self.port.socket.as_fd());
         result.is_err_and(|error| matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENODEV)))
@@ -157,22 +166,25 @@ impl Transmitter {
     }
 }
 
-/// The name of the step that fails if a pool cannot be the memory of more queues.
+/// The name of the step that fails if the pool cannot be the memory of another queue.
 const TOO_MANY: &str = "queues";
-/// The time to wait until the kernel has released a queue whose socket has been closed: the kernel does so
-/// asynchronously.
+/// The longest time to wait for a queue that another socket has. The kernel releases the queue of a closed
+/// socket asynchronously, so that it may still be in use for a moment.
 const RELEASE: Duration = Duration::from_secs(1);
-/// The number of free slots of a queue below which a burst may find none.
+/// The number of free slots per queue below which the user is warned that bursts may use them up.
 const FEW: u32 = 512;
 
-/// Returns the number of free slots that each queue may have, with this number of receiving elements and
-/// queues per element. A quarter of the device area is left for packets that are being processed.
+/// Returns the number of the pool's slots that the kernel may have for each queue, if this worker has
+/// `elements` elements that receive, with `queues` queues each. All queues together get three quarters of
+/// the device area; the last quarter is left for packets that are being processed.
 fn share(pool: &Pool, elements: usize, queues: usize) -> u32 {
     let slots = pool.device_area().1 / packet::SLOT_STRIDE;
     (slots / 4 * 3 / (elements * queues).max(1)) as u32
 }
 
-/// Opens a queue. With `shares`, other workers can be its guests.
+/// Opens a queue of the interface with the index `index`, without giving the kernel slots yet. With
+/// `shares`, other workers can be guests at the queue, and the third result is the handle by which they
+/// take slots. On an error, returns the name of the step that failed and the reason.
 fn open(
     cx: &mut Cx<'_>,
     wanted: &Wanted,
@@ -203,7 +215,8 @@ fn open(
     Ok((receiver, transmitter, recipient))
 }
 
-/// Returns the message for an error, with advice if these sockets have special causes.
+/// Returns the message that a step failed with this error, with advice about causes that only AF_XDP
+/// sockets have.
 pub(super) fn explain(wanted: &Wanted, step: &str, error: &io::Error) -> String {
     let device = &wanted.device;
     let text = cannot(device, step, error);
@@ -242,10 +255,14 @@ pub(super) fn explain(wanted: &Wanted, step: &str, error: &io::Error) -> String 
     format!("{text}; {what}")
 }
 
-/// Opens the queues of an interface that belong to this copy of an element: the queues whose number modulo
-/// the number of copies is the copy's index. Each queue has a half that receives, and a half that sends if
-/// the interface sends by that queue. With `bell`, the bell of this copy, all other copies can be guests at
-/// its queues.
+/// Opens the queues of an interface that belong to this copy of an element, and gives the kernel free slots
+/// for them. A queue belongs to the copy whose index is the queue's number modulo the number of copies.
+/// Each queue has a receiving half; it has a sending half unless the interface has fewer send queues. With
+/// `bell`, which wakes this copy, all other copies can be guests at the queues. Warns if there are few
+/// slots for each queue.
+///
+/// # Errors
+/// The message that a queue could not be opened; queues that were opened before are closed.
 pub(super) fn open_queues(
     cx: &mut Cx<'_>,
     wanted: &Wanted,
@@ -266,7 +283,8 @@ pub(super) fn open_queues(
                     false => transmitter.close(cx.pool()),
                 }
             }
-            // The interface has no more queues.
+            // The kernel refuses a queue's number if the interface has no such queue: the queues before it
+            // are all there are.
             Err(("bind", error)) if queue > 0 && wanted.queue.is_none() && is_invalid(&error) => break,
             Err((step, error)) => {
                 close_all(cx.pool(), receivers, transmitters);
@@ -304,14 +322,17 @@ fn is_invalid(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::EINVAL)
 }
 
-/// Closes the halves of queues.
+/// Closes both halves of all these queues. The kernel's slots return to the pool unless guests are left.
 pub(super) fn close_all(pool: &mut Pool, receivers: Vec<Receiver>, transmitters: Vec<Option<Transmitter>>) {
     receivers.into_iter().for_each(|receiver| receiver.close(pool));
     transmitters.into_iter().flatten().for_each(|transmitter| transmitter.close(pool));
 }
 
-/// Opens a queue for sending only. Returns `None` if the interface does not send by this queue and other
-/// queues will do.
+/// Opens a queue for sending only. Returns `None` if the interface does not send by this queue, and QUEUE
+/// does not demand it: other copies then send by other queues.
+///
+/// # Errors
+/// The message that the queue could not be opened.
 pub(super) fn open_transmitter(
     cx: &mut Cx<'_>,
     wanted: &Wanted,

@@ -1,4 +1,5 @@
-//! The receiving side of a queue of an interface: its owner, or a guest at another worker.
+//! The receiving half of a queue of an interface. It is either the owner of the queue, whose pool the
+//! kernel receives into, or a guest, by which another worker receives from the same queue.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -13,7 +14,7 @@ use super::shared::Shared;
 use super::sys::ring::{Consumer, Producer};
 use super::sys::socket;
 
-/// A socket that receives from a queue.
+/// A socket that receives from a queue, as its owner or as a guest.
 pub(super) struct Receiver {
     pub(super) queue: u32,
     received: Consumer<xdp_desc>,
@@ -25,33 +26,36 @@ enum Role {
     Guest(Guest),
 }
 
-/// The owner of a queue, which has its memory and gives the kernel slots of it.
+/// The owner of a queue. The queue receives into slots of the owner's pool, and only the owner gives the
+/// kernel free slots.
 struct Owner {
     port: Arc<Port>,
     fill: Producer<u64>,
-    /// The number of slots that the kernel may have, and the number that it has. The limit leaves slots of
-    /// the pool to other queues.
+    /// The largest number of slots that the kernel may have for this queue, and the number that it has. The
+    /// limit leaves slots of the pool for other queues and for packets that are being processed.
     share: u32,
     given: u32,
-    /// The state shared with guests, and the number of slots that guests had taken at the last look.
+    /// The state shared with guests, `None` if there can be none; and the number of slots that guests had
+    /// taken when the owner last looked.
     shared: Option<Arc<Shared>>,
     seen: u32,
 }
 
-/// A guest, which gets packets in the owner's slots.
+/// A guest at a queue. The packets that it receives lie in slots of the owner's pool.
 struct Guest {
     socket: OwnedFd,
     shared: Arc<Shared>,
-    /// The number of taken slots that the owner has not been notified of.
+    /// The number of slots that this guest has taken with packets since it last notified the owner.
     taken: u32,
-    // The last field: the owner takes back no slots while the kernel may write to them for this socket.
+    // The last field, so that it is dropped last: it keeps the owner from taking back slots while the
+    // kernel may still write to them for the guest's socket.
     _port: Arc<Port>,
 }
 
-/// The kernel's counters.
+/// The kernel's counts for sockets that receive; see FromXDP's handlers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
-    /// Packets lost for any reason.
+    /// The number of packets that were lost for any reason.
     pub(super) lost: u64,
     pub(super) ring_full: u64,
     pub(super) fill_ring_empty: u64,
@@ -74,8 +78,8 @@ impl std::ops::Add for Counts {
 }
 
 impl Receiver {
-    /// Creates the receiver that owns a queue. [`settle`](Self::settle) sets the number of slots that the
-    /// kernel may have.
+    /// Creates the receiver of a queue's owner. The kernel may have no slots until [`settle`](Self::settle)
+    /// sets their number.
     pub(super) fn of_owner(
         queue: u32,
         port: Arc<Port>,
@@ -86,7 +90,8 @@ impl Receiver {
         Receiver { queue, received, role: Role::Owner(owner) }
     }
 
-    /// Opens a guest's socket at a queue. On an error, returns the step that failed and the reason.
+    /// Opens a guest's socket at a queue of the interface with the index `index`. `port` and `shared` are
+    /// the owner's. On an error, returns the name of the step that failed and the reason.
     pub(super) fn of_guest(
         queue: u32,
         index: c_int,
@@ -99,7 +104,8 @@ impl Receiver {
         Ok(Receiver { queue, received, role: Role::Guest(Guest { socket, shared, taken: 0, _port: port }) })
     }
 
-    /// Sets the number of slots that the kernel may have, and the state that is shared with guests.
+    /// Sets the largest number of slots that the kernel may have, and the state that is shared with guests.
+    /// Does nothing for a guest.
     pub(super) fn settle(&mut self, share: u32, shared: Option<Shared>) {
         if let Role::Owner(owner) = &mut self.role {
             (owner.share, owner.shared) = (share, shared.map(Arc::new));
@@ -113,7 +119,8 @@ impl Receiver {
         }
     }
 
-    /// Returns the queue, and the state shared with guests if there is any. Returns `None` for a guest.
+    /// Returns the port of a queue's owner, and the state that it shares with guests if there can be any.
+    /// Returns `None` for a guest.
     pub(super) fn owned(&self) -> Option<(&Arc<Port>, Option<&Arc<Shared>>)> {
         match &self.role {
             Role::Owner(owner) => Some((&owner.port, owner.shared.as_ref())),
@@ -121,7 +128,8 @@ impl Receiver {
         }
     }
 
-    /// True if there is work: packets have arrived, or guests have taken slots.
+    /// True if the receiver has to be called: packets have arrived, or guests have taken slots that the
+    /// owner has to replace.
     pub(super) fn is_ready(&mut self) -> bool {
         let lacks_slots = match &self.role {
             Role::Owner(Owner { shared: Some(shared), seen, .. }) => shared.taken.has_grown(*seen),
@@ -130,7 +138,8 @@ impl Receiver {
         lacks_slots || self.received.is_ready()
     }
 
-    /// Returns the next packet. Skips impossible descriptors of the kernel.
+    /// Returns the next received packet, or `None` if there is none at the moment. Skips descriptors that
+    /// do not lie in a slot that the kernel had.
     #[inline]
     pub(super) fn next(&mut self, pool: &mut Pool) -> Option<Packet> {
         while let Some(descriptor) = self.received.take() {
@@ -160,8 +169,8 @@ impl Receiver {
         None
     }
 
-    /// Gives the kernel free slots in exchange for the slots that it filled; a guest notifies the owner
-    /// instead. Returns false if there were not enough free slots.
+    /// Gives the kernel a free slot for each slot that it has used, within the limit. A guest notifies the
+    /// owner of the slots that it has taken instead. Returns false if the pool had too few free slots.
     pub(super) fn refill(&mut self, pool: &mut Pool) -> bool {
         self.received.release();
         match &mut self.role {
@@ -178,8 +187,8 @@ impl Receiver {
     pub(super) fn counts(&self) -> Counts {
         let Some(counted) = socket::statistics(self.socket()) else { return Counts::default() };
         let xdp_statistics { rx_dropped, rx_invalid_descs, rx_ring_full, .. } = counted;
-        // Free slots belong to the queue and are counted once, at its owner. If the kernel copies, it
-        // counts packets without a free slot as dropped as well.
+        // The queue's lack of free slots is counted once, at the owner. If the kernel copies packets, it
+        // counts a packet without a free slot as dropped as well, and the packet must not count twice.
         let (fill_ring_empty, lost) = match &self.role {
             Role::Owner(owner) if !owner.port.is_copied => {
                 (counted.rx_fill_ring_empty_descs, counted.rx_fill_ring_empty_descs)
@@ -196,7 +205,8 @@ impl Receiver {
         }
     }
 
-    /// True if packets were dropped although there were free slots: packets that are longer than a slot.
+    /// True if the kernel has dropped packets for another reason than a lack of free slots: the packets
+    /// were longer than a slot.
     pub(super) fn drops_long_packets(&self) -> bool {
         socket::statistics(self.socket())
             .is_some_and(|counted| counted.rx_dropped > counted.rx_fill_ring_empty_descs)
@@ -221,15 +231,15 @@ impl Owner {
             let now = shared.taken.look();
             self.given = self.given.saturating_sub(now.wrapping_sub(self.seen));
             self.seen = now;
-            // Slots that guests have just released are still in a cache, unlike slots that have been free
-            // for longest.
+            // Takes slots out of the cache of slots that guests have released: they are more likely to be
+            // in the CPU's cache than slots that have been free for long.
             pool.collect();
         }
         let wanted = self.fill.room(u32::MAX).min(self.share.saturating_sub(self.given));
         let mut given = 0;
         while given < wanted {
             let Some(slot) = pool.hand_out(self.port.device) else { break };
-            // Does not fail: the room was checked above.
+            // Does not fail, because `wanted` is at most the room in the ring.
             if !self.fill.put(socket::address(slot)) {
                 pool.take_empty(self.port.device, slot);
                 break;

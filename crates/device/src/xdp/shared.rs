@@ -1,6 +1,7 @@
-//! A queue of an interface that several workers receive from. One worker owns it: its pool is the memory,
-//! and it gives the kernel free slots. The other workers are its guests, with sockets that only receive
-//! (XDP_SHARED_UMEM).
+//! The state of a queue of an interface that several workers receive from. One worker owns the queue: the
+//! kernel receives into slots of its pool, and it gives the kernel free slots. The other workers are its
+//! guests, with sockets that only receive (XDP_SHARED_UMEM). A guest takes slots with its packets, and a
+//! bell wakes the owner to replace them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -8,20 +9,21 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use nix::sys::eventfd::EventFd;
 use packet::Recipient;
 
-/// The state that the workers that receive from a queue share.
+/// The state that the owner and the guests of one queue share.
 #[derive(Debug)]
 pub(super) struct Shared {
-    /// The handle by which guests take slots back.
+    /// The handle by which guests take packets out of slots of the owner's pool.
     pub(super) recipient: Recipient,
-    /// The number of entries of each guest's ring.
+    /// The number of entries of each guest's receive ring, a power of two.
     pub(super) ring: u32,
     pub(super) taken: Taken,
 }
 
 impl Shared {
-    /// Creates the shared state of a queue with this number of `guests`. The owner may keep `share` slots
-    /// with the kernel, has rings of `ring` entries, and is woken by `bell`. The guests' rings are so small
-    /// that slots remain for the owner when all of them are full.
+    /// Creates the state of a queue with this number of `guests`. The kernel may have `share` slots of the
+    /// owner's pool for the queue, the owner's rings have `ring` entries, and `bell` wakes the owner.
+    /// Guests' rings are made so small that, even if all of them are full, a ring of slots remains for the
+    /// owner, unless there are too few slots for that.
     pub(super) fn new(
         recipient: Recipient,
         bell: Arc<EventFd>,
@@ -30,33 +32,35 @@ impl Shared {
     ) -> Shared {
         let most = share.saturating_sub(ring) / guests.max(1);
         let of_guest = round_down(most).clamp(LEAST_RING.min(ring), ring);
-        // The owner must be notified before the kernel runs out of slots.
+        // The bell rings at each quarter of the slots, so that the owner is notified before the kernel has
+        // no slots left.
         Shared { recipient, ring: of_guest, taken: Taken::new(round_down(ring.min(share) / 4), bell) }
     }
 
-    /// Returns the number of the queue's slots that the kernel may have altogether.
+    /// Returns the number of slots that the kernel may have for the queue: enough to fill all its rings,
+    /// and at most `share`.
     pub(super) fn share(&self, (share, ring): (u32, u32), guests: u32) -> u32 {
         share.min(ring.saturating_add(self.ring.saturating_mul(guests)))
     }
 }
 
-/// The smallest ring of a guest.
+/// The smallest number of entries of a guest's ring.
 pub(super) const LEAST_RING: u32 = 64;
 
-/// Returns the largest power of two that is not larger than `number`, and at least 1.
+/// Returns the largest power of two that is not larger than `number`; 1 for 0.
 fn round_down(number: u32) -> u32 {
     1 << number.max(1).ilog2()
 }
 
-/// A counter of the slots that guests have taken back. The owner, which gives the kernel other slots in
-/// exchange, may be asleep.
+/// A counter of the slots that guests have taken. It wakes the owner when many slots have been taken,
+/// because only the owner gives the kernel other slots.
 #[derive(Debug)]
 pub(super) struct Taken {
-    /// The number of slots taken so far; wraps around.
+    /// The number of slots that guests have taken so far, modulo 2^32.
     count: AtomicU32,
-    /// True if the bell has rung since the owner last looked.
+    /// True if the bell has rung since the owner last looked. It is then not rung again.
     has_rung: AtomicBool,
-    /// The number of taken slots after which the bell rings again: a power of two.
+    /// The bell rings each time `count` passes a multiple of this number, which is a power of two.
     step: u32,
     bell: Arc<EventFd>,
 }
@@ -66,7 +70,7 @@ impl Taken {
         Taken { count: AtomicU32::new(0), has_rung: AtomicBool::new(false), step, bell }
     }
 
-    /// Adds slots that a guest has taken.
+    /// Adds slots that a guest has taken, and rings the bell if it is time.
     #[inline]
     pub(super) fn add(&self, slots: u32) {
         let before = self.count.fetch_add(slots, Ordering::Relaxed);
@@ -77,15 +81,16 @@ impl Taken {
 
     #[cold]
     fn ring(&self) {
-        // Release: the owner, which swaps the flag back, sees the count. If the bell has rung already, the
-        // owner has not looked since, and will.
+        // Release: the owner, which clears the flag by a swap, then sees the count. If the flag was set
+        // already, the owner has not looked since it was woken, and still will.
         if !self.has_rung.swap(true, Ordering::AcqRel) {
-            // If the counter is full, it has woken the owner already.
+            // The write fails only if the eventfd's counter is full; then the owner has been woken already.
             let _ = self.bell.write(1);
         }
     }
 
-    /// Returns the number of slots taken so far; for the owner.
+    /// Returns the number of slots that guests have taken so far, modulo 2^32. Only the owner calls this:
+    /// from now on the bell may ring again.
     #[inline]
     pub(super) fn look(&self) -> u32 {
         if self.has_rung.load(Ordering::Relaxed) {
@@ -94,7 +99,7 @@ impl Taken {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// True if the count differs from `seen`.
+    /// True if guests have taken slots since the owner saw the count `seen`.
     #[inline]
     pub(super) fn has_grown(&self, seen: u32) -> bool {
         self.count.load(Ordering::Relaxed) != seen
@@ -132,21 +137,21 @@ mod tests {
         assert!(!rang());
         taken.add(1);
         assert!(rang());
-        // Also if the count has wrapped around.
+        // The bell also rings when the count wraps around.
         taken.count.store(u32::MAX - 1, Ordering::Relaxed);
         taken.look();
         taken.add(2);
         assert!(rang());
     }
 
-    /// Guests take slots while there are some, and the owner sleeps until the bell rings: no thread waits
-    /// for ever.
+    /// Two guests take slots while there are some, and the owner sleeps until the bell rings and then
+    /// replaces them. Expects that all slots are taken in the end: no thread waits for ever.
     #[test]
     fn an_owner_that_sleeps_is_woken_in_time() {
         const ALL: u32 = 200_000;
         const SHARE: u32 = 64;
         let taken = Taken::new(SHARE / 4, bell());
-        // The slots that the kernel can give to guests.
+        // The number of slots that the kernel can give to guests.
         let kernel = AtomicU32::new(SHARE);
         std::thread::scope(|scope| {
             for guest in 1..=2u32 {
@@ -190,7 +195,8 @@ mod tests {
             prop_assert!(shared.ring.is_power_of_two() && (LEAST_RING.min(ring)..=ring).contains(&shared.ring));
             let all = shared.share((share, ring), guests);
             prop_assert!(all <= share && shared.taken.step <= share.max(4) / 4);
-            // Unless there are too few slots for the smallest rings.
+            // A full ring remains for the owner, unless the share is too small for the smallest rings of
+            // guests.
             prop_assert!(share < ring + guests * LEAST_RING || all - shared.ring * guests >= ring);
         }
     }

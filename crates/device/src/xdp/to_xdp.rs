@@ -1,15 +1,15 @@
 //! # ToXDP
 //! Sends packets to a network interface by AF_XDP, directly from the packet pool.
 //!
-//! Packets have a link header already. The interface reads them from the packet pool, and their slots
-//! return to the pool when they have been sent. Packets that do not lie in one slot of the pool of this
-//! element's worker are copied first. With a pull input, it pulls as the interface takes packets. With a
+//! Packets must have a link header. The interface reads them from the packet pool, and their slots return
+//! to the pool when they have been sent. Packets that do not lie in one slot of the pool of this element's
+//! worker are copied first. With a pull input, the element pulls as the interface takes packets. With a
 //! push input, packets are dropped while the interface takes none.
 //!
 //! A FromXDP with the same interface shares its queues. With several workers, each worker sends by a queue
 //! of its own: a queue of its FromXDP, or the queue with the worker's number. A worker without a queue
-//! hands its packets by a ring to a worker that has a queue; there they are handled as pushed packets. A
-//! packet counts as sent when it is in the ring that the kernel reads.
+//! hands its packets over to a worker that has a queue, which treats them as pushed packets. A packet
+//! counts as sent when it is in the ring that the kernel reads, unless it turns out that it cannot be sent.
 //!
 //! ## Usage
 //! `ToXDP(DEVNAME [, QUEUE, KEYWORDS])`
@@ -20,15 +20,15 @@
 //! - `MODE`: `auto`, `native` or `skb`, as with FromXDP; it has an effect only if no FromXDP has this
 //!   interface.
 //! - `BURST`: packets to pull per turn.
-//! - `RING`: packets that the ring has room for, a power of two; FromXDP's value applies if there is a
-//!   FromXDP.
-//! - `GONE`: what happens when the interface is removed: `wait` for another one of its name, while packets
-//!   are dropped, or `stop`: the run ends with an error.
+//! - `RING`: the number of packets that the send ring has room for, a power of two; with a FromXDP for the
+//!   interface, its RING applies.
+//! - `GONE`: what happens when the interface is removed: `wait` for another interface of its name, while
+//!   packets are dropped, or `stop`: the run ends with an error.
 //!
 //! ## Handlers
 //! - `count`: packets sent.
 //! - `drops`: packets that could not be sent.
-//! - `copied`: packets that were copied.
+//! - `copied`: packets that were copied into a slot before they were sent.
 //! - `pulls`: the number of pulls.
 //! - `tx_invalid`: packets that the kernel has refused; 0 unless there is a bug.
 //!
@@ -72,7 +72,8 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("GONE", "wait or stop", "wait"),
     ],
     table: &HANDLERS,
-    // Needs an interface: its behaviour is tested between network namespaces.
+    // No samples for the generic tests, because the element needs an interface. Tests between network
+    // namespaces cover its behaviour.
     samples: &[],
     build,
     ..Class::DEFAULT
@@ -110,14 +111,15 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     }))
 }
 
-/// Timers: `KICK` retries after the interface took nothing more, `LOOK` checks an interface that was down.
+/// The tokens of the timers. `KICK` lets the element send again after the interface took nothing more.
+/// `LOOK` checks an interface that could not send or was removed.
 const KICK: u32 = 0;
 const LOOK: u32 = 1;
-/// The token of the kernel's messages about interfaces.
+/// The token of the file by which the kernel reports that interfaces were added or removed.
 const NEWS: u32 = 0;
-/// The interval between checks of an interface that is down.
+/// The time between two checks of an interface that is down or removed.
 const LOOK_PAUSE: Timestamp = Timestamp(100_000_000);
-/// The length of an Ethernet header in bytes.
+/// The length of an Ethernet header in bytes; shorter packets are dropped.
 const HEADER: usize = 14;
 
 struct ToXdp {
@@ -127,37 +129,39 @@ struct ToXdp {
     transmitter: Option<Transmitter>,
     interface: Arc<Interface>,
     senders: Arc<Senders>,
-    /// The worker that sends for this worker, once it is known.
+    /// The worker to which this worker hands its packets, because this copy has no queue. `None` until that
+    /// worker has been determined, and for a copy with a queue.
     substitute: Option<usize>,
     link: OutLink,
-    /// The number of packets in the ring that the kernel has not taken.
+    /// The number of packets that this element has put into the send ring and the kernel has not taken yet.
     in_ring: usize,
-    /// The index of the interface.
+    /// The interface's index in the kernel.
     index: c_int,
-    /// True if the kernel has reported that the socket's interface was removed.
+    /// True if the kernel has reported that the interface to which the socket is bound was removed.
     is_lost: bool,
-    /// True while the timer `LOOK` is set. Later failures do not postpone it.
+    /// True while the timer `LOOK` is set. Further failures do not postpone the timer.
     is_looking: bool,
-    /// True from the time when the queue was closed because the interface was removed, until there is
-    /// another interface.
+    /// True from the time when the queue was closed because the interface was removed, until a queue of
+    /// another interface with its name has been opened.
     is_closed: bool,
     pulls: u64,
     count: u64,
     drops: u64,
-    /// The counts of the sockets that were closed.
+    /// The counts `copied` and `tx_invalid` of sockets that have been closed. The handlers add the counts
+    /// of the open socket.
     copied: u64,
     tx_invalid: u64,
 }
 
-/// The state that the workers' copies of an element share.
+/// The state that the copies of a ToXDP, one per worker, share: the workers that can send.
 #[derive(Default)]
 struct Senders(Mutex<Copies>);
 
 #[derive(Default)]
 struct Copies {
-    /// The number of copies that have looked for a queue.
+    /// The number of copies that have tried to get a queue, successfully or not.
     ready: usize,
-    /// The workers whose copy has a queue.
+    /// The workers whose copy has a queue, in the order in which the copies got their queues.
     workers: Vec<usize>,
 }
 
@@ -168,9 +172,12 @@ impl Senders {
 }
 
 impl ToXdp {
-    /// Returns the sending half of a queue: a half that a FromXDP of this worker has left, or a newly
-    /// opened one. Returns `None` if other copies may have a queue. The last copy to look must find a queue
-    /// if no other copy has one.
+    /// Returns a queue to send by: the sending half that a FromXDP of this worker offers, or a newly opened
+    /// one. Returns `None` if this copy gets no queue and other copies may have one. If no other copy has a
+    /// queue, the last copy to call this opens one or fails.
+    ///
+    /// # Errors
+    /// If the kernel refuses to open the queue.
     fn open(&self, cx: &mut Cx<'_>) -> Result<Option<Transmitter>, String> {
         let (copy, copies) = copy_of(cx);
         let mut found = self.take_offered(cx);
@@ -183,7 +190,8 @@ impl ToXdp {
             copies_of.ready == copies && copies_of.workers.is_empty()
         });
         if found.is_none() && is_last {
-            // All queues belong to others; the kernel's error says so.
+            // No copy has a queue, so that other sockets must have all of them. The attempt to open one
+            // makes the kernel return an error that says so.
             found = open_transmitter(cx, &self.wanted, self.wanted.queue.unwrap_or(0))?;
         }
         if found.is_some() {
@@ -192,7 +200,8 @@ impl ToXdp {
         Ok(found)
     }
 
-    /// Returns the sending half of a queue that a FromXDP of this worker has left.
+    /// Takes the sending half of a queue of the interface that a FromXDP of this worker offers. Returns
+    /// `None` if there is none, or none of the queue in QUEUE.
     fn take_offered(&self, cx: &Cx<'_>) -> Option<Transmitter> {
         let offers: Vec<Arc<Offer>> =
             (0..cx.place().elements()).filter_map(|id| cx.graph().service(id)).collect();
@@ -204,7 +213,8 @@ impl ToXdp {
             .next()
     }
 
-    /// Returns the worker that sends for this worker, if this worker has no queue and others may have one.
+    /// Returns the worker to which this worker's packets are handed over. Returns `None` if this copy has a
+    /// queue, if there are no other copies, or while the queue is closed because the interface was removed.
     fn substitute(&mut self, cx: &Cx<'_>) -> Option<usize> {
         let (copy, copies) = copy_of(cx);
         if self.transmitter.is_some() || copies == 1 || self.is_closed {
@@ -217,7 +227,8 @@ impl ToXdp {
             };
             self.substitute = self.senders.with(other);
         }
-        // The first worker starts last, and then knows the workers that send.
+        // No other worker with a queue is known yet. The packets go to worker 0, which starts last and so
+        // knows the workers with a queue: it passes the packets on.
         self.substitute.or((copy != 0).then_some(0))
     }
 
@@ -227,7 +238,9 @@ impl ToXdp {
         cx.drop(packet, why);
     }
 
-    /// Puts packets into the ring.
+    /// Puts the packets of a batch into the send ring, without making the kernel send. Drops packets that
+    /// are shorter than a link header or longer than the interface carries, and packets for which there is
+    /// no room or no slot. All packets are dropped while the interface is down.
     fn add(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
         for packet in batch.drain() {
             let fits = self.link.carries(cx.now(), packet.len());
@@ -258,7 +271,9 @@ impl ToXdp {
         cx.recycle(batch);
     }
 
-    /// Makes the kernel send. Returns false if it takes nothing more now.
+    /// Makes the kernel send the packets in the ring, takes back the slots of packets that were sent, and
+    /// counts sent and lost packets. Returns false if the kernel takes nothing more at the moment; then the
+    /// timer `KICK` is set.
     fn kick(&mut self, cx: &mut Cx<'_>) -> bool {
         let Some(transmitter) = &mut self.transmitter else { return true };
         let kicked = transmitter.kick();
@@ -282,7 +297,8 @@ impl ToXdp {
             }
             Kicked::Failed(error) => {
                 self.link.is_down = true;
-                // The socket has lost its interface; another interface may have the same index now.
+                // The socket has lost its interface for good, even if another interface has the same name
+                // and index now.
                 self.is_lost |= matches!(error.raw_os_error(), Some(libc::ENXIO | libc::ENODEV));
                 if !self.is_lost {
                     self.link.tell(cx, &error);
@@ -293,14 +309,16 @@ impl ToXdp {
         true
     }
 
-    /// Schedules a check of the interface in a tenth of a second.
+    /// Sets the timer `LOOK` for a check of the interface in a tenth of a second, unless the timer is
+    /// already set.
     fn look_soon(&mut self, cx: &mut Cx<'_>) {
         if !std::mem::replace(&mut self.is_looking, true) {
             cx.set_coarse_timer(LOOK, cx.now() + LOOK_PAUSE);
         }
     }
 
-    /// Counts packets of the ring as dropped whose slots came back without being sent.
+    /// Counts packets as dropped that were counted as sent when they entered the ring, but whose slots came
+    /// back from the kernel unsent.
     fn lose(&mut self, cx: &mut Cx<'_>, packets: usize) {
         self.count -= packets as u64;
         self.drops += packets as u64;
@@ -310,7 +328,9 @@ impl ToXdp {
         cx.accounts().count_dropped(packets, DropReason::InterfaceDown);
     }
 
-    /// Checks whether an interface that was down is up again.
+    /// Checks an interface that was down or removed. If it is up, the ring is sent; if it was removed, the
+    /// queue is closed and another interface of its name is sought; if it is still down, another check is
+    /// scheduled.
     fn look(&mut self, cx: &mut Cx<'_>) {
         if self.is_closed {
             return self.open_again(cx);
@@ -322,7 +342,7 @@ impl ToXdp {
                 self.open_again(cx);
             }
             Presence::Up if self.link.has_carrier() => {
-                // Reports the recovery if packets of the ring can be sent.
+                // If packets can be sent again, `kick` reports that the interface has recovered.
                 self.kick(cx);
             }
             Presence::Up | Presence::Down => self.look_soon(cx),
@@ -334,7 +354,8 @@ impl ToXdp {
         }
     }
 
-    /// Continues with another interface that has the name of the removed interface, once there is one.
+    /// Opens a queue at another interface that has the name of the removed interface, and reports the
+    /// recovery. If there is no such interface or no queue yet, schedules another attempt.
     #[cold]
     fn open_again(&mut self, cx: &mut Cx<'_>) {
         let (copy, copies) = copy_of(cx);
@@ -460,7 +481,8 @@ impl Element for ToXdp {
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
         self.kick(cx);
-        // Packets that the kernel has not taken by now are lost.
+        // The socket is closed next, so packets that the kernel has not taken by now cannot be sent and
+        // count as dropped.
         let left = std::mem::take(&mut self.in_ring);
         self.lose(cx, left);
     }

@@ -1,9 +1,10 @@
-//! The pool of a worker as memory of DPDK's drivers, and the packets that drivers write to it and read from
-//! it.
+//! A worker's packet pool as memory of DPDK's drivers, and the packets that drivers write to it and read
+//! from it.
 //!
-//! A slot belongs to the pool, to a packet, or to DPDK. A slot of DPDK is marked in its metadata as a
-//! device's slot. Every slot that a driver returns is checked for that mark, so that a wrong answer cannot
-//! give a slot two owners.
+//! DPDK describes a buffer by a header (`rte_mbuf`). Each slot of the pool's device area has a header in
+//! the C part, `shim.c`; slots that are free for drivers are on a stack. A slot belongs to the pool, to a
+//! packet, or to DPDK. A slot of DPDK is marked in its metadata as a device's slot, and every slot that a
+//! driver returns is checked for the mark. Thus a wrong answer of a driver cannot give a slot two owners.
 
 use std::collections::VecDeque;
 use std::ffi::{CString, c_char, c_void};
@@ -13,15 +14,17 @@ use std::sync::{Arc, Mutex, MutexGuard, Weak};
 
 use packet::{DeviceId, MAX_PACKET, Packet, Pool, SLOT_STRIDE, Span};
 
-/// The largest number of packets that are received or sent at once; the shim has room for this number.
+/// The largest number of packets per call that receives or sends; the shim's arrays have this length.
 pub(in crate::dpdk) const BURST: usize = 256;
-/// The number of free slots for drivers at each receive, in addition to those for the burst.
+/// The number of free slots that DPDK has at each call that receives, in addition to a slot for each packet
+/// of the burst.
 const LEAST: usize = 256;
-/// The number of free slots with DPDK above which some return to the pool, and the number that remain.
+/// Two numbers of free slots that DPDK has. If it has more than the first number, slots return to the pool
+/// until the second number is left.
 const MOST: usize = 2048;
 const KEPT: usize = 1024;
-/// The number of bytes before the start of what drivers take for the buffer: their headroom is 128 bytes,
-/// the pool's 256.
+/// The number of bytes of a slot's headroom that DPDK does not see. Drivers take 128 bytes before the
+/// packet for their headroom, and the pool has 256.
 const FRONT: u16 = 128;
 
 #[repr(C)]
@@ -69,27 +72,29 @@ unsafe extern "C" {
     fn tg_port_map(port: u16, base: *mut c_void, length: usize) -> i32;
 }
 
-/// The memory of all ports that a worker uses. Its C part stays until the process ends, because drivers may
-/// keep headers until their ports are closed. The next pool at the same place uses the C part again.
+/// The memory of all DPDK ports that one worker uses: the device area of the worker's pool, and the C part
+/// with a header for each slot. The C part stays until the process ends, because drivers may keep headers
+/// until their ports are closed. The next pool at the same address in memory uses the C part again.
 pub(in crate::dpdk) struct Memory {
     headers: NonNull<Headers>,
     device: DeviceId,
     base: usize,
     length: usize,
-    /// The devices that were asked if they reach the memory, and their answers.
+    /// The ports for which the area was mapped or could not be mapped, and for each, true if its device
+    /// reaches the area.
     reached: Mutex<Vec<(u16, bool)>>,
 }
 
 // SAFETY: the C part is touched only by the holder of exclusive access to the worker's pool, which every
 // function asks for (`its`), and, in the part that is protected by a lock, by DPDK itself.
 unsafe impl Send for Memory {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for Memory {}
 
-/// The memories that are in use, so that all elements of a worker find the same memory.
+/// The memories that are in use. All elements of a worker find the same memory here.
 static MEMORIES: Mutex<Vec<Weak<Memory>>> = Mutex::new(Vec::new());
 
-/// The memories that are not in use.
+/// The memories whose pools do not use DPDK any more, and whose C parts can be used again.
 static LEFT: Mutex<Vec<Memory>> = Mutex::new(Vec::new());
 
 fn left() -> MutexGuard<'static, Vec<Memory>> {
@@ -108,10 +113,11 @@ fn name(kind: &str) -> CString {
 }
 
 impl Memory {
-    /// Returns the memory of a pool, and creates it if there is none.
+    /// Returns the memory of a pool. If the pool has none yet, takes an unused memory of the same addresses
+    /// whose headers DPDK has all returned, or creates one.
     ///
     /// # Errors
-    /// If DPDK has no memory for its part.
+    /// If DPDK has no memory for the headers, or too many devices use the pool.
     pub(in crate::dpdk) fn of(pool: &mut Pool) -> Result<Arc<Memory>, String> {
         if let Some(memory) = Memory::known(pool) {
             return Ok(memory);
@@ -119,7 +125,7 @@ impl Memory {
         let (start, length) = pool.device_area();
         let device = pool.attach().ok_or("too many devices use the memory for packets")?;
         let is_its = |memory: &mut Memory| {
-            // SAFETY: nothing else uses the memory.
+            // SAFETY: a memory in `LEFT` is used by nothing else.
             let is_free = || unsafe { tg_memory_reset(memory.headers.as_ptr()) } != 0;
             (memory.base, memory.length) == (start as usize, length) && is_free()
         };
@@ -145,7 +151,7 @@ impl Memory {
         Ok(memory)
     }
 
-    /// Returns the memory of a pool, if it has one.
+    /// Returns the memory of a pool; `None` if the pool has none.
     pub(in crate::dpdk) fn known(pool: &Pool) -> Option<Arc<Memory>> {
         let start = pool.device_area().0 as usize;
         let mut memories = memories();
@@ -153,25 +159,26 @@ impl Memory {
         memories.iter().filter_map(Weak::upgrade).find(|memory| memory.base == start)
     }
 
-    /// Returns the C part, for the owner of the pool.
+    /// Returns the C part. The argument proves that the caller has exclusive access to the pool; panics if
+    /// it is another pool.
     fn its(&self, pool: &mut Pool) -> *mut Headers {
         assert_eq!(pool.device_area().0 as usize, self.base, "the memory of another pool");
         self.headers.as_ptr()
     }
 
-    /// Gives slots to DPDK until it has `wanted` free slots.
+    /// Hands slots of the pool to DPDK until DPDK has `wanted` free slots, or the pool has no more.
     pub(in crate::dpdk) fn refill(&self, pool: &mut Pool, wanted: usize) {
         let headers = self.its(pool);
-        // SAFETY: `its` has the pool, here and below.
+        // SAFETY: `its` proves exclusive access to the pool, here and below.
         let free = unsafe { tg_memory_free_count(headers) } as usize;
         for _ in free..wanted {
             let Some(slot) = pool.hand_out(self.device) else { return };
-            // SAFETY: as above.
+            // SAFETY: `its` proves exclusive access to the pool.
             unsafe { tg_memory_give(headers, slot) };
         }
     }
 
-    /// Takes slots back if DPDK has many free slots.
+    /// Returns slots from DPDK to the pool if DPDK has more free slots than `MOST`.
     fn settle(&self, pool: &mut Pool) {
         let headers = self.its(pool);
         // SAFETY: as in `refill`.
@@ -184,15 +191,15 @@ impl Memory {
         }
     }
 
-    /// Returns the number of free slots with DPDK.
+    /// Returns the number of free slots that DPDK has.
     pub(in crate::dpdk) fn free(&self, pool: &mut Pool) -> usize {
         let headers = self.its(pool);
         // SAFETY: as in `refill`.
         unsafe { tg_memory_free_count(headers) as usize }
     }
 
-    /// Takes all slots back, if this was the last use of the memory. All ports that used it have been
-    /// stopped.
+    /// Takes all slots back from DPDK, if no other element uses the memory any more. All ports that used it
+    /// must have been stopped.
     pub(in crate::dpdk) fn close(memory: Arc<Memory>, pool: &mut Pool) {
         if let Some(memory) = Arc::into_inner(memory) {
             let _ = memory.its(pool);
@@ -201,7 +208,8 @@ impl Memory {
         }
     }
 
-    /// Sets up a queue for receiving into the pool, or into DPDK's own pool.
+    /// Sets up a receive queue of a port. Its driver takes buffers from the pool or, if `own` is given,
+    /// from DPDK's own pool. Returns a negative error number of DPDK if that fails.
     pub(in crate::dpdk) fn set_up(
         &self,
         pool: &mut Pool,
@@ -228,7 +236,7 @@ impl Memory {
         unsafe { tg_port_stop(headers, port) }
     }
 
-    /// Removes a port with its device, which is no longer used.
+    /// Removes a port and its device from DPDK. No queue of the port may be in use.
     pub(in crate::dpdk) fn remove(&self, pool: &mut Pool, port: u16) {
         let headers = self.its(pool);
         // SAFETY: as in `start`.
@@ -239,13 +247,14 @@ impl Memory {
             .retain(|(other, _)| *other != port);
     }
 
-    /// Maps the pool for a device. Returns true if the device can reach the pool.
+    /// Maps the pool's device area for the device of a port. Returns true if the device can reach the area;
+    /// the answer is remembered.
     pub(in crate::dpdk) fn reaches(&self, port: u16) -> bool {
         let mut reached = self.reached.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         if let Some((_, reaches)) = reached.iter().find(|(other, _)| *other == port) {
             return *reaches;
         }
-        // Whole pages: the area lies at the start of a longer mapping.
+        // Whole pages can be mapped: the area is at the start of a mapping that is longer.
         let length = self.length.next_multiple_of(4096);
         // SAFETY: the device touches only buffers that drivers pass to it, as in `of`.
         let reaches = unsafe { tg_port_map(port, self.base as *mut c_void, length) } >= 0;
@@ -254,46 +263,49 @@ impl Memory {
     }
 }
 
-/// A pool of DPDK's own buffers.
+/// A pool of DPDK's own buffers, for packets that have to be copied.
 pub(in crate::dpdk) struct OwnPool(NonNull<Mempool>);
 
 // SAFETY: DPDK's pools may be used from any thread.
 unsafe impl Send for OwnPool {}
-// SAFETY: as above.
+// SAFETY: as for `Send`.
 unsafe impl Sync for OwnPool {}
 
 impl OwnPool {
-    /// Creates a pool with `count` buffers, with `gapless` without gaps between them. It stays until the
-    /// process ends. Returns `None` if there is no memory for it.
+    /// Creates a pool with `count` buffers. With `gapless`, buffers follow their headers without a gap, as
+    /// the driver for AF_XDP requires. The pool stays until the process ends. Returns `None` if DPDK has no
+    /// memory for it.
     pub(in crate::dpdk) fn new(count: u32, gapless: bool) -> Option<OwnPool> {
         // SAFETY: the name ends with a zero byte.
         NonNull::new(unsafe { tg_own_pool(name("copies").as_ptr(), count, gapless.into()) }).map(OwnPool)
     }
 
     pub(in crate::dpdk) fn free(&self) -> u32 {
-        // SAFETY: the pool is there.
+        // SAFETY: the pool exists until the process ends.
         unsafe { tg_own_pool_count(self.0.as_ptr()) }
     }
 }
 
-/// A queue from which packets are received.
+/// A queue of a port from which one worker receives packets.
 pub(in crate::dpdk) struct RxQueue {
     pub(in crate::dpdk) number: u16,
     port: u16,
     memory: Arc<Memory>,
     received: Box<[Received; BURST]>,
-    /// The bytes of a packet that lies in pieces, or in memory of another pool.
+    /// The buffer for a packet that lies in several DPDK buffers or in another worker's pool, from which it
+    /// is copied.
     scratch: Vec<u8>,
 }
 
 // SAFETY: received packets are read and freed before the function that receives returns.
 unsafe impl Send for RxQueue {}
 
-/// A received packet.
+/// A received packet, as the queue passes it on.
 pub(in crate::dpdk) enum Arrived<'a> {
-    /// In a slot of the pool.
+    /// A packet in a slot of this worker's pool, without a copy.
     Slot(Packet),
-    /// In other memory.
+    /// The bytes of a packet that lies in other memory. They are valid during the call only, and have to be
+    /// copied.
     Elsewhere(&'a [u8]),
 }
 
@@ -303,8 +315,9 @@ impl RxQueue {
         RxQueue { number, port, memory, received: Box::new([nothing; BURST]), scratch: Vec::new() }
     }
 
-    /// Receives at most `most` packets, and calls `show` for each with the port's hash. Returns the number
-    /// of packets. The port's queue must have been started. `pool` returns the pool of the worker.
+    /// Receives at most `most` packets, and calls `show` for each with the hash that the port computed.
+    /// Returns the number of packets received, including packets in invalid slots, which are skipped. The
+    /// queue must have been started. `pool` gets the worker's pool out of `context`.
     pub(in crate::dpdk) fn receive<C>(
         &mut self,
         context: &mut C,
@@ -341,25 +354,26 @@ impl RxQueue {
             let there = unsafe { tg_read(mbuf.as_ptr(), self.scratch.as_mut_ptr(), length as u32) } as usize;
             show(context, Arrived::Elsewhere(&self.scratch[..there]), received.hash);
             let headers = self.memory.its(pool(context));
-            // SAFETY: as above.
+            // SAFETY: the packet belongs to this function until it is freed here.
             unsafe { tg_free(headers, mbuf.as_ptr()) };
         }
         usize::from(n)
     }
 }
 
-/// A queue to which packets are sent.
+/// A queue of a port to which packets are sent, and the packets that wait for it.
 pub(in crate::dpdk) struct TxQueue {
     port: u16,
     queue: u16,
     memory: Arc<Memory>,
-    /// The lock of the queue, if other copies send to it as well.
+    /// The lock that a sender holds during a call of the driver, if copies at other workers send to the
+    /// queue as well.
     shared: Option<Arc<Mutex<()>>>,
-    /// DPDK's own pool, if the port cannot read the packet pool.
+    /// DPDK's own pool, into which packets are copied if the device cannot read the packet pool.
     own: Option<Arc<OwnPool>>,
-    /// The packets that the port has not taken yet.
+    /// The packets that the port has not taken yet, in order: their slots, which are marked as DPDK's.
     waiting: VecDeque<Span>,
-    /// The number of packets that were copied.
+    /// The number of packets that were copied before they were sent.
     pub(in crate::dpdk) copied: u64,
 }
 
@@ -379,10 +393,11 @@ impl TxQueue {
         self.waiting.len()
     }
 
-    /// Appends a packet to the waiting packets.
+    /// Appends a packet to the waiting packets. It is copied first if it does not lie in one slot of `pool`
+    /// or has too little headroom for DPDK.
     ///
     /// # Errors
-    /// The packet, if it needs a copy and there is no free slot, or it is too long for a slot.
+    /// The packet itself, if it needs a copy and there is no free slot or it is too long for a slot.
     pub(in crate::dpdk) fn put(&mut self, pool: &mut Pool, packet: Packet) -> Result<(), Packet> {
         let device = self.memory.device;
         let there =
@@ -402,7 +417,7 @@ impl TxQueue {
         Ok(())
     }
 
-    /// Sends waiting packets, as many as the port takes. Returns their number.
+    /// Sends waiting packets, in order, until the port takes no more. Returns the number of packets sent.
     pub(in crate::dpdk) fn flush(&mut self, pool: &mut Pool) -> usize {
         let mut sent = 0;
         while !self.waiting.is_empty() {
@@ -416,8 +431,8 @@ impl TxQueue {
         sent
     }
 
-    /// Sends the first waiting packets. Returns their number, and true if the port took all packets of this
-    /// attempt.
+    /// Sends up to 64 of the first waiting packets by one call of the driver. Returns the number that the
+    /// port took, and true if it took all of the call.
     fn send(&mut self, pool: &mut Pool) -> (usize, bool) {
         const AT_ONCE: usize = 64;
         let headers = self.memory.its(pool);
@@ -457,7 +472,7 @@ impl TxQueue {
                 self.copied += 1;
             }
             for &mbuf in &mbufs[sent..n] {
-                // SAFETY: a copy that the port has not taken.
+                // SAFETY: the port has not taken this copy, so that it still belongs to this function.
                 unsafe { tg_free(headers, mbuf) };
             }
         }
@@ -468,7 +483,7 @@ impl TxQueue {
         (self.memory.base + span.slot as usize * SLOT_STRIDE + usize::from(span.start)) as *const u8
     }
 
-    /// Takes a waiting packet back.
+    /// Takes back the first waiting packet; `None` if no packet waits.
     pub(in crate::dpdk) fn take_back(&mut self, pool: &mut Pool) -> Option<Packet> {
         let span = self.waiting.pop_front()?;
         pool.take_back(self.memory.device, span.slot, span.start.into(), span.length.into())
@@ -493,7 +508,8 @@ mod tests {
         text.split(' ').map(String::from).collect()
     }
 
-    /// Receives all packets of a queue. Returns their bytes, and the packets that lie in the pool.
+    /// Receives the packets that are in a queue. Returns the bytes of each packet, and the packet itself if
+    /// it lies in a slot of the pool.
     fn receive(queue: &mut RxQueue, pool: &mut Pool) -> Vec<(Vec<u8>, Option<Packet>)> {
         let mut all = Vec::new();
         queue.receive(
@@ -510,7 +526,8 @@ mod tests {
         all
     }
 
-    /// DPDK starts once in a process, so that this is one test.
+    /// Sends packets through the virtual ports `net_ring` and `net_null`, and expects that each slot comes
+    /// back. All is one test, because DPDK can be started only once in a process.
     #[test]
     fn slots_go_to_ports_and_come_back() {
         let devices = "--vdev=net_ring0 --vdev=net_null0,size=2000 --vdev=net_null1";
@@ -532,8 +549,8 @@ mod tests {
         let mut to_ring = TxQueue::new(Arc::clone(&mine), ring, 0, 64, None, None);
         let mut from_ring = RxQueue::new(Arc::clone(&mine), ring, 0);
 
-        // There and back in the same slot, without a copy. Packets that cannot be handed to a driver are
-        // copied or refused.
+        // A packet goes to a port and comes back in the same slot, without a copy. A packet of another pool
+        // and a packet with too little headroom are copied, and a packet that is too long is refused.
         let packet = one.packet(&[7; 900]).unwrap();
         let place = packet.data().as_ptr();
         assert!(to_ring.put(&mut one, packet).is_ok());
@@ -553,7 +570,8 @@ mod tests {
         assert_eq!(came[0].1.as_ref().map(|packet| packet.data().as_ptr()), Some(place));
         came.into_iter().filter_map(|(_, packet)| packet).for_each(|packet| one.free(packet));
 
-        // To a worker with another pool: packets are copied, and the slots return to their pool.
+        // A worker with another pool receives from the port: the packets are copied, and the slots return
+        // to the first pool.
         for n in 0..50u8 {
             let packet = one.packet(&[n; 60]).unwrap();
             assert!(to_ring.put(&mut one, packet).is_ok());
@@ -567,7 +585,8 @@ mod tests {
         );
         assert_eq!((came.len(), mine.free(&mut one)), (50, before + 50));
 
-        // A driver that makes packets takes slots, and returns them when they are sent.
+        // The driver of `net_null` makes packets: it takes a slot for each, and returns the slot when the
+        // packet has been sent.
         let mut from_null = RxQueue::new(Arc::clone(&mine), null, 0);
         let mut to_null = TxQueue::new(Arc::clone(&mine), null, 0, 256, None, None);
         for _ in 0..200 {
@@ -579,7 +598,7 @@ mod tests {
         }
         assert!(mine.free(&mut one) <= MOST, "what is not needed goes back to the pool");
 
-        // Copies have room for the longest frame.
+        // DPDK's own buffers have room for the longest frame.
         let own = Arc::new(OwnPool::new(64, false).unwrap());
         let mut to_card = TxQueue::new(Arc::clone(&mine), ring, 0, 64, None, Some(own));
         let longest = one.packet(&[9; packet::SLOT_CAPACITY]).unwrap();
@@ -588,7 +607,7 @@ mod tests {
         let came = receive(&mut from_ring, &mut one);
         assert!(came.iter().map(|(bytes, _)| bytes.len()).eq([packet::SLOT_CAPACITY]));
 
-        // Waiting packets can be taken back, and at the end no slot is missing.
+        // A waiting packet can be taken back. One packet stays in the ring when the memory is closed.
         let packet = one.packet(b"waits").unwrap();
         assert!(to_ring.put(&mut one, packet).is_ok());
         let packet = to_ring.take_back(&mut one).unwrap();
@@ -601,8 +620,8 @@ mod tests {
         let headers = mine.headers;
         Memory::close(mine, &mut one);
 
-        // DPDK still has one of its headers. Once that header is back, the memory is used any number of
-        // times.
+        // DPDK still has the header of the packet in the ring, so the C part cannot be used again. Once the
+        // packet has been received, it is used again each time.
         let second = Memory::of(&mut one).unwrap();
         assert_ne!(second.headers, headers);
         assert_eq!(receive(&mut elsewhere, &mut other).len(), 1);

@@ -1,4 +1,5 @@
-//! DPDK itself, through a small file of C (`shim.c`).
+//! The interface to DPDK. A small C file, `shim.c`, wraps DPDK's functions, many of which are inline
+//! functions in C.
 #![allow(unsafe_code)]
 
 pub(super) mod memory;

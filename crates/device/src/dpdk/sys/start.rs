@@ -1,4 +1,5 @@
-//! Starts DPDK's environment abstraction layer (EAL), once in a process, and ends it.
+//! Starts and ends the environment abstraction layer (EAL) of DPDK, which is possible only once in a
+//! process.
 
 use std::ffi::{CStr, CString, c_char, c_int};
 use std::sync::Mutex;
@@ -19,7 +20,7 @@ static STATE: Mutex<State> = Mutex::new(State::Never);
 enum State {
     Never,
     Runs,
-    /// DPDK has ended or failed to start, and cannot be started again.
+    /// DPDK has ended or has failed to start. It cannot be started again in this process.
     Over,
 }
 
@@ -31,13 +32,15 @@ pub(in crate::dpdk) fn is_running() -> bool {
     *state() == State::Runs
 }
 
-/// Returns DPDK's text for an error.
+/// Returns DPDK's text for an error number.
 pub(in crate::dpdk) fn reason(error: i32) -> String {
-    // SAFETY: DPDK gives text that ends, in memory of this thread that the next call writes to.
+    // SAFETY: DPDK returns text that ends with a zero byte, in memory of this thread; only the thread's
+    // next call writes to it.
     unsafe { CStr::from_ptr(tg_reason(error)) }.to_string_lossy().into_owned()
 }
 
-/// Returns the output of DPDK and its drivers since the last look, if it is captured.
+/// Returns the output of DPDK and its drivers since the last call, at most 4096 bytes; empty if the output
+/// is not captured.
 pub(in crate::dpdk) fn said() -> String {
     let mut text = vec![0; 4096];
     // SAFETY: the buffer has room for `text.len()` bytes.
@@ -46,10 +49,11 @@ pub(in crate::dpdk) fn said() -> String {
     String::from_utf8_lossy(&text).trim().to_string()
 }
 
-/// Starts DPDK with the given arguments. With `quiet`, it writes nothing, and its output is captured.
+/// Starts DPDK with the given arguments, of which the first is the program's name. With `quiet`, DPDK
+/// writes nothing to standard output or error, and its output is kept for [`said`].
 ///
 /// # Errors
-/// If DPDK was started before or cannot be started.
+/// If DPDK was started before, or cannot be started.
 pub(in crate::dpdk) fn start(arguments: &[String], quiet: bool) -> Result<(), String> {
     let mut state = state();
     if *state != State::Never {
@@ -58,13 +62,15 @@ pub(in crate::dpdk) fn start(arguments: &[String], quiet: bool) -> Result<(), St
     let words = arguments.iter().map(|word| CString::new(word.as_str()));
     let words =
         words.collect::<Result<Vec<_>, _>>().map_err(|_| "an argument has a zero byte".to_string())?;
-    // DPDK keeps pointers to the arguments.
+    // DPDK keeps pointers to the arguments, so they are never freed.
     let mut pointers: Vec<*mut c_char> = words.into_iter().map(CString::into_raw).collect();
     let count = pointers.len() as c_int;
     pointers.push(std::ptr::null_mut());
-    // DPDK pins the thread that starts it. Workers do their own pinning.
+    // DPDK pins the thread that starts it to a core. The thread's affinity is restored, because workers do
+    // their own pinning.
     let allowed = sched_getaffinity(Pid::from_raw(0));
-    // SAFETY: `count` strings that live for ever, and a null after them, as `main` would have them.
+    // SAFETY: the pointer is to `count` strings that are never freed, and a null after them, as `main` gets
+    // them.
     let result = unsafe { tg_start(count, pointers.leak().as_mut_ptr(), quiet.into()) };
     if let Ok(allowed) = allowed {
         let _ = sched_setaffinity(Pid::from_raw(0), &allowed);
@@ -73,7 +79,7 @@ pub(in crate::dpdk) fn start(arguments: &[String], quiet: bool) -> Result<(), St
     if result == 0 { Ok(()) } else { Err(reason(result)) }
 }
 
-/// Closes all ports, and ends DPDK.
+/// Closes all ports and ends DPDK. Does nothing if it does not run.
 pub(in crate::dpdk) fn end() {
     let mut state = state();
     if *state == State::Runs {

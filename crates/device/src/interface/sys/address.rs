@@ -1,4 +1,5 @@
-//! Addresses and routes of interfaces (netdevice(7), the older sister of rtnetlink(7)).
+//! Sets addresses and routes of interfaces by ioctl (netdevice(7)), the older interface that rtnetlink(7)
+//! has replaced.
 
 use std::io;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -9,16 +10,17 @@ use libc::{in6_addr, rtentry, sockaddr, sockaddr_in};
 use super::link::{index, ioctl, request};
 use super::{checked, socket};
 
-/// Returns an address without a port, in the form of the kernel's requests.
+/// Returns an IPv4 address, without a port, as `sockaddr` in a request to the kernel.
 fn raw(address: Ipv4Addr) -> sockaddr {
     let octets = address.octets().map(|byte| byte as libc::c_char);
     let mut data = [0; 14];
-    // After the port.
+    // The address follows the two bytes of the port.
     data[2..6].copy_from_slice(&octets);
     sockaddr { sa_family: libc::AF_INET as u16, sa_data: data }
 }
 
-/// Sets the IPv4 address and the network of an interface.
+/// Sets the IPv4 address and the network mask of an interface. On an error, returns the name of the step
+/// that failed and the reason.
 pub(crate) fn set(name: &str, address: Ipv4Addr, mask: Ipv4Addr) -> Result<(), (&'static str, io::Error)> {
     let tell = |what: u64, step: &'static str, address: Ipv4Addr| -> Result<(), (&'static str, io::Error)> {
         let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0).map_err(|error| ("socket", error))?;
@@ -30,7 +32,7 @@ pub(crate) fn set(name: &str, address: Ipv4Addr, mask: Ipv4Addr) -> Result<(), (
     tell(libc::SIOCSIFNETMASK, "SIOCSIFNETMASK", mask)
 }
 
-/// A request for IPv6 (`struct in6_ifreq`).
+/// The structure `in6_ifreq`: a request to set an IPv6 address.
 #[repr(C)]
 struct Request6 {
     address: in6_addr,
@@ -38,20 +40,21 @@ struct Request6 {
     index: libc::c_int,
 }
 
-/// Adds an IPv6 address to an interface.
+/// Adds an IPv6 address to an interface; `prefix` is the length of its network's prefix in bits.
 pub(crate) fn set6(name: &str, address: Ipv6Addr, prefix: u8) -> io::Result<()> {
     let socket = socket(libc::AF_INET6, libc::SOCK_DGRAM, 0)?;
     let address = in6_addr { s6_addr: address.octets() };
     let request = Request6 { address, prefix: prefix.into(), index: index(name)? };
-    // SAFETY: for a socket of IPv6 this request takes that structure, which lives through the call.
+    // SAFETY: on an IPv6 socket, this request takes an `in6_ifreq`, which lives through the call.
     let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFADDR as _, &raw const request) };
     checked(result).map(drop)
 }
 
-/// Sets the default route to a gateway. The route is removed with the interface.
+/// Sets the machine's default route to a gateway. The kernel removes the route with the interface by which
+/// the gateway is reached.
 pub(crate) fn set_default_route(gateway: Ipv4Addr) -> io::Result<()> {
     let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
-    // SAFETY: the structure is plain memory and one pointer, for which zero is a value.
+    // SAFETY: the structure is plain data and one pointer, for which all zeros are a valid value.
     let mut route: rtentry = unsafe { std::mem::zeroed() };
     route.rt_dst = raw(Ipv4Addr::UNSPECIFIED);
     route.rt_genmask = raw(Ipv4Addr::UNSPECIFIED);

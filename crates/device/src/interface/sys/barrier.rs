@@ -1,7 +1,9 @@
-//! Prevents the machine's own network stack from getting the packets that an interface receives.
+//! A barrier at an interface: the machine's own network stack gets none of the packets that the interface
+//! receives, but packet sockets do.
 //!
-//! A program after packet sockets and before everything else (TCX, Linux 6.6 and later) drops all packets.
-//! It is removed with the process, whereas firewall rules would stay.
+//! A program of the traffic control (TCX, Linux 6.6 and later) drops all packets. It runs after packet
+//! sockets have got them, and before everything else. The kernel removes it when the process ends, whereas
+//! firewall rules would stay.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -10,19 +12,21 @@ use libc::c_int;
 
 use super::bpf::{self, ATTACH_INGRESS, EXIT, KIND_TRAFFIC, MOVE, step};
 
-/// `return TCX_DROP`.
+/// The instructions of the program: `return TCX_DROP`.
 const DROP_ALL: [u64; 2] = [step(MOVE, 0, 0, 0, 2), step(EXIT, 0, 0, 0, 0)];
-/// Ahead of the programs of others (BPF_F_BEFORE), which could let packets pass.
+/// A flag that puts the program ahead of other TCX programs at the interface (BPF_F_BEFORE), which could
+/// let packets pass.
 const BEFORE: u32 = 1 << 3;
 
-/// The barrier at an interface; it exists until this is dropped.
+/// A barrier at an interface. Dropping it removes the barrier.
 #[derive(Debug)]
 pub(crate) struct Barrier {
     _link: OwnedFd,
 }
 
 impl Barrier {
-    /// Attaches the barrier. On an error, returns the step that failed and the reason.
+    /// Attaches a barrier to the interface with this index. On an error, returns the name of the step that
+    /// failed and the reason.
     pub(crate) fn new(index: c_int) -> Result<Barrier, (&'static str, io::Error)> {
         let program = bpf::load(KIND_TRAFFIC, &DROP_ALL).map_err(|error| ("BPF_PROG_LOAD", error))?;
         let link = bpf::link(program.as_fd(), index, ATTACH_INGRESS, BEFORE);

@@ -1,4 +1,4 @@
-//! The properties of an interface in the kernel, by ioctl (netdevice(7)).
+//! Reads and sets properties of network interfaces by ioctl (netdevice(7)).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -10,9 +10,12 @@ use super::{checked, socket};
 
 const ETHTOOL_GLINK: u32 = 0x0a;
 
-/// Creates a request about an interface.
+/// Creates a request about the interface with this name.
+///
+/// # Errors
+/// `ENODEV` if no interface can have this name.
 pub(super) fn request(name: &str) -> io::Result<ifreq> {
-    // SAFETY: the structure is plain memory, for which zero is a value.
+    // SAFETY: the structure is plain data, for which all zeros are a valid value.
     let mut request: ifreq = unsafe { std::mem::zeroed() };
     if name.is_empty() || name.len() >= libc::IFNAMSIZ || name.contains(['/', '\0']) {
         return Err(io::Error::from_raw_os_error(libc::ENODEV));
@@ -23,13 +26,13 @@ pub(super) fn request(name: &str) -> io::Result<ifreq> {
     Ok(request)
 }
 
-/// Returns the name in a request.
+/// Returns the name of the interface that a request contains.
 pub(super) fn name(request: &ifreq) -> String {
     let bytes = request.ifr_name.iter().take_while(|&&byte| byte != 0).map(|&byte| byte as u8);
     String::from_utf8_lossy(&bytes.collect::<Vec<u8>>()).into_owned()
 }
 
-/// Executes a request that the kernel answers in the same structure.
+/// Executes a request; the kernel writes its answer into the request.
 pub(super) fn ioctl(file: BorrowedFd<'_>, what: u64, request: &mut ifreq) -> io::Result<()> {
     // SAFETY: every request that this module makes takes an `ifreq`, which lives through the call, as does
     // the memory that it points to.
@@ -48,7 +51,7 @@ fn tell(request: &mut ifreq, what: u64) -> io::Result<()> {
     ioctl(socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?.as_fd(), what, request)
 }
 
-/// Returns the index of an interface.
+/// Returns the index of the interface with this name.
 pub(crate) fn index(name: &str) -> io::Result<c_int> {
     let answer = ask(name, libc::SIOCGIFINDEX)?;
     // SAFETY: the kernel has written this member of the union.
@@ -58,21 +61,22 @@ pub(crate) fn index(name: &str) -> io::Result<c_int> {
 /// Returns the name of the interface that has this index.
 pub(crate) fn name_of(index: c_int) -> io::Result<String> {
     let socket = socket(libc::AF_INET, libc::SOCK_DGRAM, 0)?;
-    // SAFETY: the structure is plain memory, for which zero is a value.
+    // SAFETY: the structure is plain data, for which all zeros are a valid value.
     let mut request: ifreq = unsafe { std::mem::zeroed() };
     request.ifr_ifru.ifru_ifindex = index;
     ioctl(socket.as_fd(), libc::SIOCGIFNAME, &mut request)?;
     Ok(name(&request))
 }
 
-/// Returns the length in bytes of the longest packet that the interface carries, without link header.
+/// Returns the MTU: the length in bytes of the longest packet that the interface carries, without link
+/// header.
 pub(crate) fn mtu(name: &str) -> io::Result<usize> {
     let answer = ask(name, libc::SIOCGIFMTU)?;
     // SAFETY: the kernel has written this member of the union.
     Ok(unsafe { answer.ifr_ifru.ifru_mtu }.max(0) as usize)
 }
 
-/// Returns the interface's kind of hardware (ARPHRD_*).
+/// Returns the interface's type of hardware (ARPHRD_*), such as ARPHRD_ETHER.
 pub(crate) fn hardware(name: &str) -> io::Result<u16> {
     let answer = ask(name, libc::SIOCGIFHWADDR)?;
     // SAFETY: the kernel has written this member of the union.
@@ -85,34 +89,44 @@ fn flags(name: &str) -> io::Result<c_int> {
     Ok(c_int::from(unsafe { answer.ifr_ifru.ifru_flags }))
 }
 
-/// True if the interface is up.
+/// True if the interface has been brought up, whether or not it has a carrier.
 pub(crate) fn is_up(name: &str) -> io::Result<bool> {
     Ok(flags(name)? & libc::IFF_UP != 0)
 }
 
-/// True if the interface is up and connected to another end: at this moment, while IFF_RUNNING may be a
-/// second late. Returns an error if its driver does not know.
+/// True if the interface is up and connected to another end at this moment. (The flag IFF_RUNNING may be a
+/// second late.)
+///
+/// # Errors
+/// If the driver does not know.
 pub(crate) fn has_carrier(name: &str) -> io::Result<bool> {
-    // `struct ethtool_value` (linux/ethtool.h): command and answer.
+    // The words of `struct ethtool_value` (`linux/ethtool.h`): command and answer.
     let mut value = [ETHTOOL_GLINK, 0u32];
     ethtool(name, &mut value)?;
     Ok(value[1] != 0)
 }
 
-/// Executes a request of `linux/ethtool.h`, whose structure is in these words.
+/// Executes a request of `linux/ethtool.h` about an interface. `words` holds the request's structure, into
+/// which the kernel writes its answer.
 pub(super) fn ethtool(name: &str, words: &mut [u32]) -> io::Result<()> {
     let mut request = request(name)?;
     request.ifr_ifru.ifru_data = words.as_mut_ptr().cast();
-    // The kernel writes no more than the words that the structure declares, which live through the call.
+    // The kernel writes at most the words that the structure declares. The words live through the call.
     tell(&mut request, libc::SIOCETHTOOL)
 }
 
-/// Returns the number of send queues in use. Returns an error if the driver does not report it.
+/// Returns the number of send queues in use.
+///
+/// # Errors
+/// If the driver does not report the number.
 pub(crate) fn send_queues(name: &str) -> io::Result<u32> {
     channels(name).map(|channels| channels.send + channels.combined)
 }
 
-/// Returns the number of receive queues in use. Returns an error if the driver does not report it.
+/// Returns the number of receive queues in use.
+///
+/// # Errors
+/// If the driver does not report the number.
 pub(crate) fn receive_queues(name: &str) -> io::Result<u32> {
     channels(name).map(|channels| channels.receive + channels.combined)
 }
@@ -126,8 +140,8 @@ fn channels(name: &str) -> io::Result<Channels> {
     Ok(channels)
 }
 
-/// The command ETHTOOL_GCHANNELS of `linux/ethtool.h`, which returns the possible and the present numbers
-/// of queues.
+/// The command ETHTOOL_GCHANNELS of `linux/ethtool.h`, which returns the largest and the present numbers of
+/// queues.
 const GET_CHANNELS: u32 = 0x3c;
 
 #[repr(C)]
@@ -141,21 +155,21 @@ struct Channels {
     combined: u32,
 }
 
-/// Sets the flags `on` and clears the flags `off`.
+/// Sets the interface flags (IFF_*) in `on`, and clears the flags in `off`.
 pub(crate) fn set_flags(name: &str, on: c_int, off: c_int) -> io::Result<()> {
     let mut request = request(name)?;
     request.ifr_ifru.ifru_flags = ((flags(name)? | on) & !off) as libc::c_short;
     tell(&mut request, libc::SIOCSIFFLAGS)
 }
 
-/// Sets the length of the longest packet in bytes.
+/// Sets the MTU of an interface: the length in bytes of its longest packet, without link header.
 pub(crate) fn set_mtu(name: &str, mtu: c_int) -> io::Result<()> {
     let mut request = request(name)?;
     request.ifr_ifru.ifru_mtu = mtu;
     tell(&mut request, libc::SIOCSIFMTU)
 }
 
-/// Sets the Ethernet address.
+/// Sets the Ethernet address of an interface.
 pub(crate) fn set_mac(name: &str, address: MacAddr) -> io::Result<()> {
     let mut request = request(name)?;
     let mut raw = libc::sockaddr { sa_family: libc::ARPHRD_ETHER, sa_data: [0; 14] };

@@ -1,4 +1,5 @@
-//! System calls on network interfaces that no crate in use wraps: the only unsafe code of this crate.
+//! System calls on network interfaces and packet sockets that no library in use wraps. In this crate,
+//! unsafe code is only here, in `xdp/sys`, in `dpdk/sys`, and in `given` of `control_socket`.
 #![allow(unsafe_code)]
 
 pub(crate) mod address;
@@ -20,40 +21,40 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use libc::{c_int, c_void, socklen_t};
 use packet::VirtioNet;
 
-/// The length in bytes of a virtio-net header without the number of buffers.
+/// The length in bytes of a virtio-net header, without the field for the number of buffers.
 pub(crate) const VIRTIO: usize = 10;
 
-/// Returns the result of a system call, or its error.
+/// Returns the result of a system call; -1 becomes the error that the system has set.
 pub(crate) fn checked(result: c_int) -> io::Result<c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
-/// Opens a new socket.
+/// Opens a new socket, with the flag that closes it in programs that this process starts (close-on-exec).
 pub(crate) fn socket(family: c_int, kind: c_int, protocol: c_int) -> io::Result<OwnedFd> {
-    // SAFETY: no pointers; the descriptor that comes back has no other owner.
+    // SAFETY: the call has no pointers; the descriptor that it returns has no other owner.
     unsafe {
         let fd = checked(libc::socket(family, kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, protocol))?;
         Ok(OwnedFd::from_raw_fd(fd))
     }
 }
 
-/// A type that is plain memory for the kernel: any bytes are a value, and there is no padding.
+/// A type that the kernel reads or writes as plain memory.
 ///
 /// # Safety
 /// Any bytes must be a value of the type, and it must have no padding.
 pub(crate) unsafe trait Plain: Copy {}
-// SAFETY: numbers.
+// SAFETY: the type consists of numbers, without padding, so that any bytes are a value.
 unsafe impl Plain for c_int {}
-// SAFETY: numbers.
+// SAFETY: the type consists of numbers, without padding, so that any bytes are a value.
 unsafe impl Plain for u32 {}
-// SAFETY: numbers, without padding.
+// SAFETY: the structure consists of numbers, without padding, so that any bytes are a value.
 unsafe impl Plain for libc::tpacket_req3 {}
-// SAFETY: numbers, without padding.
+// SAFETY: the structure consists of numbers, without padding, so that any bytes are a value.
 unsafe impl Plain for libc::packet_mreq {}
-// SAFETY: numbers, without padding.
+// SAFETY: the structure consists of numbers, without padding, so that any bytes are a value.
 unsafe impl Plain for libc::tpacket_stats_v3 {}
 
-/// Sets an option of a socket.
+/// Sets the option `name` of a socket, at the given level, to a value.
 pub(crate) fn set_option<T: Plain>(
     socket: BorrowedFd<'_>,
     level: c_int,
@@ -68,7 +69,7 @@ pub(crate) fn set_option<T: Plain>(
     checked(result).map(drop)
 }
 
-/// Reads an option of a socket; bytes that the kernel does not write stay zero.
+/// Reads the option `name` of a socket, at the given level. Bytes that the kernel does not write are zero.
 pub(crate) fn option<T: Plain>(socket: BorrowedFd<'_>, level: c_int, name: c_int) -> io::Result<T> {
     let mut value = MaybeUninit::<T>::zeroed();
     let mut length = size_of::<T>() as socklen_t;
@@ -83,18 +84,19 @@ pub(crate) fn option<T: Plain>(socket: BorrowedFd<'_>, level: c_int, name: c_int
         )
     };
     checked(result)?;
-    // SAFETY: zeroed plain memory is a value, and so it is with any bytes written over it.
+    // SAFETY: all zeros are a value of a `Plain` type, and so are any bytes that the kernel has written
+    // over them.
     Ok(unsafe { value.assume_init() })
 }
 
-/// Takes the pending error of a socket.
+/// Takes the pending error out of a socket; `None` if there is none.
 pub(crate) fn take_error(socket: BorrowedFd<'_>) -> Option<io::Error> {
     let number = option::<c_int>(socket, libc::SOL_SOCKET, libc::SO_ERROR).unwrap_or(0);
     (number != 0).then(|| io::Error::from_raw_os_error(number))
 }
 
-/// Parses a virtio-net header as a packet socket or a TAP writes it, in the machine's byte order. Of the
-/// flags, only the flag of a partial checksum is kept.
+/// Parses a virtio-net header as a packet socket or a TAP interface writes it, in the machine's byte order.
+/// Of the flags, only the flag of a partial checksum is kept.
 pub(crate) fn parse_virtio(bytes: &[u8; VIRTIO]) -> VirtioNet {
     let word = |at: usize| u16::from_ne_bytes([bytes[at], bytes[at + 1]]);
     VirtioNet {
@@ -107,7 +109,7 @@ pub(crate) fn parse_virtio(bytes: &[u8; VIRTIO]) -> VirtioNet {
     }
 }
 
-/// Writes a virtio-net header, as [`parse_virtio`] parses it.
+/// Returns the bytes of a virtio-net header, in the form that [`parse_virtio`] parses.
 pub(crate) fn virtio_bytes(fields: &VirtioNet) -> [u8; VIRTIO] {
     let mut bytes = [0; VIRTIO];
     bytes[0] = fields.flags & VirtioNet::NEEDS_CHECKSUM;
@@ -135,7 +137,7 @@ mod tests {
         };
         assert_eq!(parse_virtio(&virtio_bytes(&fields)), fields);
         assert_eq!(virtio_bytes(&VirtioNet::default()), [0; VIRTIO]);
-        // The kernel's mark of a verified checksum is not kept.
+        // The flag of a checksum that the kernel has verified (2) is not kept.
         assert_eq!(parse_virtio(&[2, 0, 0, 0, 0, 0, 0, 0, 0, 0]), VirtioNet::default());
     }
 }

@@ -1,4 +1,4 @@
-//! The kernel's messages about interfaces that come and go (rtnetlink(7)).
+//! The kernel's messages about interfaces that were added, removed or changed (rtnetlink(7)).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -7,29 +7,31 @@ use libc::{c_int, sockaddr_nl};
 
 use super::{checked, socket};
 
-/// The size of the buffer in bytes: room for more than one message about an interface.
+/// The size in bytes of the buffer for messages, which has room for more than one message about an
+/// interface.
 const ROOM: usize = 16 * 1024;
-/// The lengths in bytes of the header of a message, and of the header of a message about an interface.
+/// The lengths in bytes of a message's header, and of the part after it that a message about an interface
+/// begins with.
 const HEADER: usize = 16;
 const LINK: usize = 16;
 
-/// A socket that receives the messages about all interfaces of the namespace.
+/// A socket that receives the messages about all interfaces of this process's network namespace.
 #[derive(Debug)]
 pub(crate) struct News(OwnedFd);
 
-/// The result of reading messages.
+/// The result of reading all messages that have arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Heard {
-    /// True if there was a message at all.
+    /// True if there was a message about any interface, or messages were lost.
     pub(crate) something: bool,
-    /// True if the interface in question was removed, or moved to another namespace.
+    /// True if the interface that the caller asked about was removed, or moved to another namespace.
     pub(crate) was_removed: bool,
 }
 
 impl News {
     pub(crate) fn open() -> io::Result<News> {
         let socket = socket(libc::AF_NETLINK, libc::SOCK_RAW, libc::NETLINK_ROUTE)?;
-        // SAFETY: the structure is plain memory, for which zero is a value.
+        // SAFETY: the structure is plain data, for which all zeros are a valid value.
         let mut address: sockaddr_nl = unsafe { std::mem::zeroed() };
         address.nl_family = libc::AF_NETLINK as u16;
         address.nl_groups = libc::RTMGRP_LINK as u32;
@@ -43,7 +45,7 @@ impl News {
         self.0.as_fd()
     }
 
-    /// Takes all messages. `index` is the interface whose removal is reported.
+    /// Reads all messages that have arrived. `index` is the interface whose removal the result reports.
     pub(crate) fn take(&self, index: c_int) -> Heard {
         let mut heard = Heard::default();
         let mut buffer = [0u8; ROOM];
@@ -60,7 +62,8 @@ impl News {
                 }
                 Err(_) => match io::Error::last_os_error().raw_os_error() {
                     Some(libc::EINTR) => {}
-                    // Messages were lost: the caller has to check for changes.
+                    // Messages were lost because the buffer of the socket was full. The caller has to check
+                    // for changes itself.
                     Some(libc::ENOBUFS) => heard.something = true,
                     _ => return heard,
                 },
@@ -78,7 +81,8 @@ impl Heard {
     }
 }
 
-/// Parses the first message. Returns its length, its kind, and the index of its interface.
+/// Parses the first message in `bytes`. Returns its length in bytes, its type, and the index of its
+/// interface if it is about one. Returns `None` if the message is not complete.
 fn first_message(bytes: &[u8]) -> Option<(usize, u16, Option<c_int>)> {
     let word = |at: usize| -> Option<[u8; 4]> { bytes.get(at..)?.first_chunk().copied() };
     let length = u32::from_ne_bytes(word(0)?) as usize;
@@ -86,7 +90,7 @@ fn first_message(bytes: &[u8]) -> Option<(usize, u16, Option<c_int>)> {
         return None;
     }
     let [a, b, ..] = word(4)?;
-    // After family and type.
+    // The index follows the family and the hardware type.
     let number = word(HEADER + 4).filter(|_| length >= HEADER + LINK).map(c_int::from_ne_bytes);
     Some((length, u16::from_ne_bytes([a, b]), number))
 }
@@ -112,7 +116,7 @@ mod tests {
             heard
         };
         assert!(read(&all, 9).was_removed && !read(&all, 7).was_removed);
-        // Wherever the bytes end, only complete messages are read.
+        // If the bytes end within a message, only the messages before it are read.
         for length in 0..all.len() {
             assert!(!read(&all[..length], 9).was_removed, "{length}");
         }

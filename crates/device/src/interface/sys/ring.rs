@@ -1,13 +1,15 @@
-//! The ring of blocks to which the kernel writes received packets: `TPACKET_V3` (packet(7),
-//! packet_mmap.rst).
+//! A packet socket whose received packets are in memory that the kernel shares: a ring of blocks,
+//! `TPACKET_V3` (packet(7), packet_mmap.rst).
 //!
 //! Each block belongs to the kernel or to Tidegate, as its status word says. The kernel fills a block with
-//! successive packets, and hands it over when it is full or a time has passed.
+//! successive packets, and hands it over when it is full or a millisecond has passed. Tidegate reads the
+//! packets, and then gives the block back.
 //!
-//! If packets arrive faster than they are processed, the ring is full of full blocks. If they arrive more
-//! slowly afterwards, the kernel would use up each block that becomes free within a millisecond, and lose
-//! the packets that arrive until the next block is free, for as long as the backlog is processed. Therefore
-//! blocks of a full ring that have waited for too long are skipped.
+//! If packets arrive faster than they are processed, all blocks are full. If packets then arrive more
+//! slowly, the kernel uses up each block that becomes free within a millisecond, and loses the packets that
+//! arrive until the next block is free. That would last for as long as the backlog is processed. Therefore,
+//! after all blocks were full, blocks whose packets have waited for more than a quarter of a second are
+//! skipped.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -22,82 +24,84 @@ use packet::VirtioNet;
 use super::fanout;
 use super::{VIRTIO, checked, parse_virtio, set_option, socket};
 
-/// The length of a block in bytes: room for the longest frame with offloads (64 KiB) and its headers.
+/// The length of a block in bytes: room for the longest frame with offloads (64 KiB), and for its headers.
 const BLOCK: usize = 1 << 17;
-/// The largest and the smallest number of blocks. Each millisecond in which packets arrive uses a block,
-/// even for few packets. The number of blocks is thus also the time in milliseconds for which the ring need
-/// not be read.
+/// The largest and the smallest number of blocks of a ring. The kernel uses up a block in each millisecond
+/// in which packets arrive, even few. Thus the number of blocks is also the number of milliseconds for
+/// which the ring need not be read.
 const BLOCKS: [usize; 2] = [256, 4];
-/// The largest number of blocks of all rings of an element, and the smallest share of a ring if these do
-/// not suffice.
+/// The largest number of blocks of all rings of an element together; and the smallest number that each ring
+/// gets if that is not enough.
 const BLOCKS_OF_ALL: usize = 1024;
 const SHARE: usize = 64;
-/// The largest number of packets that are read before the kernel is asked for its counts: they have 32
-/// bits, and restart at zero each time.
+/// The number of packets after which the kernel is asked for its counts. The counts have 32 bits and
+/// restart at zero each time that they are read, so they must be read before they overflow.
 const UNASKED: u64 = 1 << 20;
-/// The time in milliseconds after which a block that is not full is handed over: the smallest possible.
+/// The time in milliseconds after which the kernel hands over a block that is not full: the shortest
+/// possible.
 const PATIENCE: u32 = 1;
 
-/// The longest time that packets of a full ring may have waited.
+/// The longest time that packets may have waited in a ring that was full; older packets are skipped.
 const LATE: Duration = Duration::from_millis(250);
 
-/// The offsets of the fields of a block's header (`struct tpacket_block_desc`).
+/// The offsets in bytes of fields in a block's header (`struct tpacket_block_desc`).
 mod block {
     pub(super) const STATUS: usize = 8;
     pub(super) const PACKETS: usize = 12;
     pub(super) const FIRST: usize = 16;
-    /// The time of the last packet: seconds and nanoseconds.
+    /// The time of the block's last packet: 32 bits of seconds, and 32 bits of nanoseconds.
     pub(super) const TIME: usize = 40;
 }
 
-/// A packet in the ring.
+/// A received packet in the ring.
 pub(crate) struct Frame<'a> {
-    /// The packet's bytes, from the link header on.
+    /// The packet's bytes from the link header on, without a VLAN tag that was taken out.
     pub(crate) bytes: &'a [u8],
-    /// The packet's length on the wire in bytes.
+    /// The packet's length on the wire in bytes; more than `bytes` if the kernel has cut the packet.
     pub(crate) length: usize,
     /// The time of reception, in nanoseconds since 1970.
     pub(crate) time: i64,
-    /// The kind of receiver (`PACKET_HOST` and so on).
+    /// The packet type that the kernel gives the packet: `PACKET_HOST`, `PACKET_OUTGOING` and so on.
     pub(crate) kind: u8,
-    /// The protocol after the link header.
+    /// The protocol after the link header (Ethernet type).
     pub(crate) protocol: u16,
-    /// The VLAN tag that the device or the kernel took out: protocol and control information.
+    /// The VLAN tag that the device or the kernel took out of the packet: protocol and control information.
     pub(crate) vlan: Option<(u16, u16)>,
-    /// The work that is left to be done.
+    /// The checksum and segmentation that the sender has left to a device.
     pub(crate) virtio: VirtioNet,
 }
 
-/// A packet socket with a mapped ring.
+/// A packet socket, and its ring of blocks in memory.
 pub(crate) struct Ring {
     socket: OwnedFd,
     map: NonNull<u8>,
     blocks: usize,
-    /// The index of the block to be read next.
+    /// The index of the block that is read now or next.
     current: usize,
-    /// The number of its packets that have not been read, and the offset of the next packet; `None` while
-    /// the block belongs to the kernel.
+    /// The number of packets in this block that have not been read, and the offset of the next packet in
+    /// the block. `None` while the block belongs to the kernel.
     left: Option<(u32, usize)>,
     offloads: bool,
-    /// True if the kernel has been short of blocks since the last block that had not waited for too long.
+    /// True if all blocks were full, and no block since then had packets that are recent enough to be read.
     is_full: bool,
-    /// The number of packets that have arrived at the kernel, of packets among them that were lost for lack
-    /// of room or skipped, and of packets that were read.
+    /// Three numbers of packets: those that arrived at the socket; those among them that were lost for lack
+    /// of room or skipped; and those that were read.
     came: u64,
     lost: u64,
     read: u64,
-    /// The value of `read` when the kernel was last asked.
+    /// The value of `read` when the kernel was last asked for its counts.
     read_before: u64,
-    /// A message about settings that the kernel did not grant.
+    /// A warning for the user that the kernel gave less memory than wanted.
     pub(crate) remark: Option<String>,
 }
 
-// SAFETY: the mapping belongs to the ring alone, and no thread is special to it.
+// SAFETY: the mapping belongs to the ring alone, and can be used from any one thread.
 unsafe impl Send for Ring {}
 
 impl Ring {
-    /// Opens a socket for an interface, of `rings` sockets in total. It receives from [`bind`](Self::bind)
-    /// on.
+    /// Opens a socket, which is one of `rings` sockets of an element. With `offloads`, the kernel adds a
+    /// virtio-net header to each packet. The socket receives nothing before [`bind`](Self::bind). On an
+    /// error, returns the name of the step that failed and the reason.
     pub(crate) fn open(offloads: bool, rings: usize) -> Result<Ring, (&'static str, io::Error)> {
         let step = |what: &'static str| move |error| (what, error);
         let socket = socket(libc::AF_PACKET, libc::SOCK_RAW, 0).map_err(step("socket"))?;
@@ -127,7 +131,7 @@ impl Ring {
         };
         let length = blocks * BLOCK;
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
-        // SAFETY: a new mapping at a place of the kernel's choice.
+        // SAFETY: this makes a new mapping, at an address that the kernel chooses.
         let map =
             unsafe { libc::mmap(std::ptr::null_mut(), length, protection, flags, socket.as_raw_fd(), 0) };
         if map == libc::MAP_FAILED {
@@ -152,12 +156,12 @@ impl Ring {
         })
     }
 
-    /// Starts to receive from an interface.
+    /// Binds the socket to the interface with this index, so that it receives the interface's packets.
     pub(crate) fn bind(&self, index: c_int) -> io::Result<()> {
         bind(self.socket.as_fd(), index, libc::ETH_P_ALL as u16)
     }
 
-    /// Returns the index of the interface that the socket is bound to: -1 once the interface was removed.
+    /// Returns the index of the interface to which the socket is bound; -1 after the interface was removed.
     pub(crate) fn bound(&self) -> c_int {
         bound(self.socket.as_fd())
     }
@@ -166,7 +170,7 @@ impl Ring {
         self.socket.as_fd()
     }
 
-    /// Reads the kernel's counts, which the kernel then resets.
+    /// Adds the kernel's counts since the last call to `came` and `lost`. The kernel resets them.
     fn look(&mut self) {
         let (came, lost) = fanout::counts(self.socket());
         self.came += u64::from(came);
@@ -174,14 +178,15 @@ impl Ring {
         self.read_before = self.read;
     }
 
-    /// Returns the number of packets for which there was no room, or that had waited for too long.
+    /// Returns the number of packets that were lost because the ring was full, or skipped because they had
+    /// waited for too long.
     pub(crate) fn lost(&mut self) -> u64 {
         self.look();
         self.lost
     }
 
-    /// True if there are packets that have not been read, including packets in a block that the kernel has
-    /// not handed over yet.
+    /// True if packets have arrived that have not been read, even if the kernel has not handed their block
+    /// over yet.
     pub(crate) fn has_rest(&mut self) -> bool {
         self.look();
         self.came > self.lost + self.read
@@ -198,18 +203,20 @@ impl Ring {
         unsafe { &*self.block(number).add(block::STATUS).cast::<AtomicU32>() }
     }
 
-    /// True if the kernel has handed a block over.
+    /// True if the block with this index belongs to Tidegate. Larger indices wrap around.
     fn is_ours(&self, number: usize) -> bool {
-        // Acquire: the kernel's earlier writes are visible.
+        // Acquire: what the kernel wrote into the block before is visible.
         self.status(number).load(Ordering::Acquire) & libc::TP_STATUS_USER != 0
     }
 
-    /// True if there is something to read. Gives a block that was read to its end back to the kernel.
+    /// True if there is a packet, or an empty block, to read. Gives the last block back to the kernel if
+    /// all its packets have been read, and skips blocks that have waited for too long.
     pub(crate) fn is_ready(&mut self) -> bool {
         loop {
             if let Some((0, _)) = self.left {
                 self.left = None;
-                // The kernel has owned the previous block while this block was read.
+                // The previous block was given back before this one was read. If it is full already, the
+                // kernel has no free block.
                 self.is_full |= self.is_ours(self.current + self.blocks - 1);
                 // Release: the whole block has been read before the kernel writes to it again.
                 self.status(self.current).store(libc::TP_STATUS_KERNEL, Ordering::Release);
@@ -225,7 +232,7 @@ impl Ring {
                 return false;
             }
             let word = |at: usize| {
-                // SAFETY: inside the block's header, which is ours now.
+                // SAFETY: the word is inside the block's header, and the block belongs to Tidegate now.
                 unsafe { self.block(self.current).add(at).cast::<u32>().read() }
             };
             let (packets, first) = (word(block::PACKETS), word(block::FIRST));
@@ -240,9 +247,10 @@ impl Ring {
         }
     }
 
-    /// Returns the next packet. Skips a malformed block.
+    /// Returns the next packet; `None` if there is none at the moment. The rest of a malformed block is
+    /// skipped.
     pub(crate) fn next(&mut self) -> Option<Frame<'_>> {
-        // Blocks may be empty.
+        // Blocks may be empty, so the search continues until a block has a packet.
         loop {
             if !self.is_ready() {
                 return None;
@@ -272,9 +280,10 @@ impl Drop for Ring {
     }
 }
 
-/// Returns the index of the interface that a packet socket is bound to: -1 once the interface was removed.
+/// Returns the index of the interface to which a packet socket is bound; -1 after the interface was
+/// removed.
 pub(super) fn bound(socket: BorrowedFd<'_>) -> c_int {
-    // SAFETY: the structure is plain memory, for which zero is a value.
+    // SAFETY: the structure is plain data, for which all zeros are a valid value.
     let mut address: sockaddr_ll = unsafe { std::mem::zeroed() };
     let mut length = size_of::<sockaddr_ll>() as libc::socklen_t;
     // SAFETY: the address lives through the call, and the kernel writes no more than its length.
@@ -282,19 +291,21 @@ pub(super) fn bound(socket: BorrowedFd<'_>) -> c_int {
     if result == 0 { address.sll_ifindex } else { -1 }
 }
 
-/// True if packets that arrived at this time since 1970 have waited for too long.
+/// True if packets that arrived at this time, measured since 1970, have waited for more than a quarter of a
+/// second.
 fn is_late(came: Duration) -> bool {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     now.saturating_sub(came) > LATE
 }
 
-/// Parses the packet at an offset of a block. Returns the packet and the distance to the next packet.
+/// Parses the packet at the offset `at` of a block. Returns the packet, and the distance in bytes from it
+/// to the next packet; `None` if it is malformed. With `offloads`, a virtio-net header precedes the packet.
 fn parse(block: &[u8], at: usize, offloads: bool) -> Option<(Frame<'_>, usize)> {
     let slot = block.get(at..)?;
     if slot.len() < size_of::<tpacket3_hdr>() {
         return None;
     }
-    // SAFETY: the slot has as many bytes, and any bytes are a value.
+    // SAFETY: the slice is long enough for a header, as checked above, and any bytes are a value.
     let header: tpacket3_hdr = unsafe { slot.as_ptr().cast::<tpacket3_hdr>().read_unaligned() };
     let start = usize::from(header.tp_mac);
     let bytes = slot.get(start..start.checked_add(header.tp_snaplen as usize)?)?;
@@ -302,12 +313,12 @@ fn parse(block: &[u8], at: usize, offloads: bool) -> Option<(Frame<'_>, usize)> 
         Some(at) => parse_virtio(slot.get(at..)?.first_chunk()?),
         None => VirtioNet::default(),
     };
-    // The address follows the header, which is padded to 16 bytes.
+    // The packet's address (`sockaddr_ll`) follows its header, which is padded to a multiple of 16 bytes.
     let address = slot.get(size_of::<tpacket3_hdr>().next_multiple_of(16)..)?;
     if address.len() < size_of::<sockaddr_ll>() {
         return None;
     }
-    // SAFETY: as above.
+    // SAFETY: the slice is long enough for an address, as checked above, and any bytes are a value.
     let address: sockaddr_ll = unsafe { address.as_ptr().cast::<sockaddr_ll>().read_unaligned() };
     let is = |bit: u32| header.tp_status & bit != 0;
     let protocol = if is(libc::TP_STATUS_VLAN_TPID_VALID) { header.hv1.tp_vlan_tpid } else { 0x8100 };
@@ -320,13 +331,14 @@ fn parse(block: &[u8], at: usize, offloads: bool) -> Option<(Frame<'_>, usize)> 
         vlan: is(libc::TP_STATUS_VLAN_VALID).then_some((protocol, header.hv1.tp_vlan_tci as u16)),
         virtio,
     };
-    // The distance is zero for the last packet of a block.
+    // The distance of the last packet in a block is zero; the number of packets ends the reading.
     Some((frame, header.tp_next_offset as usize))
 }
 
-/// Binds a packet socket to an interface; with protocol 0 it receives nothing.
+/// Binds a packet socket to the interface with this index, for packets of an Ethernet protocol; with
+/// protocol 0 it receives nothing and can only send.
 pub(super) fn bind(socket: BorrowedFd<'_>, index: c_int, protocol: u16) -> io::Result<()> {
-    // SAFETY: the structure is plain memory, for which zero is a value.
+    // SAFETY: the structure is plain data, for which all zeros are a valid value.
     let mut address: sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = protocol.to_be();
@@ -343,7 +355,8 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
 
-    /// Returns a packet as the kernel writes it into a block.
+    /// Returns a packet with its headers, as the kernel writes it into a block. `next` is the distance to
+    /// the next packet in bytes.
     fn written(bytes: &[u8], virtio: &VirtioNet, tag: Option<u16>, next: u32) -> Vec<u8> {
         let start = size_of::<tpacket3_hdr>().next_multiple_of(16)
             + size_of::<sockaddr_ll>().next_multiple_of(16)

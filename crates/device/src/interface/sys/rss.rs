@@ -1,5 +1,5 @@
-//! The hash by which an interface chooses receive queues, by ioctl (ETHTOOL_GRSSH, ETHTOOL_SRSSH of
-//! `linux/ethtool.h`).
+//! Reads and sets the key of the hash by which an interface chooses the receive queue of a packet, by ioctl
+//! (ETHTOOL_GRSSH, ETHTOOL_SRSSH of `linux/ethtool.h`).
 
 use std::io;
 
@@ -7,38 +7,39 @@ use super::link;
 
 const GET: u32 = 0x46;
 const SET: u32 = 0x47;
-/// The number of entries of the table that leaves the table unchanged.
+/// The value of the field for the number of table entries in a request that leaves the table unchanged.
 const NO_CHANGE: u32 = u32::MAX;
-/// The bit of Toeplitz' hash among the hash functions.
+/// The bit of the Toeplitz hash in the set of hash functions.
 const TOEPLITZ: u8 = 1;
-/// The number of words of `struct ethtool_rxfh` before the table.
+/// The number of 32-bit words of `struct ethtool_rxfh` before the table.
 const HEAD: usize = 6;
-/// The longest tables and keys that are read; the longest key of the kernel's drivers has 52 bytes.
+/// The largest number of table entries, and the largest length of a key in bytes, that are accepted. The
+/// longest key of the kernel's drivers has 52 bytes.
 const MOST_ENTRIES: u32 = 1 << 16;
 const MOST_BYTES: u32 = 256;
 
-/// The hash of an interface.
+/// The hash of an interface: the size of its table, and its key.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hash {
-    /// The number of entries of the table from hashes to queues.
+    /// The number of entries of the indirection table, which maps hashes to queues.
     entries: usize,
     pub(crate) key: Vec<u8>,
 }
 
 impl Hash {
-    /// Returns the hash with another key.
+    /// Returns the hash with the given key in place of its own.
     pub(crate) fn with_key(&self, key: Vec<u8>) -> Hash {
         Hash { entries: self.entries, key }
     }
 }
 
-/// Reads the hash of an interface.
+/// Reads the hash of the interface with this name.
 ///
 /// # Errors
-/// If the kernel refuses the request; `EOPNOTSUPP` if there is no key.
+/// If the kernel refuses the request; `EOPNOTSUPP` if the hash has no key or is not Toeplitz'.
 pub(crate) fn get(name: &str) -> io::Result<Hash> {
     let unsupported = || io::Error::from_raw_os_error(libc::EOPNOTSUPP);
-    // Without room for table and key, the kernel returns their lengths.
+    // A request without room for table and key returns their sizes.
     let mut sizes = words(GET, 0, 0);
     link::ethtool(name, &mut sizes)?;
     let [_, _, entries, bytes, ..] = sizes[..] else { return Err(unsupported()) };
@@ -47,7 +48,8 @@ pub(crate) fn get(name: &str) -> io::Result<Hash> {
     }
     let mut all = words(GET, entries, bytes);
     link::ethtool(name, &mut all)?;
-    // Other functions have no key, or do not use it.
+    // Hash functions other than Toeplitz have no key, or do not use it. 0 means that the driver does not
+    // say.
     let [function, ..] = all[4].to_ne_bytes();
     if function != 0 && function & TOEPLITZ == 0 {
         return Err(unsupported());
@@ -57,11 +59,11 @@ pub(crate) fn get(name: &str) -> io::Result<Hash> {
     Ok(Hash { entries, key })
 }
 
-/// Sets the key of an interface's hash, which must be as long as the old key; the function and the table
-/// stay.
+/// Sets the key of an interface's hash. It must be as long as the key before; the hash function and the
+/// table stay.
 ///
 /// # Errors
-/// If the kernel refuses the request; `EOPNOTSUPP` if the interface continues with another key.
+/// If the kernel refuses the request; `EOPNOTSUPP` if the interface reports success but keeps another key.
 pub(crate) fn set(name: &str, hash: &Hash) -> io::Result<()> {
     link::ethtool(name, &mut request(hash))?;
     match get(name)?.key == hash.key {
@@ -70,8 +72,8 @@ pub(crate) fn set(name: &str, hash: &Hash) -> io::Result<()> {
     }
 }
 
-/// Returns the request that sets a key. The key lies after the room for the table, although the table is
-/// not set.
+/// Returns the request that sets a key. The kernel expects the key after the room for the whole table, even
+/// if the table is not set.
 fn request(hash: &Hash) -> Vec<u32> {
     let mut request = words(SET, hash.entries as u32, hash.key.len() as u32);
     request[2] = NO_CHANGE;
@@ -83,8 +85,8 @@ fn request(hash: &Hash) -> Vec<u32> {
     request
 }
 
-/// Returns a `struct ethtool_rxfh`: command, context, entries, bytes of the key, function, and a reserved
-/// word; then the table and the key.
+/// Returns a `struct ethtool_rxfh` in 32-bit words: command, context, number of entries, length of the key
+/// in bytes, hash function, and a reserved word; then room for the table (a word per entry) and the key.
 fn words(command: u32, entries: u32, bytes: u32) -> Vec<u32> {
     let mut words = vec![0; HEAD + entries as usize + (bytes as usize).div_ceil(4)];
     words[..4].copy_from_slice(&[command, 0, entries, bytes]);
@@ -103,9 +105,9 @@ mod tests {
             let bytes: Vec<u8> = request.iter().flat_map(|word| word.to_ne_bytes()).collect();
             let word = |at: usize| u32::from_ne_bytes(*bytes[at..].first_chunk().unwrap());
             assert_eq!([word(0), word(4), word(8), word(12)], [0x47, 0, u32::MAX, length.into()]);
-            // The hash function stays, and reserved bytes are zero.
+            // The request names no hash function, which leaves it unchanged; reserved bytes are zero.
             assert_eq!(bytes[16..24], [0; 8]);
-            // The table begins at byte 24.
+            // The table begins at byte 24 and is zero.
             assert_eq!(bytes[24..24 + 4 * 128], [0; 4 * 128]);
             let behind = 24 + 4 * 128;
             assert_eq!(bytes[behind..behind + key.len()], key[..]);

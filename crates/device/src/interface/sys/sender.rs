@@ -1,4 +1,4 @@
-//! Sends packets to an interface: `sendmmsg` on a packet socket, many packets with one call.
+//! A packet socket that sends packets to an interface, many with each call (`sendmmsg`).
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -8,12 +8,12 @@ use packet::Packet;
 
 use super::{VIRTIO, ring, set_option, socket, virtio_bytes};
 
-/// The largest number of packets per call.
+/// The largest number of packets per call of `sendmmsg`.
 pub(crate) const MOST: usize = 64;
-/// The largest number of pieces per call: a packet of 64 KiB has 32.
+/// The largest number of memory areas per call. A packet of 64 KiB consists of 32 areas.
 const PIECES: usize = 1024;
 
-/// A packet socket for sending.
+/// A packet socket for sending, with the arrays for `sendmmsg`, which are reused.
 pub(crate) struct Sender {
     socket: OwnedFd,
     offloads: bool,
@@ -27,9 +27,10 @@ pub(crate) struct Sender {
 unsafe impl Send for Sender {}
 
 impl Sender {
-    /// Opens a socket that sends to an interface. With `offloads`, packets carry the work that is left to
-    /// the device. With `bypass`, packets bypass the queueing discipline and are not seen by programs that
-    /// watch the interface.
+    /// Opens a socket that sends to the interface with the index `index`. With `offloads`, each packet is
+    /// sent with a virtio-net header, which tells the device about unfinished checksums and segmentation.
+    /// With `bypass`, packets bypass the queueing discipline, and programs that watch the interface do not
+    /// see them. On an error, returns the name of the step that failed and the reason.
     pub(crate) fn open(
         index: c_int,
         offloads: bool,
@@ -58,20 +59,23 @@ impl Sender {
         self.socket.as_fd()
     }
 
-    /// Returns the index of the interface that the socket is bound to: -1 once the interface was removed.
+    /// Returns the index of the interface to which the socket is bound; -1 after the interface was removed.
     pub(crate) fn bound(&self) -> c_int {
         ring::bound(self.socket.as_fd())
     }
 
-    /// Sends the first packets of an iterator, and returns their number. An error is about the first
-    /// packet.
+    /// Sends as many of the first packets as one call can. Returns the number of packets that the interface
+    /// took.
+    ///
+    /// # Errors
+    /// The kernel's error for the first packet; no packet was sent.
     pub(crate) fn send<'a>(&mut self, packets: impl Iterator<Item = &'a Packet>) -> io::Result<usize> {
         self.messages.clear();
         self.pieces.clear();
         self.headers.clear();
         for packet in packets.take(MOST) {
             let first = self.pieces.len();
-            // The lists must not grow, because pointers into them must stay valid.
+            // Adding a packet must not make the arrays grow, because the messages hold pointers into them.
             if PIECES - first <= packet.chunks().count() {
                 if first == 0 {
                     return Err(io::Error::from_raw_os_error(libc::EMSGSIZE));
@@ -87,7 +91,7 @@ impl Sender {
             let piece =
                 |chunk: &[u8]| iovec { iov_base: chunk.as_ptr().cast_mut().cast(), iov_len: chunk.len() };
             self.pieces.extend(packet.chunks().map(piece));
-            // SAFETY: the structure is plain memory, for which zero is a value.
+            // SAFETY: the structure is plain data, for which all zeros are a valid value.
             let mut message: mmsghdr = unsafe { std::mem::zeroed() };
             message.msg_hdr.msg_iov = self.pieces[first..].as_mut_ptr();
             message.msg_hdr.msg_iovlen = self.pieces.len() - first;

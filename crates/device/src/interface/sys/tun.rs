@@ -1,4 +1,5 @@
-//! TUN and TAP interfaces: one end is a network interface of the kernel, the other a file (tuntap.rst).
+//! Queues of TUN and TAP interfaces (tuntap.rst). Such an interface is a network interface of the kernel at
+//! one end, and a file at the other end.
 
 use std::io::{self, IoSlice};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -9,21 +10,23 @@ use packet::VirtioNet;
 use super::link::{ioctl, name, request};
 use super::{VIRTIO, checked, virtio_bytes};
 
-/// The work that the kernel may leave to Tidegate: checksums, TCP segments of IPv4 and IPv6, also with ECN,
-/// and UDP segments.
+/// The offloads that are requested: the kernel may leave checksums and the segmentation of TCP over IPv4
+/// and IPv6 (also with ECN) and of UDP to Tidegate.
 const OFFLOADS: c_uint = libc::TUN_F_CSUM | libc::TUN_F_TSO4 | libc::TUN_F_TSO6 | libc::TUN_F_TSO_ECN;
 const UDP_OFFLOADS: c_uint = libc::TUN_F_USO4 | libc::TUN_F_USO6;
 
-/// A queue of a TUN or TAP interface.
+/// An open queue of a TUN or TAP interface.
 pub(crate) struct Tun {
     file: OwnedFd,
-    /// The interface's name.
+    /// The interface's name, possibly chosen by the kernel.
     pub(crate) name: String,
 }
 
 impl Tun {
-    /// Creates an interface, or attaches to an existing one. Without a name, the kernel chooses one. The
-    /// interface is removed when its last queue is closed.
+    /// Creates an interface, or attaches a queue to an interface that exists. If `wanted` is empty, the
+    /// kernel chooses the name. `tap` selects TAP, whose packets have Ethernet headers, in place of TUN.
+    /// With `queues`, the interface can have several queues. The kernel removes the interface when its last
+    /// queue is closed. On an error, returns the name of the step that failed and the reason.
     pub(crate) fn open(wanted: &str, tap: bool, queues: bool) -> Result<Tun, (&'static str, io::Error)> {
         let step = |what: &'static str| move |error| (what, error);
         let flags = libc::O_RDWR | libc::O_NONBLOCK | libc::O_CLOEXEC;
@@ -49,7 +52,8 @@ impl Tun {
         request.ifr_ifru.ifru_flags = flags as libc::c_short;
         ioctl(file.as_fd(), libc::TUNSETIFF, &mut request).map_err(step("TUNSETIFF"))?;
         let tun = Tun { file, name: name(&request) };
-        // UDP segments are a new feature; without it, the kernel cuts datagrams itself.
+        // Segmentation of UDP is a recent feature of the kernel. Without it, the kernel cuts large
+        // datagrams itself.
         tun.set_offloads(OFFLOADS | UDP_OFFLOADS)
             .or_else(|_| tun.set_offloads(OFFLOADS))
             .map_err(step("TUNSETOFFLOAD"))?;
@@ -57,14 +61,14 @@ impl Tun {
     }
 
     fn set_offloads(&self, offloads: c_uint) -> io::Result<()> {
-        // SAFETY: the argument is a number.
+        // SAFETY: the request's argument is a number, not a pointer.
         let result = unsafe {
             libc::ioctl(self.file.as_raw_fd(), libc::TUNSETOFFLOAD as _, libc::c_ulong::from(offloads))
         };
         checked(result).map(drop)
     }
 
-    /// True if the interface has not been deleted; it may be in another namespace.
+    /// True if the interface has not been deleted, even if it has been moved to another namespace.
     pub(crate) fn is_attached(&self) -> bool {
         name_of_file(self.file.as_raw_fd()).is_some()
     }
@@ -73,14 +77,14 @@ impl Tun {
         self.file.as_fd()
     }
 
-    /// Reads a packet with its virtio-net header. Returns the number of bytes.
+    /// Reads a packet, preceded by its virtio-net header, into `to`. Returns the number of bytes.
     pub(crate) fn read(&self, to: &mut [u8]) -> io::Result<usize> {
         // SAFETY: the kernel writes at most `to.len()` bytes.
         let n = unsafe { libc::read(self.file.as_raw_fd(), to.as_mut_ptr().cast(), to.len()) };
         if n < 0 { Err(io::Error::last_os_error()) } else { Ok(n as usize) }
     }
 
-    /// Writes a packet.
+    /// Writes a packet, whose bytes are in several memory areas, with its virtio-net header.
     pub(crate) fn write<'a>(
         &self,
         virtio: &VirtioNet,
@@ -91,7 +95,8 @@ impl Tun {
         pieces[0] = IoSlice::new(&header);
         let mut used = 1;
         for chunk in chunks {
-            // More pieces than a packet of this size needs: nothing is sent rather than a part.
+            // A packet of the largest size needs fewer memory areas. An error is returned, because sending
+            // a part of a packet would be wrong.
             let piece = pieces.get_mut(used).ok_or_else(|| io::Error::from_raw_os_error(libc::EMSGSIZE))?;
             *piece = IoSlice::new(chunk);
             used += 1;
@@ -102,14 +107,15 @@ impl Tun {
     }
 }
 
-/// The files of this process that belong to an interface and that other code has opened.
+/// The file descriptors in this process that belong to a TUN or TAP interface and were opened by other code
+/// (a DPDK driver).
 #[cfg(feature = "dpdk")]
 #[derive(Debug)]
 pub(crate) struct Attached(Vec<c_int>);
 
 #[cfg(feature = "dpdk")]
 impl Attached {
-    /// Returns the files of the interface with this name.
+    /// Finds the file descriptors in this process that belong to the interface with this name.
     pub(crate) fn to(name: &str) -> Attached {
         let files = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
         let of_tun =
@@ -118,14 +124,15 @@ impl Attached {
         Attached(numbers.filter(|&file| name_of_file(file).is_some_and(|other| other == name)).collect())
     }
 
-    /// True if the interface was deleted, in whichever namespace it was.
+    /// True if there were such files and the interface was deleted; false if it has only been moved to
+    /// another namespace.
     pub(crate) fn is_gone(&self) -> bool {
         !self.0.is_empty() && self.0.iter().all(|&file| name_of_file(file).is_none())
     }
 }
 
 fn name_of_file(file: c_int) -> Option<String> {
-    // SAFETY: the structure is plain memory, for which zero is a value.
+    // SAFETY: the structure is plain data, for which all zeros are a valid value.
     let mut answer: libc::ifreq = unsafe { std::mem::zeroed() };
     // SAFETY: the request writes an `ifreq`, which lives through the call; a descriptor that is no such
     // file is refused.
@@ -133,7 +140,7 @@ fn name_of_file(file: c_int) -> Option<String> {
     (result == 0).then(|| name(&answer))
 }
 
-/// The number of pieces of a packet of the largest size, with the virtio-net header.
+/// The largest number of memory areas of a packet with its virtio-net header.
 const MOST_PIECES: usize = packet::MAX_PACKET.div_ceil(packet::SLOT_CAPACITY) + 2;
 
 const _: () = assert!(MOST_PIECES < 1024 && VIRTIO == 10);

@@ -1,8 +1,9 @@
-//! The XDP program that redirects frames to sockets. It stays attached to an interface while a descriptor
-//! of it is open (bpf(2)).
+//! The XDP program that redirects frames of an interface to AF_XDP sockets. It stays attached to the
+//! interface while a file descriptor of its link is open (bpf(2)).
 //!
-//! The program looks up the socket of the frame's queue in a map, or the socket of one of the workers that
-//! share the queue. A frame without a socket goes to the kernel.
+//! The program looks up a socket in a map: the socket of the queue by which the frame arrived or, if
+//! workers share the queue, the socket of the worker that it has chosen. If the map has no such socket, the
+//! frame goes to the kernel's network stack.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -16,26 +17,28 @@ use crate::interface::sys::bpf::{
     self, ATTACH_XDP, CALL, EXIT, KIND_XDP, LOAD_MAP, LOAD_WORD, MOVE, bpf, own, step,
 };
 
-/// The largest number of queues of an interface.
+/// The largest number of queues of an interface that Tidegate supports.
 pub(crate) const MOST_QUEUES: u32 = 256;
 
-/// Commands, kinds and bits of `linux/bpf.h` and `linux/if_link.h`.
+/// Constants of `linux/bpf.h` and `linux/if_link.h`: commands, the type of map for AF_XDP sockets, and
+/// flags for attaching.
 const MAP_CREATE: c_int = 0;
 const MAP_UPDATE: c_int = 2;
 const KIND_XSKMAP: u32 = 17;
 const BY_SOFTWARE: u32 = 1 << 1;
 const BY_DRIVER: u32 = 1 << 2;
 
-/// The part of the system that runs the program.
+/// The part of the system that runs the XDP program on received frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Runner {
-    /// The driver, before the kernel has built a packet buffer for the frame.
+    /// The driver, before the kernel has built a packet buffer for the frame: `native`.
     Driver,
-    /// The kernel, on its own packet buffers (`skb`).
+    /// The kernel, on its own packet buffers: `skb`, slower, but possible with every interface.
     Kernel,
 }
 
-/// The attribute of a command. The kernel takes missing fields as zero.
+/// The attribute of the command `MAP_CREATE`: the first fields of the kernel's structure. The kernel takes
+/// the missing fields as zero.
 #[repr(C)]
 struct MapCreate {
     kind: u32,
@@ -53,13 +56,13 @@ struct MapUpdate {
     flags: u64,
 }
 
-/// Returns the program for queues that are not shared: `return redirect_map(map, frame.rx_queue_index,
-/// XDP_PASS)`.
+/// Returns the instructions of the program for queues that workers do not share: `return redirect_map(map,
+/// frame.rx_queue_index, XDP_PASS)`.
 fn by_queue(map: c_int) -> Vec<u64> {
     vec![
         step(LOAD_WORD, 2, 1, 16, 0),
-        // A constant that takes two instructions; source register 1 says that its value is the descriptor
-        // of a map.
+        // The instruction loads a 64-bit constant and takes two words. The source register 1 marks the
+        // constant as the descriptor of a map.
         step(LOAD_MAP, 1, 1, 0, map),
         0,
         step(MOVE, 3, 0, 0, 2),
@@ -68,24 +71,26 @@ fn by_queue(map: c_int) -> Vec<u64> {
     ]
 }
 
-/// A program on an interface. The kernel removes it when the last descriptor is closed, which the death of
-/// the process does as well.
+/// A loaded program and its map of sockets, attached to an interface or not. The kernel detaches and
+/// removes the program when its last file descriptor is closed, also by the death of the process.
 pub(crate) struct Program {
     map: OwnedFd,
     program: OwnedFd,
     link: Option<OwnedFd>,
-    /// The number of sockets that each queue may have.
+    /// The number of sockets in the map for each queue: the number of workers if they share queues, else 1.
     of_queue: u32,
 }
 
 impl Program {
-    /// Loads the program. It runs from [`attach`](Self::attach) on. With a steering, each of the given
-    /// number of workers has a socket at each queue.
+    /// Loads the program into the kernel; [`attach`](Self::attach) makes it run. With `shared`, each queue
+    /// has a socket for each of the given number of workers, and the program chooses the worker by the
+    /// steering and the key. On an error, returns the name of the step that failed and the reason.
     pub(crate) fn load(shared: Option<(Steering, usize, Key)>) -> Result<Program, (&'static str, io::Error)> {
         let of_queue = shared.map_or(1, |(_, workers, _)| workers as u32);
         let entries = MOST_QUEUES.saturating_mul(of_queue);
         let create = MapCreate { kind: KIND_XSKMAP, key_size: 4, value_size: 4, entries };
-        // SAFETY: the command's attribute, without pointers. It returns a new descriptor.
+        // SAFETY: the attribute belongs to the command and has no pointers. The command returns a new
+        // descriptor.
         let map = unsafe { own(bpf(MAP_CREATE, &create)) }.map_err(|error| ("BPF_MAP_CREATE", error))?;
         let instructions = match shared {
             Some((steering, workers, key)) => steering.redirecting(workers, &key, map.as_raw_fd()),
@@ -95,12 +100,13 @@ impl Program {
         Ok(Program { map, program, link: None, of_queue })
     }
 
-    /// Redirects all frames of a queue to a socket.
+    /// Redirects all frames of a queue to one socket, for whichever worker they are.
+    /// [`serve_worker`](Self::serve_worker) replaces it for one worker.
     pub(crate) fn serve(&self, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
         (0..self.of_queue as usize).try_for_each(|worker| self.serve_worker(queue, worker, socket))
     }
 
-    /// Redirects a worker's frames of a queue to a socket.
+    /// Redirects to a socket the frames of a queue for which the program chooses this worker.
     pub(crate) fn serve_worker(&self, queue: u32, worker: usize, socket: BorrowedFd<'_>) -> io::Result<()> {
         let key = queue * self.of_queue + worker as u32;
         let value = socket.as_raw_fd() as u32;
@@ -111,11 +117,16 @@ impl Program {
             value: (&raw const value) as u64,
             flags: 0,
         };
-        // SAFETY: the command's attribute; key and value have the map's sizes and live through the call.
+        // SAFETY: the attribute belongs to the command; key and value have the map's sizes and live through
+        // the call.
         unsafe { bpf(MAP_UPDATE, &update) }.map(drop)
     }
 
-    /// Attaches the program to an interface, so that it runs on each frame that the interface receives.
+    /// Attaches the program to the interface with this index, so that it runs on each frame that the
+    /// interface receives.
+    ///
+    /// # Errors
+    /// If another XDP program is attached, or `runner` cannot run the program at this interface.
     pub(crate) fn attach(&mut self, index: c_int, runner: Runner) -> io::Result<()> {
         let flags = if runner == Runner::Driver { BY_DRIVER } else { BY_SOFTWARE };
         self.link = Some(bpf::link(self.program.as_fd(), index, ATTACH_XDP, flags)?);

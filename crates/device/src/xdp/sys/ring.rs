@@ -1,6 +1,6 @@
-//! A ring that the kernel and one thread of Tidegate share. The producer writes entries and advances its
-//! index; the consumer reads them and advances its own index. Indices wrap around at 2^32. The ring's size
-//! is a power of two.
+//! A ring of an AF_XDP socket (af_xdp.rst), which the kernel and one thread of Tidegate share. The producer
+//! writes entries and advances its index; the consumer reads entries and advances its own index. Indices
+//! wrap around at 2^32. The number of entries of a ring is a power of two.
 
 use std::io;
 use std::marker::PhantomData;
@@ -10,37 +10,39 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use libc::{c_void, off_t, xdp_desc, xdp_ring_offset};
 
-/// The type of a ring's entries.
+/// A type of entries of a ring.
 ///
 /// # Safety
-/// Plain numbers: any bytes are a value.
+/// The type must consist of plain numbers, so that any bytes are a valid value.
 pub(crate) unsafe trait Entry: Copy {}
-// SAFETY: a number.
+// SAFETY: the type is a number, so that any bytes are a value.
 unsafe impl Entry for u64 {}
-// SAFETY: numbers.
+// SAFETY: the type consists of numbers, without padding, so that any bytes are a value.
 unsafe impl Entry for xdp_desc {}
 
-/// The mapping of a ring, and the offsets of its parts.
+/// The memory of a ring, which the kernel shares, and the offsets of its two indices and its entries.
 struct Shared<T> {
     map: NonNull<u8>,
     length: usize,
     places: xdp_ring_offset,
     size: u32,
-    /// The index of this side.
+    /// The index of Tidegate's side. Entries before it are written or read, but the kernel sees the index
+    /// only after it has been stored in the ring.
     own: u32,
-    /// The kernel's index, as last read.
+    /// The index of the kernel's side, as Tidegate last read it. The kernel may have advanced it since
+    /// then.
     seen: u32,
     entries: PhantomData<T>,
 }
 
-// SAFETY: the mapping belongs to the ring alone, and no thread is special to it.
+// SAFETY: the mapping belongs to the ring alone, and can be used from any one thread.
 unsafe impl<T: Send> Send for Shared<T> {}
 
 impl<T: Entry> Shared<T> {
     fn map(socket: BorrowedFd<'_>, at: u64, places: xdp_ring_offset, size: u32) -> io::Result<Shared<T>> {
         let length = places.desc as usize + size as usize * size_of::<T>();
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_POPULATE);
-        // SAFETY: a new mapping at a place of the kernel's choice.
+        // SAFETY: this makes a new mapping, at an address that the kernel chooses.
         let map = unsafe {
             libc::mmap(std::ptr::null_mut(), length, protection, flags, socket.as_raw_fd(), at as off_t)
         };
@@ -67,7 +69,7 @@ impl<T: Entry> Shared<T> {
 
     fn entry(&self, index: u32) -> *mut T {
         let at = self.places.desc as usize + (index & (self.size - 1)) as usize * size_of::<T>();
-        // SAFETY: inside the mapping, whose length was computed so.
+        // SAFETY: the entry is inside the mapping, whose length was computed for all entries.
         unsafe { self.map.as_ptr().add(at).cast() }
     }
 
@@ -83,11 +85,13 @@ impl<T> Drop for Shared<T> {
     }
 }
 
-/// A ring that Tidegate writes to: free slots, or packets to be sent.
+/// A ring that Tidegate writes to and the kernel reads: the slots that the kernel may receive into, or the
+/// packets that it is to send.
 pub(crate) struct Producer<T>(Shared<T>);
 
 impl<T: Entry> Producer<T> {
-    /// Maps a ring of a socket. The socket was set up with this ring size.
+    /// Maps a ring of a socket into memory. `size`, in entries, must be the size with which the socket was
+    /// set up.
     pub(crate) fn map(
         socket: BorrowedFd<'_>,
         at: u64,
@@ -97,21 +101,21 @@ impl<T: Entry> Producer<T> {
         Shared::map(socket, at, places, size).map(Producer)
     }
 
-    /// Returns the number of free entries. Reads the kernel's index only if fewer free entries than
-    /// `wanted` are known.
+    /// Returns the number of free entries, as far as it is known. The kernel's index is read again only if
+    /// fewer than `wanted` free entries are known.
     pub(crate) fn room(&mut self, wanted: u32) -> u32 {
         let ring = &mut self.0;
         let room = |seen: u32| ring.size.saturating_sub(ring.own.wrapping_sub(seen));
         if room(ring.seen) < wanted {
-            // Acquire: the kernel has finished reading the entries that it returned, before they are
-            // written again.
+            // Acquire: the kernel has finished reading the entries that it gave back, before Tidegate
+            // writes them again.
             ring.seen = ring.consumer().load(Ordering::Acquire);
         }
         ring.size.saturating_sub(ring.own.wrapping_sub(ring.seen))
     }
 
-    /// Writes an entry, which [`submit`](Self::submit) hands to the kernel. Returns false, and does
-    /// nothing, if the ring is full.
+    /// Writes an entry, which the kernel sees after the next [`submit`](Self::submit). Returns false, and
+    /// writes nothing, if the ring is full.
     pub(crate) fn put(&mut self, entry: T) -> bool {
         if self.room(1) == 0 {
             return false;
@@ -123,29 +127,32 @@ impl<T: Entry> Producer<T> {
         true
     }
 
-    /// Hands the written entries to the kernel.
+    /// Makes all entries that were written since the last call visible to the kernel.
     pub(crate) fn submit(&mut self) {
-        // Release: entries, and the slots that they refer to, are written before the kernel sees the index.
+        // Release: the kernel sees the index only after the entries, and the slots that they refer to, have
+        // been written.
         self.0.producer().store(self.0.own, Ordering::Release);
     }
 
-    /// Returns the number of entries that the kernel has not taken yet.
+    /// Returns the number of submitted entries that the kernel has not taken yet.
     pub(crate) fn pending(&mut self) -> u32 {
         self.0.seen = self.0.consumer().load(Ordering::Acquire);
         self.0.own.wrapping_sub(self.0.seen)
     }
 
-    /// True if the kernel needs a system call to continue.
+    /// True if the kernel continues with the ring only after a system call (XDP_RING_NEED_WAKEUP).
     pub(crate) fn needs_wakeup(&self) -> bool {
         self.0.needs_wakeup()
     }
 }
 
-/// A ring that Tidegate reads from: received packets, or slots of packets that were sent.
+/// A ring that the kernel writes to and Tidegate reads: the packets that were received, or the slots of
+/// packets that were sent.
 pub(crate) struct Consumer<T>(Shared<T>);
 
 impl<T: Entry> Consumer<T> {
-    /// Maps a ring, like [`Producer::map`].
+    /// Maps a ring of a socket into memory. `size`, in entries, must be the size with which the socket was
+    /// set up.
     pub(crate) fn map(
         socket: BorrowedFd<'_>,
         at: u64,
@@ -155,16 +162,18 @@ impl<T: Entry> Consumer<T> {
         Shared::map(socket, at, places, size).map(Consumer)
     }
 
-    /// True if there is an entry to read.
+    /// True if the kernel has written an entry that has not been taken.
     pub(crate) fn is_ready(&mut self) -> bool {
         if self.0.own == self.0.seen {
-            // Acquire: entries, and the slots that they refer to, were written before.
+            // Acquire: the kernel wrote the entries, and the slots that they refer to, before it advanced
+            // this index.
             self.0.seen = self.0.producer().load(Ordering::Acquire);
         }
         self.0.own != self.0.seen
     }
 
-    /// Takes the next entry. [`release`](Self::release) allows the kernel to write to its place again.
+    /// Takes the next entry; `None` if the kernel has written none. The kernel may reuse the entry's memory
+    /// after the next [`release`](Self::release).
     pub(crate) fn take(&mut self) -> Option<T> {
         if !self.is_ready() {
             return None;
@@ -176,9 +185,9 @@ impl<T: Entry> Consumer<T> {
         Some(entry)
     }
 
-    /// Returns the places of the taken entries to the kernel.
+    /// Allows the kernel to write again to the memory of all entries that were taken.
     pub(crate) fn release(&mut self) {
-        // Release: the entries have been read before the kernel writes to their places.
+        // Release: the kernel may write to the entries again only after Tidegate has read them.
         self.0.consumer().store(self.0.own, Ordering::Release);
     }
 }
@@ -189,7 +198,8 @@ mod tests {
 
     use super::*;
 
-    /// A ring as the kernel would lay it out, in a file that both ends map.
+    /// A ring in a file that a producer and a consumer map, laid out as the kernel does it. Entries come
+    /// out in the order in which they went in.
     #[test]
     fn what_is_put_is_taken_in_order() {
         let file = tempfile::tempfile().unwrap();
@@ -199,7 +209,7 @@ mod tests {
         let mut consumer = Consumer::<u64>::map(file.as_fd(), 0, places, 4).unwrap();
         assert!(!producer.needs_wakeup() && !consumer.is_ready());
         let (mut next_in, mut next_out) = (0u64, 0u64);
-        // Indices pass the end of the ring many times.
+        // Repeat until the indices have passed the end of the ring many times.
         for round in 0..50 {
             while producer.put(next_in) {
                 next_in += 1;

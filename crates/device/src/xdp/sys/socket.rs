@@ -1,4 +1,5 @@
-//! An AF_XDP socket: memory, rings and a queue of an interface.
+//! System calls on AF_XDP sockets (af_xdp.rst): opens a socket whose memory is the packet pool, maps its
+//! rings, and binds it to a queue of an interface.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -9,40 +10,41 @@ use packet::{Pool, SLOT_STRIDE};
 use super::ring::{Consumer, Producer};
 use crate::interface::sys::{self, Plain, checked, option, set_option};
 
-// SAFETY: numbers, without padding.
+// SAFETY: the structure consists of numbers, without padding, so that any bytes are a value.
 unsafe impl Plain for xdp_umem_reg {}
-// SAFETY: numbers, without padding.
+// SAFETY: the structure consists of numbers, without padding, so that any bytes are a value.
 unsafe impl Plain for xdp_mmap_offsets {}
-// SAFETY: numbers, without padding.
+// SAFETY: the structure consists of numbers, without padding, so that any bytes are a value.
 unsafe impl Plain for xdp_statistics {}
-// SAFETY: a number.
+// SAFETY: the type is a number, so that any bytes are a value.
 unsafe impl Plain for xdp_options {}
 
-/// The number of low bits of an address that hold the slot's start. The bits above hold the offset in the
-/// slot (unaligned chunks).
+/// The number of low bits of an AF_XDP address that hold the offset of a slot in the pool. The 16 bits
+/// above hold the offset in the slot (unaligned chunks).
 const SLOT_BITS: u32 = 48;
 
-/// A socket with its four rings.
+/// An open socket and its four rings.
 pub(crate) struct Opened {
     pub(crate) socket: OwnedFd,
-    /// Free slots for packets to be received.
+    /// The ring of free slots, into which the kernel is to write received packets.
     pub(crate) fill: Producer<u64>,
-    /// Received packets.
+    /// The ring of received packets.
     pub(crate) receive: Consumer<xdp_desc>,
-    /// Packets to be sent.
+    /// The ring of packets to be sent.
     pub(crate) transmit: Producer<xdp_desc>,
-    /// Slots of packets that were sent.
+    /// The ring of slots whose packets have been sent, so that they are free again.
     pub(crate) completed: Consumer<u64>,
 }
 
-/// Opens a socket whose memory is the pool's, with rings of the given size. On an error, returns the step
-/// that failed and the reason.
+/// Opens a socket whose memory is the pool's device area, with rings of `size` entries each. The socket
+/// receives nothing until [`bind`]. On an error, returns the name of the step that failed and the reason.
 pub(crate) fn open(pool: &Pool, size: u32) -> Result<Opened, (&'static str, io::Error)> {
     let step = |what: &'static str| move |error| (what, error);
     let socket = sys::socket(libc::AF_XDP, libc::SOCK_RAW, 0).map_err(step("AF_XDP socket"))?;
     let fd = socket.as_fd();
     let (start, length) = pool.device_area();
-    // The kernel itself leaves 256 bytes of headroom before each frame, as the pool does.
+    // No further headroom is requested: the kernel itself leaves 256 bytes before each frame, as much as
+    // the pool does.
     let memory = xdp_umem_reg {
         flags: libc::XDP_UMEM_UNALIGNED_CHUNK_FLAG,
         chunk_size: SLOT_STRIDE as u32,
@@ -51,9 +53,9 @@ pub(crate) fn open(pool: &Pool, size: u32) -> Result<Opened, (&'static str, io::
         addr: start as u64,
         len: length as u64,
     };
-    // The kernel writes only to slots that it finds in the ring `fill`, all of which the pool has handed
-    // out, until it returns them by `receive`. It reads the slots in `transmit` until it returns them by
-    // `completed`.
+    // The kernel writes only to slots that it finds in the ring `fill`, and only until it returns them by
+    // the ring `receive`. The pool has handed all of them out. The kernel reads the slots in the ring
+    // `transmit` until it returns them by the ring `completed`.
     set_option(fd, libc::SOL_XDP, libc::XDP_UMEM_REG, &memory).map_err(step("XDP_UMEM_REG"))?;
     for (name, what) in [
         (libc::XDP_UMEM_FILL_RING, "XDP_UMEM_FILL_RING"),
@@ -63,8 +65,8 @@ pub(crate) fn open(pool: &Pool, size: u32) -> Result<Opened, (&'static str, io::
     ] {
         set_option(fd, libc::SOL_XDP, name, &size).map_err(step(what))?;
     }
-    // Room for a ring full of packets that the kernel has copied. Without this, the kernel's limit is
-    // lower.
+    // The socket's send buffer has room for a full ring of packets that the kernel has copied. With the
+    // default limit, the kernel would send fewer packets at once.
     let room = size as c_int * 4096;
     let _ = set_option(fd, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &room);
     let places: xdp_mmap_offsets =
@@ -78,8 +80,9 @@ pub(crate) fn open(pool: &Pool, size: u32) -> Result<Opened, (&'static str, io::
     Ok(Opened { socket, fill, receive, transmit, completed })
 }
 
-/// Opens a socket that only receives, into the memory of another socket, with a ring of the given size. On
-/// an error, returns the step that failed and the reason.
+/// Opens a guest's socket, which only receives, into the memory of the socket to which [`bind_guest`] binds
+/// it. Its receive ring has `size` entries. On an error, returns the name of the step that failed and the
+/// reason.
 pub(crate) fn open_guest(size: u32) -> Result<(OwnedFd, Consumer<xdp_desc>), (&'static str, io::Error)> {
     let step = |what: &'static str| move |error| (what, error);
     let socket = sys::socket(libc::AF_XDP, libc::SOCK_RAW, 0).map_err(step("AF_XDP socket"))?;
@@ -91,15 +94,15 @@ pub(crate) fn open_guest(size: u32) -> Result<(OwnedFd, Consumer<xdp_desc>), (&'
     Ok((socket, receive))
 }
 
-/// Binds a socket to a queue of an interface. With `copy`, the kernel copies packets even if the driver
-/// could do without.
+/// Binds a socket to a queue of the interface with the index `index`. With `copy`, the kernel copies
+/// packets between its own buffers and the slots, even if the driver could access the slots itself.
 pub(crate) fn bind(socket: BorrowedFd<'_>, index: c_int, queue: u32, copy: bool) -> io::Result<()> {
     let flags = libc::XDP_USE_NEED_WAKEUP | if copy { libc::XDP_COPY } else { 0 };
     bind_to(socket, index, queue, (flags, 0))
 }
 
-/// Binds a socket to the queue of another socket, whose memory it shares. The other socket handles the
-/// slots.
+/// Binds a guest's socket to the queue of the owner's socket, and lets it use the owner's memory. Only the
+/// owner gives the kernel free slots.
 pub(crate) fn bind_guest(
     socket: BorrowedFd<'_>,
     index: c_int,
@@ -123,48 +126,55 @@ fn bind_to(socket: BorrowedFd<'_>, index: c_int, queue: u32, (flags, owner): (u1
     checked(result).map(drop)
 }
 
-/// True if the kernel copies received packets into the slots, because the driver cannot write there.
+/// True if the kernel copies received packets into the slots, because the driver cannot write there or MODE
+/// forbids it.
 pub(crate) fn is_copied(socket: BorrowedFd<'_>) -> bool {
     let options = option::<xdp_options>(socket, libc::SOL_XDP, libc::XDP_OPTIONS);
     options.map_or(true, |options| options.flags & libc::XDP_OPTIONS_ZEROCOPY == 0)
 }
 
-/// Makes the kernel send the packets in the ring.
+/// Makes the kernel send the packets that were submitted to the send ring.
+///
+/// # Errors
+/// The kernel's error; some errors, such as `EAGAIN`, only mean that packets are left in the ring.
 pub(crate) fn kick(socket: BorrowedFd<'_>) -> io::Result<()> {
-    // SAFETY: no bytes and no address.
+    // SAFETY: the call passes no bytes and no address, so that the kernel accesses no memory of this
+    // process.
     let result = unsafe {
         libc::sendto(socket.as_raw_fd(), std::ptr::null(), 0, libc::MSG_DONTWAIT, std::ptr::null(), 0)
     };
     checked(result as c_int).map(drop)
 }
 
-/// Notifies the kernel that there are free slots again.
+/// Makes a kernel that has run out of free slots look for them in the ring again.
 pub(crate) fn wake(socket: BorrowedFd<'_>) {
     let (nothing, none) = (std::ptr::null_mut(), std::ptr::null_mut());
-    // SAFETY: no bytes and no address.
+    // SAFETY: the call passes no bytes and no address, so that the kernel accesses no memory of this
+    // process.
     unsafe { libc::recvfrom(socket.as_raw_fd(), nothing, 0, libc::MSG_DONTWAIT, none, std::ptr::null_mut()) };
 }
 
-/// Returns the kernel's counters for a socket.
+/// Returns the kernel's counters for a socket, or `None` if the kernel does not report them.
 pub(crate) fn statistics(socket: BorrowedFd<'_>) -> Option<xdp_statistics> {
     option(socket, libc::SOL_XDP, libc::XDP_STATISTICS).ok()
 }
 
-/// Returns the address of a slot, as the ring of free slots needs it.
+/// Returns the AF_XDP address of a slot's first byte, for the ring of free slots.
 pub(crate) fn address(slot: u32) -> u64 {
     u64::from(slot) * SLOT_STRIDE as u64
 }
 
-/// Returns the descriptor of bytes in a slot.
+/// Returns the descriptor of a packet to be sent: `length` bytes at the offset `start` of a slot.
 pub(crate) fn descriptor(slot: u32, start: u16, length: u16) -> xdp_desc {
     xdp_desc { addr: address(slot) | u64::from(start) << SLOT_BITS, len: length.into(), options: 0 }
 }
 
-/// Returns the slot of an address, and the offset of the address in the slot.
+/// Splits an AF_XDP address into the slot's number and the offset in the slot, in bytes.
 pub(crate) fn parse(address: u64) -> (u32, usize) {
     let (base, offset) = (address & ((1 << SLOT_BITS) - 1), address >> SLOT_BITS);
     let stride = SLOT_STRIDE as u64;
-    // The pool refuses slots that do not exist.
+    // An address outside of the pool gives the number of a slot that does not exist, which the pool
+    // refuses.
     (u32::try_from(base / stride).unwrap_or(u32::MAX), (base % stride + offset) as usize)
 }
 
@@ -180,7 +190,7 @@ mod tests {
             prop_assert_eq!(parse(descriptor.addr), (slot, usize::from(start)));
             prop_assert_eq!(descriptor.len, u32::from(length));
             prop_assert_eq!(parse(address(slot)), (slot, 0));
-            // Some drivers put the whole address into the lower bits.
+            // Some drivers put the sum of both offsets into the lower bits.
             prop_assert_eq!(parse(address(slot) + u64::from(start)), (slot, usize::from(start)));
         }
 
