@@ -1,13 +1,13 @@
-//! The parts of packets that declarations name: fields and headers.
+//! The parts of packets that declarations of effects name: fields and headers.
 
 use packet::{Annotations, Base};
 
-/// A part of a packet, or of the data that travels with it.
+/// A part of a packet, or of the metadata that travels with it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Field {
-    /// Bytes at a fixed offset from a base.
+    /// Bytes of the packet at a fixed offset from the packet's start or from a header.
     Bytes {
-        /// The base from which the offset counts.
+        /// The packet's start or the header annotation from which the offset counts.
         base: Base,
         /// The offset from the base, in bytes.
         offset: i32,
@@ -21,17 +21,18 @@ pub enum Field {
         /// The number of bytes.
         length: u8,
     },
-    /// The offset of a header annotation; `Base::Data` is the packet's start, so that stripping writes it.
+    /// The offset of a header annotation from the packet's start. For `Base::Data` it is the packet's start
+    /// itself, so that stripping or adding bytes at the front writes it.
     HeaderOffset(Base),
     /// The length of the packet.
     Length,
-    /// All bytes after the headers, for elements that read or write at offsets not known beforehand.
+    /// All bytes after the headers. Elements declare it if they read or write at offsets that are not fixed.
     Payload,
     /// The time stamp annotation.
     TimeStamp,
     /// The packet type annotation.
     Kind,
-    /// The number of the input or device that the packet came from.
+    /// The input port annotation: the number of the input or device that the packet came in by.
     InputPort,
 }
 
