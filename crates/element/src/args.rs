@@ -61,7 +61,7 @@ impl Complaint {
         Complaint { clicks_words, ..format!("{name}: {reason}").into() }
     }
 
-    /// Puts `prefix` in front of the text, and `clicks_prefix` in front of each line of Click's text.
+    /// Puts `prefix` before the text, and `clicks_prefix` before each line of Click's text.
     #[must_use]
     pub fn behind(self, prefix: &str, clicks_prefix: &str) -> Complaint {
         let lines = self.clicks_words.as_ref().unwrap_or(&self.text).lines();
@@ -497,13 +497,13 @@ impl<'a> Place<'a> {
         self.setup.elements.len()
     }
 
-    /// Returns the port of an IP protocol that `name` stands for, as the configuration declares it; `None`
+    /// Returns the port of an IP protocol that `name` means, as the configuration declares it; `None`
     /// if it declares no such name.
     pub fn port(&self, name: &str, protocol: u8) -> Option<u16> {
         self.setup.names.port(self.scope(), name, protocol)
     }
 
-    /// Returns the port of an IP protocol that `name` stands for: as the configuration declares it,
+    /// Returns the port of an IP protocol that `name` means: as the configuration declares it,
     /// otherwise a well-known port or a port in the machine's list of services. `None` if the name is
     /// unknown.
     pub fn known_port(&self, name: &str, protocol: u8) -> Option<u16> {
@@ -673,7 +673,7 @@ impl Arg for Raw {
     }
 }
 
-/// The bytes of one word or of a quoted string; the escapes `\<hex>` stand for any bytes.
+/// The bytes of one word or of a quoted string; the escapes `\<hex>` give any bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bytes(pub Vec<u8>);
 

@@ -13,11 +13,13 @@ use crate::handlers::Table;
 pub struct Class {
     /// The name of the class in configurations, such as `Queue`.
     pub name: &'static str,
-    /// Other names of the class, which configurations may use as well.
+    /// The aliases of the class: further names that configurations may use.
     pub aliases: &'static [&'static str],
-    /// Click's port count code: `1/1`, `1/1-2`, `0-1/=`, `-/-` (see [`crate::ports`]).
+    /// Click's port count code: the numbers of inputs and outputs that the class allows, such as `1/1-2` or
+    /// `-/=` (see [`crate::ports`]).
     pub ports: &'static str,
-    /// Click's processing code: `a`, `h`, `l` for agnostic, push and pull, inputs before the slash: `a/ah`.
+    /// Click's processing code, inputs before the slash, such as `a/ah`. The letters are `a` for agnostic,
+    /// `h` for push and `l` for pull (see [`crate::ports`]).
     pub processing: &'static str,
     /// Click's flow code: from which inputs packets go to which outputs (see [`crate::ports::flows`]).
     pub flow: &'static str,

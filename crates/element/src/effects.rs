@@ -37,7 +37,7 @@ pub fn plus_annotation(number: Number, offset: u8) -> Number {
 /// A condition on a packet. It selects the packets to which a [`Case`] applies.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Filter {
-    /// Every packet.
+    /// True for every packet.
     Any,
     /// True if the field, as a big-endian number and under the mask, lies in the set. False if the packet
     /// is too short to have the field.
@@ -59,7 +59,7 @@ pub enum Filter {
         header: Header,
         /// The packet's start or the header annotation from which the offset of the header counts.
         base: Base,
-        /// The offset of the header from the base, in bytes.
+        /// The offset of the header from `base`, in bytes.
         offset: i32,
     },
     /// True if the first number is at most as large as the second. False if the packet is too short to have
@@ -93,9 +93,9 @@ pub enum Filter {
 /// A value to which an action sets a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// These bytes, as many as the field has.
+    /// The bytes themselves, as many as the field has.
     Constant(Vec<u8>),
-    /// The value of another field.
+    /// The value that another field had before the case's actions.
     Copy(Field),
     /// The value of a field before the case's actions, plus a number.
     Plus(Field, i64),
@@ -128,7 +128,7 @@ pub enum Value {
         /// The fields that identify a flow: all packets with the same values in them get the same choice.
         key: Vec<Field>,
     },
-    /// The current time.
+    /// The time at which the element processes the packet.
     Now,
 }
 
@@ -152,7 +152,8 @@ pub enum Action {
 /// The outcome of a case for its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The packet leaves by this output.
+    /// The packet leaves by the output with this number; if it is not connected, the packet is dropped
+    /// ([`Case::otherwise`]).
     Output(usize),
     /// A copy of the packet leaves by each output of the element.
     AllOutputs,
@@ -392,7 +393,7 @@ pub struct State {
 /// The way in which packets use the entry of state that belongs to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Packets only read the state.
+    /// Packets only read the entry; no packet writes it.
     Read,
     /// Packets that open or close a connection write the entry; all other packets of the connection only
     /// read it.
@@ -436,7 +437,8 @@ impl Emit {
     }
 }
 
-/// The whole declaration of an element.
+/// The declaration of an element: everything that the engine and the mechanisms know about what the element
+/// does to packets.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Effects {
     /// The cases. The first case that matches a packet applies; the cases together match every packet.

@@ -217,13 +217,14 @@ pub trait Element: Send + Any {
         true
     }
 
-    /// Gives away the state with which a new element of the same class and name can continue, when the
-    /// configuration changes while the graph runs. `None` if the element has no such state.
+    /// Returns the state with which a new element of the same class and name can continue, when the
+    /// configuration changes while the graph runs. This element has no state afterwards. `None` if there is
+    /// nothing to continue.
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         None
     }
 
-    /// Continues with the state that an earlier element of the same class and name has given away
+    /// Continues with the state that an earlier element of the same class and name has returned
     /// ([`take_state`](Element::take_state)).
     ///
     /// # Errors

@@ -9,18 +9,18 @@ use wire::ethernet::MacAddr;
 use crate::args::{Ipv4Prefix, Ipv6Prefix};
 use crate::interfaces;
 
-/// The addresses that a name stands for: at most one of each kind.
+/// The addresses that a name means: at most one of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Addresses {
-    /// An IPv4 address.
+    /// The IPv4 address, if the name has one.
     pub ip: Option<Ipv4Addr>,
-    /// An IPv4 prefix.
+    /// The IPv4 prefix, if the name has one, with the address of a host in it.
     pub net: Option<Ipv4Prefix>,
-    /// An IPv6 address.
+    /// The IPv6 address, if the name has one.
     pub ip6: Option<Ipv6Addr>,
-    /// An IPv6 prefix.
+    /// The IPv6 prefix, if the name has one.
     pub net6: Option<Ipv6Prefix>,
-    /// An Ethernet address.
+    /// The Ethernet address, if the name has one.
     pub mac: Option<MacAddr>,
 }
 
@@ -60,7 +60,7 @@ impl Names {
         self.ports.insert((format!("{scope}{name}"), protocol), port);
     }
 
-    /// Returns the port of an IP protocol that `name` stands for, as seen from the compound `scope`. Of
+    /// Returns the port of an IP protocol that `name` means, as seen from the compound `scope`. Of
     /// several declarations it takes the innermost.
     pub fn port(&self, scope: &str, name: &str, protocol: u8) -> Option<u16> {
         scopes(scope).find_map(|scope| self.ports.get(&(format!("{scope}{name}"), protocol)).copied())
@@ -77,7 +77,7 @@ impl Names {
         self.find(scope, name, &pick).or_else(|| interfaces::find(name).and_then(pick))
     }
 
-    /// Returns the IPv4 address that `text` stands for in the compound `scope`:
+    /// Returns the IPv4 address that `text` means in the compound `scope`:
     ///
     /// - `name`, `name:ip` or `name:ip4`: the address of the name.
     /// - `name:bcast`: the broadcast address of its prefix.
@@ -98,7 +98,7 @@ impl Names {
         }
     }
 
-    /// Returns the IPv4 prefix that `text` stands for: `name`, `name:net`, `name:ipnet` or `name:ip4net`.
+    /// Returns the IPv4 prefix that `text` means: `name`, `name:net`, `name:ipnet` or `name:ip4net`.
     pub fn ipv4_prefix(&self, scope: &str, text: &str) -> Option<Ipv4Prefix> {
         match suffix(text) {
             (name, "" | "net" | "ipnet" | "ip4net") => self.find_or_interface(scope, name, |a| a.net),
@@ -106,7 +106,7 @@ impl Names {
         }
     }
 
-    /// Returns the IPv6 address that `text` stands for: `name` or `name:ip6`.
+    /// Returns the IPv6 address that `text` means: `name` or `name:ip6`.
     pub fn ipv6(&self, scope: &str, text: &str) -> Option<Ipv6Addr> {
         match suffix(text) {
             (name, "" | "ip6") => self.find(scope, name, |a| a.ip6),
@@ -114,7 +114,7 @@ impl Names {
         }
     }
 
-    /// Returns the IPv6 prefix that `text` stands for: `name` or `name:ip6net`.
+    /// Returns the IPv6 prefix that `text` means: `name` or `name:ip6net`.
     pub fn ipv6_prefix(&self, scope: &str, text: &str) -> Option<Ipv6Prefix> {
         match suffix(text) {
             (name, "" | "ip6net") => self.find(scope, name, |a| a.net6),
@@ -122,7 +122,7 @@ impl Names {
         }
     }
 
-    /// Returns the Ethernet address that `text` stands for: `name`, `name:eth`, `name:ether` or
+    /// Returns the Ethernet address that `text` means: `name`, `name:eth`, `name:ether` or
     /// `name:ethernet`.
     pub fn mac(&self, scope: &str, text: &str) -> Option<MacAddr> {
         match suffix(text) {

@@ -44,7 +44,7 @@ impl Arg for MacAddr {
 }
 
 /// An IPv4 prefix. It is written `10.0.0.0/8`, `10/8`, `10.0.0.0/255.0.0.0`, or as an address alone, which
-/// stands for a prefix of 32 bits.
+/// means a prefix of 32 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ipv4Prefix {
     /// The address as it was written, host bits included.
@@ -74,7 +74,7 @@ impl Ipv4Prefix {
         Ipv4Addr::from_bits(u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0))
     }
 
-    /// Parses `address/length` or `address/mask`. `lookup` finds the address that a name stands for. `None`
+    /// Parses `address/length` or `address/mask`. `lookup` finds the address that a name means. `None`
     /// if the text has another form.
     fn with_mask(text: &str, lookup: impl Fn(&str) -> Option<Ipv4Addr>) -> Option<Ipv4Prefix> {
         let (address, mask) = text.split_once('/')?;
@@ -117,7 +117,7 @@ impl Arg for Ipv4Prefix {
     }
 }
 
-/// An IPv6 prefix. It is written `fe80::/10`, or as an address alone, which stands for a prefix of 128 bits.
+/// An IPv6 prefix. It is written `fe80::/10`, or as an address alone, which means a prefix of 128 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ipv6Prefix {
     /// The address as it was written, host bits included.

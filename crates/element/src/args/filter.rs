@@ -44,7 +44,7 @@ impl Names for PlaceNames<'_> {
         if let Ok(address) = word.parse::<Ipv4Addr>() {
             return Some(address.to_bits());
         }
-        // A name that stands for a prefix is also an address, but only if some host bits of the prefix are
+        // A name that means a prefix is also an address, but only if some host bits of the prefix are
         // set or it has no host bits.
         let names_address = |p: &Ipv4Prefix| {
             let host = !p.mask.to_bits();

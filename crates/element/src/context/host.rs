@@ -122,7 +122,7 @@ pub enum Stream {
     Output,
     /// Standard error: messages and printed packets.
     Messages,
-    /// Standard error: a line about the run. In a log, its time and severity are put in front of it.
+    /// Standard error: a line about the run. In a log, its time and severity precede it.
     Log(Severity),
 }
 

@@ -24,7 +24,7 @@ impl Messages<'_, '_> {
     }
 
     /// Writes a message about the element to the operator of the graph, in one line that begins with the
-    /// element's name and class. In a log, its time and severity are put in front of the line.
+    /// element's name and class. In a log, its time and severity precede the line.
     pub fn tell(&mut self, severity: Severity, text: fmt::Arguments<'_>) {
         let name = self.cx.declaration();
         self.cx.host.print(Stream::Log(severity), format_args!("{name}: {text}\n"));

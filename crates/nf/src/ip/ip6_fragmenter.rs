@@ -175,8 +175,8 @@ impl Fragmenting for Ip6Fragmenter {
         if room < 8 || first_end > start + room || start >= total {
             return Ok(Choice::Refuse);
         }
-        // Refuses packets whose repeated headers leave less than a quarter of the MTU, because many
-        // fragments with long headers would multiply the traffic.
+        // Packets whose repeated headers leave less than a quarter of the MTU for payload are refused,
+        // because many fragments with long headers would multiply the traffic.
         if repeated > ipv6::Header::LEN && room < self.mtu / 4 {
             return Ok(Choice::Refuse);
         }

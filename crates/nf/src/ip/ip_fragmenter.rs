@@ -87,9 +87,9 @@ struct IpFragmenter {
 /// The numbers that are needed to split a packet, in bytes.
 struct Plan {
     header_length: usize,
-    /// The number of payload bytes in the first fragment.
+    /// The number of payload bytes in the first fragment; a multiple of 8.
     first: usize,
-    /// The number of payload bytes in the packet.
+    /// The number of payload bytes in the packet that is split.
     payload: usize,
 }
 
@@ -215,7 +215,8 @@ impl Element for IpFragmenter {
         if self.honors {
             refusals.push(within(wire_field::IP_FRAGMENT, 0x4000, 0x4000, 0x4000));
         }
-        // These packets are counted by the handler `drops`, and reported in messages.
+        // The handler `drops` counts these packets, and messages report them, so they must come to this
+        // element.
         let refused = aside(Filter::One(refusals), DropReason::TooLong).shown();
         let payload = header_length().plus(1, Field::HeaderOffset(Base::Network), u128::MAX);
         let stripped = Filter::AtMost(Number::constant(0), payload).not();

@@ -169,7 +169,7 @@ struct Issue {
     is_warning: bool,
 }
 
-/// The text in front of messages about a rule, and the text that Click puts in front of its messages.
+/// The text with which messages about a rule begin, and the text with which Click's messages begin.
 struct Prefix {
     own: String,
     clicks: String,

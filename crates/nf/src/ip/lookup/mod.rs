@@ -212,7 +212,7 @@ impl RouteLookup {
         }
         if removes {
             let removed = Arc::make_mut(&mut self.table).remove(route).map(Change::Removed);
-            // The message repeats the words of the command, because parts that are left out stand for any
+            // The message repeats the words of the command, because parts that are left out mean any
             // value.
             return removed.ok_or_else(|| format!("route '{}' not found", words.join(" ")));
         }

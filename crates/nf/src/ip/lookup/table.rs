@@ -132,8 +132,8 @@ impl<A: Address, G: Copy + Eq + Hash> RouteTable<A, G> {
     }
 
     /// Removes the route for the prefix of `asked`, and returns it. Nothing is removed, and the result is
-    /// `None`, if there is none or if its next hop differs from that of `asked`; [`Hop::ANY_OUTPUT`] stands
-    /// for any next hop.
+    /// `None`, if there is no such route or if its next hop differs from the next hop of `asked`.
+    /// [`Hop::ANY_OUTPUT`] matches any next hop.
     pub(super) fn remove(&mut self, asked: Route<A, G>) -> Option<Route<A, G>> {
         let found = self.get(asked.prefix)?;
         if asked.hop.output != Hop::<G>::ANY_OUTPUT && asked.hop != found.hop {

@@ -5,7 +5,7 @@ use std::collections::TryReserveError;
 
 use crate::memory::reserved;
 
-/// The index that stands for no entry.
+/// The index that means no entry.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// The first and the last entry of a list.

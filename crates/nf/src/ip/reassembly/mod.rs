@@ -25,8 +25,8 @@ use crate::memory::reserved;
 const TABLE_BYTES: usize = 64 + 4 + 10;
 /// The memory for a packet of one slot in bytes, with the packet's metadata.
 const SLOT_BYTES: usize = packet::SLOT_STRIDE + 64 + size_of::<packet::Annotations>();
-/// The memory in bytes for a fragment of one slot at most. It takes so much if it is the only fragment of
-/// its set, pair and source.
+/// The largest memory in bytes that a fragment of one slot can take. It takes this memory if it is the only
+/// fragment of its set, pair and source.
 const FRAGMENT_BYTES: usize = SLOT_BYTES
     + size_of::<Option<Piece>>()
     + size_of::<[u32; 3]>()

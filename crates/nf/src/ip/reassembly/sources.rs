@@ -46,7 +46,7 @@ pub(super) struct Sources {
     all: Vec<Source>,
     links: Links,
     ranks: [List; RANKS],
-    /// One bit for each rank; it is set if any source has the rank.
+    /// A mask with one bit for each rank, which is set if any source has the rank.
     taken: u64,
     /// The list of sources that hold nothing, in the order in which they became idle.
     idle: List,
