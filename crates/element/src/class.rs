@@ -9,7 +9,7 @@ use crate::args::{Args, Invalid};
 use crate::handlers::Table;
 
 /// The description of an element class: its ports, arguments and handlers, and the function that makes its
-/// elements. Each element's file has one as a constant.
+/// elements. The file of each element has a `Class` as a constant.
 pub struct Class {
     /// The name of the class in configurations, such as `Queue`.
     pub name: &'static str,

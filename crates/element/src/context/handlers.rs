@@ -42,7 +42,8 @@ impl<'a> Handlers<'_, 'a> {
         result
     }
 
-    /// Writes a handler after all packets and calls that the element has emitted so far have been processed.
+    /// Requests a write of a handler. The engine executes it after it has processed all packets and calls
+    /// that the element has emitted so far.
     pub fn call_later(&mut self, call: &Arc<Call>) {
         self.cx.core.emitted.push(Emitted::Call { element: self.cx.id as u32, call: Arc::clone(call) });
     }

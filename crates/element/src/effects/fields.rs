@@ -158,5 +158,6 @@ pub const DST_IP: Field = Field::Annotation { offset: Annotations::DST_IP as u8,
 
 /// The destination address annotation of IPv6, at the same offset as the annotation of IPv4.
 pub const DST_IP6: Field = Field::Annotation { offset: Annotations::DST_IP as u8, length: 16 };
-/// The extra length annotation, 4 bytes: a number of bytes that counters add to the packet's length.
+/// The extra length annotation, 4 bytes: the number of bytes that were on the wire but are not in the
+/// packet.
 pub const EXTRA_LENGTH: Field = Field::Annotation { offset: Annotations::EXTRA_LENGTH as u8, length: 4 };

@@ -2,7 +2,7 @@
 //! [`lookup_ip6_route`] is the class for IPv6.
 //!
 //! The classes for IPv4 differ in their handlers, in the order in which they show their table, and in their
-//! message about an address without a route. Each class's file contains its manual and its [`Kind`].
+//! message about an address without a route. Each class's file contains its manual and its `Kind`.
 
 pub mod direct_ip_lookup;
 pub mod linear_ip_lookup;
