@@ -105,7 +105,7 @@ pub struct Notes {
     /// [`crate::Cx::worker`]). Sources and sinks without such queues work at one worker only.
     pub has_queues: bool,
     /// True if the element's interface spreads packets over its queues by a key of its own, which may be
-    /// public: an attacker could then choose flows that all come to one worker.
+    /// public: an attacker could then choose flows that all come in by one queue.
     pub has_own_key: bool,
     /// True if packets come to the element from outside whether or not it has time for them: packets that a
     /// busy worker cannot take are lost instead of waiting.
@@ -315,10 +315,10 @@ pub enum Merge {
     /// applies to all.
     #[default]
     First,
-    /// Numbers are added, line by line, in lines that begin with the same words.
+    /// The numbers at the ends of lines that are otherwise equal are added.
     Sum,
-    /// Lines are rows of a table. The numbers of each column are added in rows whose columns of text are the
-    /// same.
+    /// Lines are rows of a table, with a space between columns. The numbers in each column are added in rows
+    /// whose other columns are equal.
     Columns,
     /// The lines of all copies follow each other, with a common heading only once. JSON arrays become one
     /// array.

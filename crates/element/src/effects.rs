@@ -288,7 +288,7 @@ pub enum Hold {
     Delay,
     /// Packets wait in a queue per flow.
     PerFlow,
-    /// Packets are stored once at the start of the run, and copies of them are emitted many times.
+    /// Packets are stored once, before the run proper, and each of them is emitted many times.
     Replay,
 }
 

@@ -217,9 +217,8 @@ pub trait Element: Send + Any {
         true
     }
 
-    /// Returns the state with which a new element of the same class and name can continue, when the
-    /// configuration changes while the graph runs. This element has no state afterwards. `None` if there is
-    /// nothing to continue.
+    /// Hands over the state with which a new element of the same class and name can continue, when the
+    /// configuration changes while the graph runs. `None` if there is nothing to continue.
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         None
     }

@@ -32,8 +32,8 @@ impl Accounts<'_, '_> {
         self.cx.own().sent += n as u64;
     }
 
-    /// Counts `n` packets as dropped for a reason that the device has returned without sending them; the
-    /// caller has freed their slots.
+    /// Counts `n` packets of a device as dropped for a reason. It frees no slots: the caller has already
+    /// returned them to the pool.
     pub fn count_dropped(&mut self, n: usize, reason: DropReason) {
         if n > 0 {
             self.cx.own().drop(reason, n as u64);
