@@ -1,9 +1,9 @@
 //! Typed reading of an element's arguments, with Click's rules and error texts.
 //!
-//! An argument that looks like `NAME value` is a keyword argument if the class has that name; the last
-//! value counts. Others are positional and are taken in the order in which the element reads them. Errors
-//! are collected, so that the user sees all of them at once, and nothing is built unless all arguments are
-//! right.
+//! The text `NAME value` is a keyword argument if the class has an argument of that name; of several values
+//! the last counts. All other texts are positional arguments, which are taken in the order in which the
+//! element reads its arguments. Errors are collected, so that the user sees all of them at once. The element
+//! is made only if all arguments are right.
 
 mod address;
 mod filter;
@@ -31,28 +31,31 @@ use crate::class::{ArgKind, Class, DefaultValue};
 use crate::services;
 use crate::setup::{Setup, scope_of};
 
-/// The error for invalid arguments; the texts are in the [`Args`] that were read.
+/// The error for invalid arguments. It has no text: the texts are in the [`Args`] that were read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invalid;
 
-/// An error or a warning about the arguments of an element.
+/// A complaint: an error or a warning about the arguments of an element.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Complaint {
-    /// The text: the error, or a fact that the user should know.
+    /// The text for the user, which says what is wrong and what was expected.
     pub text: String,
-    /// Click's text, if it is different: a line for each message, and empty if Click has no message.
+    /// Click's text, if Click has another text for the complaint: one line for each of Click's messages, and
+    /// empty if Click has no message.
     pub clicks_words: Option<String>,
-    /// The number of the argument that the complaint is about, if there is one.
+    /// The index of the argument that the complaint is about, among all arguments of the element. `None` if
+    /// it is about several or none.
     pub argument: Option<usize>,
 }
 
 impl Complaint {
-    /// Makes a complaint with Click's text for it.
+    /// Makes a complaint for which Click has the text `clicks_words`.
     pub fn new(text: impl Into<String>, clicks_words: impl Into<String>) -> Complaint {
         Complaint { clicks_words: Some(clicks_words.into()), ..Complaint::from(text.into()) }
     }
 
-    /// Makes the complaint that the text of the argument `name` is not a value of a type, with the reason.
+    /// Makes the complaint that the text of the argument `name` is not a value of the type `T`. `reason`
+    /// says what is wrong and what was expected.
     pub fn wrong_value<T: Arg>(name: &str, text: &str, reason: &str) -> Complaint {
         let clicks_words = T::clicks_words(text).map(|words| format!("{name}: {words}"));
         Complaint { clicks_words, ..format!("{name}: {reason}").into() }
@@ -67,8 +70,8 @@ impl Complaint {
         Complaint { clicks_words: Some(clicks_words).filter(|words| *words != text), text, ..self }
     }
 
-    /// Returns the complaint (an error or a warning) without a message of Click's, for cases in which Click
-    /// accepts the argument: `tidegate click` then prints nothing.
+    /// Returns the complaint with an empty text of Click, for arguments that Click accepts: `tidegate click`
+    /// then prints nothing.
     #[must_use]
     pub fn without_clicks_words(self) -> Complaint {
         Complaint { clicks_words: Some(String::new()), ..self }
@@ -81,7 +84,7 @@ impl From<String> for Complaint {
     }
 }
 
-/// Returns only the text, for handlers.
+/// Returns the text for the user, without Click's text and argument, as handlers need it.
 impl From<Complaint> for String {
     fn from(complaint: Complaint) -> String {
         complaint.text
@@ -94,19 +97,21 @@ impl From<&str> for Complaint {
     }
 }
 
-/// The arguments of one element while it is being configured, and its surroundings.
+/// The reader of the arguments of one element while the element is configured. It also gives the element
+/// access to the state that elements share.
 pub struct Args<'a> {
     /// The state that elements share while the graph is built.
     pub setup: &'a mut Setup,
     class: &'static Class,
     id: ElementId,
     shape: (usize, usize),
-    /// True if output 0 is a push output.
+    /// True if output 0 is a push output, or an agnostic output that may become one.
     pushes: bool,
     given: Vec<Given>,
-    /// The arguments that have been read by name, and their numbers.
+    /// The names of the arguments that were read and had been given, and the index of each among all
+    /// arguments.
     read: Vec<(&'static str, usize)>,
-    /// The argument that reports are about, if they do not name another.
+    /// The index of the argument that is being read by a closure; complaints are about it.
     reading: Option<usize>,
     errors: Vec<Complaint>,
     warnings: Vec<Complaint>,
@@ -118,7 +123,8 @@ struct Given {
 }
 
 impl Given {
-    /// Returns the keyword and the rest, if the text looks like `NAME value`.
+    /// Returns the name and the value of a text of the form `NAME value`; `None` for texts of other forms.
+    /// The name need not be an argument of the class.
     fn keyword(&self) -> Option<(&str, &str)> {
         let text = self.text.trim_start();
         let end = text.find(|c: char| !(c.is_ascii_alphanumeric() || "_:.?!".contains(c)))?;
@@ -131,8 +137,9 @@ impl Given {
 }
 
 impl<'a> Args<'a> {
-    /// Makes the reader of arguments that the language has already split at commas. `shape` is the numbers
-    /// of inputs and outputs; `pushes` is true if output 0 is (or may be) a push output.
+    /// Makes the reader for arguments that the parser of the language has already split at commas. `shape`
+    /// is the numbers of inputs and outputs of the element. `pushes` is true if output 0 is a push output,
+    /// or may become one.
     pub fn new(
         setup: &'a mut Setup,
         class: &'static Class,
@@ -146,12 +153,12 @@ impl<'a> Args<'a> {
         Args { setup, class, id, shape, pushes, given, read, reading, errors, warnings }
     }
 
-    /// Returns the number of the element.
+    /// Returns the number of the element in its graph.
     pub fn id(&self) -> ElementId {
         self.id
     }
 
-    /// Returns the name of the element.
+    /// Returns the name of the element in the configuration.
     pub fn name(&self) -> String {
         self.setup.elements.get(self.id).map(|e| e.0.clone()).unwrap_or_default()
     }
@@ -166,47 +173,49 @@ impl<'a> Args<'a> {
         self.shape.1
     }
 
-    /// True if output 0 is a push output.
+    /// True if output 0 is a push output, or an agnostic output that may become one.
     pub fn pushes(&self) -> bool {
         self.pushes
     }
 
-    /// Reports an error that the element has found. A text that begins with `NAME: ` is about the argument
+    /// Reports an error in the arguments. If the text begins with `NAME: `, the error is about the argument
     /// of that name.
     pub fn error(&mut self, complaint: impl Into<Complaint>) {
         let complaint = self.placed(complaint.into());
         self.errors.push(complaint);
     }
 
-    /// Reports an error that the element has found and for which Click has another text.
+    /// Reports an error in the arguments for which Click has the text `clicks_words`.
     pub fn error_as(&mut self, text: impl Into<String>, clicks_words: impl Into<String>) {
         self.error(Complaint::new(text, clicks_words));
     }
 
-    /// Reports that the value of the argument `name` is larger than the element accepts.
+    /// Reports that the value of the argument `name` is larger than `most`, the largest value that the
+    /// element accepts.
     pub fn too_large(&mut self, name: &str, most: impl fmt::Display) {
         let clicks_words = format!("{name}: out of range, bound {most}");
         self.error_as(format!("{name}: too large; the most is {most}"), clicks_words);
     }
 
-    /// Reports an error in the argument with this number among all arguments.
+    /// Reports an error in the argument with the index `argument` among all arguments.
     pub fn error_in(&mut self, argument: usize, complaint: impl Into<Complaint>) {
         self.errors.push(Complaint { argument: Some(argument), ..complaint.into() });
     }
 
-    /// Reports a problem that the user should know about but that does not stop the graph. The text names
-    /// its argument as in [`error`](Self::error).
+    /// Reports a problem that the user should know about but that does not keep the graph from running. If
+    /// the text begins with `NAME: `, the warning is about the argument of that name.
     pub fn warn(&mut self, complaint: impl Into<Complaint>) {
         let complaint = self.placed(complaint.into());
         self.warnings.push(complaint);
     }
 
-    /// Like [`warn`](Self::warn), about the argument with this number among all arguments.
+    /// Like [`warn`](Self::warn), about the argument with the index `argument` among all arguments.
     pub fn warn_in(&mut self, argument: usize, complaint: impl Into<Complaint>) {
         self.warnings.push(Complaint { argument: Some(argument), ..complaint.into() });
     }
 
-    /// Adds to a complaint the number of the argument that its text names.
+    /// Adds to a complaint the index of the argument that it is about: the argument that is being read by a
+    /// closure, or the argument that its text names.
     fn placed(&self, complaint: Complaint) -> Complaint {
         let name = complaint.text.split_once(": ").map(|(name, _)| name);
         let read = self.read.iter().rev().find(|(read, _)| Some(*read) == name);
@@ -214,8 +223,9 @@ impl<'a> Args<'a> {
         Complaint { argument, ..complaint }
     }
 
-    /// Returns the value of the argument `name`, if it was given and is right. The class declares no default
-    /// for it, or a default that the element computes ([`value`](Self::value) reads other arguments).
+    /// Returns the value of the argument `name`; `None` if it was not given or is invalid, which is then
+    /// reported. It is for arguments for which the class declares no default, or a default that the element
+    /// computes. All others are read by [`value`](Self::value).
     pub fn get<T: Arg>(&mut self, name: &'static str) -> Option<T> {
         if self.default_text(name).is_some() {
             self.error(format!("{name}: {} does not use the default that it declares{BUG}", self.class.name));
@@ -223,20 +233,22 @@ impl<'a> Args<'a> {
         self.given(name)
     }
 
-    /// Returns the value of the argument `name`; if it is not given, the default that the class declares.
-    /// The value that is returned after an error is never used, because [`finish`](Self::finish) fails.
+    /// Returns the value of the argument `name` or, if it is not given, the default that the class declares.
+    /// If the value is invalid, this is reported and the result is of no importance:
+    /// [`finish`](Self::finish) fails, so that it is never used.
     pub fn value<T: Arg + Default>(&mut self, name: &'static str) -> T {
-        // The default is parsed in any case, so that a wrong default does not hide behind a given value.
+        // The default is parsed in any case, so that a wrong default is also found if a value is given.
         let default = self.default_of(name);
         self.given(name).or(default).unwrap_or_default()
     }
 
-    /// True if an argument that was read has been given.
+    /// True if the argument `name` was given. Only arguments that have been read already are known.
     pub fn was_given(&self, name: &str) -> bool {
         self.read.iter().any(|&(read, _)| read == name)
     }
 
-    /// Returns the default that the class declares for the argument `name`.
+    /// Returns the default that the class declares for the argument `name`. Reports an error in the class
+    /// and returns `None` if it declares none or an invalid one.
     pub fn default_of<T: Arg>(&mut self, name: &'static str) -> Option<T> {
         let Some(text) = self.default_text(name) else {
             self.error(format!("{name}: {} declares no default{BUG}", self.class.name));
@@ -247,7 +259,8 @@ impl<'a> Args<'a> {
         value.map_err(wrong).map_err(|text| self.error(text)).ok()
     }
 
-    /// Returns the text of the default of the argument `name`, if the class declares one.
+    /// Returns the text of the default of the argument `name`. `None` if the class declares no default, or
+    /// one that the element computes.
     fn default_text(&self, name: &str) -> Option<String> {
         match self.class.arg(name)?.default {
             DefaultValue::Text(text) => Some(text.to_string()),
@@ -258,12 +271,14 @@ impl<'a> Args<'a> {
         }
     }
 
-    /// Returns the value of the argument `name`, if it was given and is right.
+    /// Returns the value of the argument `name`; `None` if it was not given or is invalid, which is then
+    /// reported.
     fn given<T: Arg>(&mut self, name: &'static str) -> Option<T> {
         let text = self.take(name)?;
         let place = Place { setup: self.setup, id: self.id };
         let value = T::parse(&text, &place);
-        // Click leaves parameters without a value unchanged. Only texts can contain them.
+        // Click leaves a parameter without a value in the text, such as `$NAME`. Only arguments that are
+        // plain texts can have such a value.
         let unknown = lang::args::parameter(&text);
         match (value, unknown) {
             (Ok(value), None) => return Some(value),
@@ -281,7 +296,8 @@ impl<'a> Args<'a> {
                     without_value(unknown)
                 );
                 match value {
-                    // Click takes the text, and may fail when it uses it.
+                    // Click accepts the text, and may fail when it opens the file of that name; it has no
+                    // message now.
                     Ok(_) => self.error(format!("{name}: {reason}")),
                     Err(_) => self.error(Complaint::wrong_value::<T>(name, &text, &reason)),
                 }
@@ -291,19 +307,22 @@ impl<'a> Args<'a> {
         None
     }
 
-    /// True if an argument names something outside of the configuration, such as a file, whose name is
-    /// unlikely to contain a dollar sign.
+    /// True if an argument names something outside of the configuration, such as a file or an interface.
+    /// Their names are unlikely to contain a dollar sign, so that a parameter without a value is an error
+    /// there.
     fn names_outside(&self, name: &str) -> bool {
         self.class.arg(name).is_some_and(|info| info.ty.contains("file") || info.ty.contains("interface"))
     }
 
-    /// Returns the value of the argument `name`, which is mandatory. The value that is returned after an
-    /// error is never used, because [`finish`](Self::finish) fails.
+    /// Returns the value of the argument `name`, which must be given. If it is missing or invalid, this is
+    /// reported and the result is of no importance: [`finish`](Self::finish) fails, so that it is never
+    /// used.
     pub fn required<T: Arg + Default>(&mut self, name: &'static str) -> T {
         self.required_or(name, T::default())
     }
 
-    /// Like [`required`](Self::required), for types without a default: `unused` is returned after an error.
+    /// Like [`required`](Self::required), for types that have no `Default`. `unused` is the result after an
+    /// error.
     pub fn required_or<T: Arg>(&mut self, name: &'static str, unused: T) -> T {
         let before = self.errors.len();
         self.get(name).unwrap_or_else(|| {
@@ -314,8 +333,8 @@ impl<'a> Args<'a> {
         })
     }
 
-    /// Returns all remaining positional arguments as text, each with its number among all arguments.
-    /// Keywords of the class must be read before.
+    /// Returns the texts of all positional arguments that are left, each with its index among all arguments.
+    /// The keyword arguments of the class must have been read before.
     pub fn rest(&mut self) -> Vec<(usize, String)> {
         debug_assert!(self.class.args.iter().any(|a| a.kind == ArgKind::Rest));
         let class = self.class;
@@ -328,8 +347,9 @@ impl<'a> Args<'a> {
         .collect()
     }
 
-    /// Calls `read` for each argument of [`rest`](Self::rest), with the index of the argument among them,
-    /// from 0. The reports of `read` are about that argument.
+    /// Calls `read` for each of the positional arguments that are left ([`rest`](Self::rest)), with the
+    /// index of the argument among them, from 0, and its text. Complaints that `read` reports are about that
+    /// argument.
     pub fn each_of_rest(&mut self, mut read: impl FnMut(&mut Self, usize, &str)) {
         for (place, (argument, text)) in self.rest().into_iter().enumerate() {
             self.about(argument, |args| read(args, place, &text));
@@ -337,22 +357,23 @@ impl<'a> Args<'a> {
     }
 
     /// Calls `read` for each value of an argument that may be given any number of times, by name or by
-    /// position, in order, like [`each_of_rest`](Self::each_of_rest). Other keywords of the class must be
-    /// read before.
+    /// position, in order. Complaints that `read` reports are about the argument that has the value. All
+    /// other keyword arguments of the class must have been read before.
     pub fn each_of(&mut self, name: &'static str, mut read: impl FnMut(&mut Self, &str)) {
         for (argument, text) in self.every(name) {
             self.about(argument, |args| read(args, &text));
         }
     }
 
-    /// Calls `read`, whose reports are about the argument with this number.
+    /// Calls `read`, and lets all complaints that it reports be about the argument with the index
+    /// `argument`.
     fn about(&mut self, argument: usize, read: impl FnOnce(&mut Self)) {
         self.reading = Some(argument);
         read(self);
         self.reading = None;
     }
 
-    /// Returns all values of an argument that may be given any number of times, each with its number among
+    /// Returns the values of an argument that may be given any number of times, each with its index among
     /// all arguments.
     fn every(&mut self, name: &'static str) -> Vec<(usize, String)> {
         let class = self.class;
@@ -369,7 +390,8 @@ impl<'a> Args<'a> {
         values
     }
 
-    /// Takes the text of an argument out of the list.
+    /// Returns the text of the argument `name`, and marks it as read. It is the last text that names the
+    /// argument or, if none does, the next positional argument. `None` if the argument was not given.
     fn take(&mut self, name: &'static str) -> Option<String> {
         let Some(info) = self.class.arg(name) else {
             debug_assert!(false, "{} reads an argument {name} that its class does not list", self.class.name);
@@ -392,7 +414,8 @@ impl<'a> Args<'a> {
         let class = self.class;
         let (number, place) = self.given.iter_mut().enumerate().find(|(_, g)| {
             let keyword = g.keyword().map(|(name, _)| class.arg(name).is_some());
-            // A mandatory argument also takes a text that looks like a keyword but is none of the class.
+            // A mandatory argument also takes a text of the form `NAME value` if the class has no argument
+            // of that name.
             !g.used && (keyword.is_none() || (info.kind == ArgKind::Required && keyword == Some(false)))
         })?;
         if place.text.trim().is_empty() {
@@ -403,11 +426,11 @@ impl<'a> Args<'a> {
         Some(place.text.trim().to_string())
     }
 
-    /// Reports all arguments that were not read. Call it after all arguments were read and before anything
-    /// is built.
+    /// Reports the arguments that are left as unknown or too many. Call it after all arguments were read and
+    /// before the element is made.
     ///
     /// # Errors
-    /// If anything was wrong so far.
+    /// If any error was reported so far; the element must then not be made.
     pub fn finish(&mut self) -> Result<(), Invalid> {
         let mut too_many = None;
         for (number, given) in self.given.iter_mut().enumerate() {
@@ -431,25 +454,27 @@ impl<'a> Args<'a> {
         if self.errors.is_empty() { Ok(()) } else { Err(Invalid) }
     }
 
-    /// Returns the errors and warnings so far.
+    /// Returns the errors and the warnings that were reported.
     pub fn into_reports(self) -> (Vec<Complaint>, Vec<Complaint>) {
         (self.errors, self.warnings)
     }
 
-    /// Returns the place at which names in arguments of this element are looked up.
+    /// Returns the place of this element in the configuration, by which names in its arguments are resolved.
     pub fn place(&self) -> Place<'_> {
         Place { setup: self.setup, id: self.id }
     }
 }
 
-/// The end of messages about a class that contradicts itself. Tests configure all classes and find it.
+/// The end of messages about a class that contradicts itself. Tests configure elements of all classes and so
+/// find all such messages.
 const BUG: &str = "; this is a bug in the class, please report it";
 
 fn without_value(parameter: &str) -> String {
     format!("the parameter ${parameter} has no value")
 }
 
-/// The place of an argument in the configuration, which determines the meaning of names in it.
+/// The place of an element in the configuration: the compounds around it. It determines which declarations
+/// of names are visible in the element's arguments and handlers.
 #[derive(Clone, Copy)]
 pub struct Place<'a> {
     setup: &'a Setup,
@@ -457,7 +482,8 @@ pub struct Place<'a> {
 }
 
 impl<'a> Place<'a> {
-    /// Makes a place for handlers, which parse values while the graph runs.
+    /// Makes the place of the element with the number `id`, for handlers, which parse values while the graph
+    /// runs.
     pub fn new(setup: &'a Setup, id: ElementId) -> Place<'a> {
         Place { setup, id }
     }
@@ -466,45 +492,47 @@ impl<'a> Place<'a> {
         self.setup.elements.get(self.id).map_or("", |e| scope_of(&e.0))
     }
 
-    /// Returns the number of elements.
+    /// Returns the number of elements in the graph.
     pub fn elements(&self) -> usize {
         self.setup.elements.len()
     }
 
-    /// Returns the port of an IP protocol to which the configuration has given this name.
+    /// Returns the port of an IP protocol that `name` means, as the configuration declares it; `None`
+    /// if it declares no such name.
     pub fn port(&self, name: &str, protocol: u8) -> Option<u16> {
         self.setup.names.port(self.scope(), name, protocol)
     }
 
-    /// Returns the port that a name means: a port to which the configuration has given the name, a
-    /// well-known port, or a port that the machine knows.
+    /// Returns the port of an IP protocol that `name` means: as the configuration declares it,
+    /// otherwise a well-known port or a port in the machine's list of services. `None` if the name is
+    /// unknown.
     pub fn known_port(&self, name: &str, protocol: u8) -> Option<u16> {
         self.port(name, protocol).or_else(|| services::port(name, protocol))
     }
 
-    /// Returns the element that `name` means here.
+    /// Returns the number of the element that `name` means at this place: the innermost element of that
+    /// name. `None` if there is none.
     pub fn element(&self, name: &str) -> Option<ElementId> {
         self.setup.find(self.scope(), name)
     }
 }
 
-/// A type that an argument can have.
+/// A type of values that an argument can have.
 pub trait Arg: Sized {
-    /// Parses the value.
+    /// Parses the text of an argument.
     ///
     /// # Errors
-    /// The value and what is expected: the text after `NAME: `.
+    /// The part of the message after `NAME: `: the text and what was expected.
     fn parse(text: &str, place: &Place<'_>) -> Result<Self, String>;
 
-    /// Returns Click's text for a value that is not of the type, if Click has such arguments: the text
-    /// after `NAME: `.
+    /// Returns Click's message for a text that is not a value of the type: the part after `NAME: `. `None`
+    /// if it is the same as Tidegate's, or if Click has no arguments of the type.
     fn clicks_words(_text: &str) -> Option<String> {
         Some("parse error".into())
     }
 }
 
-/// Parses the text of the argument `name`, for elements that keep such texts and parse them again in
-/// handlers.
+/// Parses the text of the argument `name`, for elements that keep the text and parse it in handlers.
 ///
 /// # Errors
 /// If the text is not a value of the type.
@@ -512,12 +540,13 @@ pub fn read_value<T: Arg>(name: &str, text: &str, place: &Place<'_>) -> Result<T
     T::parse(text, place).map_err(|reason| Complaint::wrong_value::<T>(name, text, &reason))
 }
 
-/// Returns the message about a value that is not of the expected kind.
+/// Returns the message that a text is not `what`, for example "a whole number".
 pub fn not_a(text: &str, what: &str) -> String {
     format!("'{}' is not {what}", text.trim())
 }
 
-/// Returns the message about a number that is out of range.
+/// Returns the message that a number is smaller than `least` or larger than `most`. Negative numbers count
+/// as too small.
 pub fn out_of_range(text: &str, least: impl fmt::Display, most: impl fmt::Display) -> String {
     match text.trim().starts_with('-') {
         true => format!("{} is too small; the least is {least}", text.trim()),
@@ -531,7 +560,7 @@ impl Arg for bool {
     }
 }
 
-/// Parses `true`/`false`, `yes`/`no`, `y`/`n`, `t`/`f`, `1`/`0`.
+/// Parses a truth value: `true`/`false`, `yes`/`no`, `y`/`n`, `t`/`f`, `1`/`0`. `None` for other texts.
 pub fn parse_bool(text: &str) -> Option<bool> {
     match text.trim() {
         "1" | "true" | "yes" | "y" | "t" => Some(true),
@@ -540,20 +569,20 @@ pub fn parse_bool(text: &str) -> Option<bool> {
     }
 }
 
-/// The reason for which a number was not accepted.
+/// The reason for which a text was not accepted as an integer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BadInteger {
-    /// The text is not a number.
+    /// The text is not an integer.
     Invalid,
-    /// The number is too large or too small.
+    /// The integer is too large or too small.
     OutOfRange,
 }
 
-/// Parses an integer as Click writes them: optional sign, `0x`, `0b`, leading `0` for octal, `_` between
-/// digits.
+/// Parses an integer as Click writes it: an optional sign, `0x` for hexadecimal, `0b` for binary, leading
+/// `0` for octal, `_` between digits.
 ///
 /// # Errors
-/// If the whole text is not one number, or if the number does not fit.
+/// If the text is not an integer, or if the integer does not fit into 128 bits.
 pub fn parse_integer(text: &str) -> Result<i128, BadInteger> {
     let text = text.trim();
     let (negative, digits) = match text.as_bytes().first() {
@@ -591,7 +620,8 @@ macro_rules! integers {
 
             fn clicks_words(text: &str) -> Option<String> {
                 let is_low = match parse_integer(text) {
-                    // Unsigned numbers take no minus sign at all.
+                    // Click accepts no minus sign for unsigned numbers: the text is then invalid, not out of
+                    // range.
                     Ok(value) if <$ty>::MIN == 0 && value < 0 => return Some("invalid number".into()),
                     Ok(value) if <$ty>::try_from(value).is_ok() => return None,
                     Err(BadInteger::Invalid) => return Some("invalid number".into()),
@@ -615,14 +645,15 @@ impl Arg for f64 {
     }
 }
 
-/// Parses a finite decimal number: optional sign, fraction and exponent, `_` between digits.
+/// Parses a finite decimal number with optional sign, fraction and exponent; each `_` is ignored. `None` for
+/// other texts.
 pub fn parse_real(text: &str) -> Option<f64> {
     let plain = text.trim().replace('_', "");
     let numeric = plain.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
     plain.parse().ok().filter(|v: &f64| numeric && v.is_finite())
 }
 
-/// A single word, or a quoted string without its quotes.
+/// The value is one word, or a quoted string without its quotes.
 impl Arg for String {
     fn parse(text: &str, _: &Place<'_>) -> Result<String, String> {
         match split_spaces(text).len() {
@@ -632,7 +663,7 @@ impl Arg for String {
     }
 }
 
-/// A text without any change.
+/// The text of an argument without any change, for elements that parse it themselves.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Raw(pub String);
 
@@ -642,7 +673,7 @@ impl Arg for Raw {
     }
 }
 
-/// The bytes of a quoted string; `\<hex>` escapes give any byte.
+/// The bytes of one word or of a quoted string; the escapes `\<hex>` give any bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bytes(pub Vec<u8>);
 
@@ -655,23 +686,24 @@ impl Arg for Bytes {
     }
 }
 
-/// A time span: seconds, or a number with a unit (`ms`, `us`, `ns`, `s`, `min`, `h`, `d`).
+/// A time span in seconds, or with a unit as in [`parse_seconds`].
 impl Arg for Timestamp {
     fn parse(text: &str, _: &Place<'_>) -> Result<Timestamp, String> {
         read_seconds(text)
     }
 }
 
-/// Parses a time like [`parse_seconds`], and returns a message if it is invalid.
+/// Parses a time span like [`parse_seconds`], and returns a message if it is invalid.
 ///
 /// # Errors
-/// The value and what is expected.
+/// The text and what was expected.
 pub fn read_seconds(text: &str) -> Result<Timestamp, String> {
     let expected = "a time; write seconds, or a number and a unit, such as 10ms";
     parse_seconds(text).ok_or_else(|| not_a(text, expected))
 }
 
-/// Parses a time in seconds or with a unit, exact to the nanosecond.
+/// Parses a time span: a number of seconds, or a number and a unit (`ns`, `us`, `ms`, `s`, `m` or `min`,
+/// `h`, `d`). The result is exact to the nanosecond. `None` for other texts.
 pub fn parse_seconds(text: &str) -> Option<Timestamp> {
     let text = text.trim();
     let end = text.find(|c: char| !(c.is_ascii_digit() || "+-._eE".contains(c))).unwrap_or(text.len());
@@ -689,8 +721,9 @@ pub fn parse_seconds(text: &str) -> Option<Timestamp> {
     parse_decimal(number, scale).map(Timestamp)
 }
 
-/// Multiplies a decimal number by `scale` and rounds to the nearest whole number; exact where floats would
-/// not be.
+/// Multiplies a decimal number by `scale` and rounds the product to the nearest whole number. It is exact,
+/// also where floating-point numbers would not be, unless the number has an exponent. `None` if the text is
+/// not a number or the product is too large.
 fn parse_decimal(number: &str, scale: i64) -> Option<i64> {
     let plain = number.replace('_', "");
     if plain.contains(['e', 'E']) {
@@ -714,7 +747,8 @@ fn parse_decimal(number: &str, scale: i64) -> Option<i64> {
     i64::try_from(if negative { -value } else { value }).ok()
 }
 
-/// A rate in bytes per second: `10Mbps`, `1.5 MBps`, or a bare number of bytes per second.
+/// A rate in bytes per second. It is written in bits or bytes per second with a unit, such as `10Mbps` or
+/// `1.5 MBps`, or as a bare number of bytes per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bandwidth(pub u64);
 
@@ -745,7 +779,7 @@ fn parse_bandwidth(text: &str) -> Option<Bandwidth> {
     parse_decimal(number, prefix * bits).map(|value| Bandwidth(value as u64 / 8))
 }
 
-/// A reference to another element, by name.
+/// A reference to another element: its number. It is written as the element's name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ElementRef(pub ElementId);
 
@@ -763,7 +797,8 @@ impl Arg for ElementRef {
     }
 }
 
-/// The offset of an annotation of `SIZE` bytes, by number or by Click's name.
+/// The offset in bytes of an annotation of `SIZE` bytes. It is written as a number or as Click's name of the
+/// annotation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AnnotationOffset<const SIZE: usize>(pub usize);
 

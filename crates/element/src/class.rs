@@ -1,4 +1,5 @@
-//! The description of an element class, which exists before any element of it, and the registry of classes.
+//! The description of an element class, which exists before any element of it, and the registry of all
+//! classes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,43 +7,49 @@ use std::fmt;
 use crate::args::{Args, Invalid};
 use crate::{Cx, Element};
 
-/// An element class. The file of each element has a class as a constant.
+/// The description of an element class: its ports, arguments and handlers, and the function that makes its
+/// elements. The file of each element has a `Class` as a constant.
 pub struct Class {
-    /// The name in configurations.
+    /// The name of the class in configurations, such as `Queue`.
     pub name: &'static str,
-    /// Aliases of the class.
+    /// The aliases of the class: further names that configurations may use.
     pub aliases: &'static [&'static str],
-    /// Click's port count code: `1/1`, `1/1-2`, `0-1/=`, `-/-` (see [`crate::ports`]).
+    /// Click's port count code: the numbers of inputs and outputs that the class allows, such as `1/1-2` or
+    /// `-/=` (see [`crate::ports`]).
     pub ports: &'static str,
-    /// Click's processing code: `a`, `h`, `l` for agnostic, push and pull, inputs before the slash: `a/ah`.
+    /// Click's processing code, inputs before the slash, such as `a/ah`. The letters are `a` for agnostic,
+    /// `h` for push and `l` for pull (see [`crate::ports`]).
     pub processing: &'static str,
     /// Click's flow code: from which inputs packets go to which outputs (see [`crate::ports::flows`]).
     pub flow: &'static str,
-    /// Every argument, in the order in which positional arguments are read.
+    /// The arguments of the class, in the order in which positional arguments are read.
     pub args: &'static [ArgInfo],
-    /// The handlers that elements answer by [`Element::read`] and [`Element::write`].
+    /// The handlers that elements answer in the methods [`Element::read`] and [`Element::write`].
     pub handlers: &'static [HandlerInfo],
-    /// Further handlers, with the functions that answer them (see [`crate::handlers`]).
+    /// The handlers that are answered by functions in a table (see [`crate::handlers`]), in addition to
+    /// `handlers`.
     pub table: &'static dyn Table,
-    /// The properties that the engine needs to know.
+    /// The properties of the class that the engine acts on.
     pub notes: Notes,
-    /// The phase in which elements of this class are configured.
+    /// The phase of configuration in which elements of this class are made.
     pub phase: Phase,
     /// True if a running element can get other arguments by its handler `config`. A new element then
     /// continues with the state of the old element ([`Element::take_state`]), and must need nothing else
     /// from it.
     pub reconfigures: bool,
-    /// The doc block of the element's file: the manual (see [`mod@crate::manual`]).
+    /// The manual: the doc block at the top of the element's file (see [`mod@crate::manual`]).
     pub manual: &'static str,
-    /// Configurations that the generic tests run. Each is valid with the smallest number of ports, or is
-    /// written as `config -> inputs/outputs` if it needs more.
+    /// Configurations for the generic tests over all classes. Each is valid for an element with the smallest
+    /// number of ports, or has the form `CONFIG -> INPUTS/OUTPUTS` ([`crate::Sample`]).
     pub samples: &'static [&'static str],
-    /// Makes an element from its arguments.
+    /// Makes an element from its arguments. It fails if the arguments are invalid; the texts of the errors
+    /// are in the [`Args`].
     pub build: fn(&mut Args<'_>) -> Result<Box<dyn Element>, Invalid>,
 }
 
 impl Class {
-    /// Defaults for the fields that most classes leave unchanged.
+    /// A class in which each field has the value that most classes need. Classes are written as changes of
+    /// it.
     pub const DEFAULT: Class = Class {
         name: "",
         aliases: &[],
@@ -60,13 +67,14 @@ impl Class {
         build: |_| Err(Invalid),
     };
 
-    /// Returns the description of an argument.
+    /// Returns the description of the argument `name`; `None` if the class has no such argument.
     pub fn arg(&self, name: &str) -> Option<&'static ArgInfo> {
         self.args.iter().find(|a| a.name == name)
     }
 
-    /// True if an element with these numbers of inputs and outputs neither forwards packets nor acts on other
-    /// elements before the run, such as a script or a socket.
+    /// True if an element with these numbers of inputs and outputs has no ports and gives no information or
+    /// service to other elements, such as a script or a socket for clients. It then has no influence on
+    /// packets before the run.
     pub fn is_bystander(&self, ports: (usize, usize)) -> bool {
         ports == (0, 0) && self.phase == Phase::Ordinary
     }
@@ -117,50 +125,56 @@ impl fmt::Debug for Class {
     }
 }
 
-/// The properties of a class that the engine needs to know.
+/// The properties of a class that the engine acts on. In these comments "the element" is an element of the
+/// class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Notes {
-    /// True if it signals downstream that it has packets (Click's empty notifier).
+    /// True if the element signals to elements downstream that it has packets to pull (Click's empty
+    /// notifier).
     pub signals_packets: bool,
-    /// True if it signals upstream that it has room (Click's full notifier).
+    /// True if the element signals to elements upstream that it has room (Click's full notifier).
     pub signals_room: bool,
-    /// True if it is asked when the driver is about to stop.
+    /// True if the engine asks the element before it stops the driver ([`Element::stop_requested`]).
     pub manages_driver: bool,
-    /// True if it advances the time under the trace clock (see [`Element::next_time`]).
+    /// True if the element is a source that advances the time under the trace clock (see
+    /// [`Element::next_time`]).
     pub follows_captures: bool,
-    /// True if each worker's copy has its own queue to the outside (see [`crate::Cx::worker`]). Sources and
-    /// sinks without such queues work at one worker only.
+    /// True if each worker's copy of the element has its own queue of an interface (see
+    /// [`crate::Cx::worker`]). Sources and sinks without such queues work at one worker only.
     pub has_queues: bool,
-    /// True if its interface spreads packets over queues by its own key, which may be public.
+    /// True if the element's interface spreads packets over its queues by a key of its own, which may be
+    /// public: an attacker could then choose flows that all come in by one queue.
     pub has_own_key: bool,
-    /// True if its packets come whether or not there is time for them: packets that a busy worker cannot
-    /// take are dropped and do not wait.
+    /// True if packets come to the element from outside whether or not it has time for them: packets that a
+    /// busy worker cannot take are lost instead of waiting.
     pub is_live: bool,
-    /// True if it writes to an outside object that exists only once, such as a file or a socket, in
-    /// addition to passing packets on.
+    /// True if the element passes packets on and also writes to an outside object that exists only once,
+    /// such as a file or a socket. Such an element works at one worker only.
     pub is_outside: bool,
-    /// True if the arguments are a script, which may call handlers of other elements.
+    /// True if the element's arguments are a script, which may call handlers of other elements.
     pub runs_script: bool,
-    /// The condition under which an element has a task ([`Element::run`]).
+    /// The condition under which the element has a task ([`Element::run`]).
     pub task: Task,
 }
 
-/// The condition under which elements of a class have a task.
+/// The condition under which an element of a class has a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Task {
-    /// Never.
+    /// No element has a task.
     #[default]
     Never,
-    /// Always.
+    /// Every element has a task.
     Always,
-    /// Only with a push output 0: a source that is not pulled from.
+    /// An element has a task if its output 0 is a push output: it is a source that pushes. If it is pulled
+    /// from, it needs no task.
     WherePushing,
-    /// Only with a pull input 0: a sink that is not pushed to.
+    /// An element has a task if its input 0 is a pull input: it is a sink that pulls. If packets are pushed
+    /// to it, it needs no task.
     WherePulling,
 }
 
 impl Notes {
-    /// No property.
+    /// The notes of a class with none of the properties.
     pub const NONE: Notes = Notes {
         signals_packets: false,
         signals_room: false,
@@ -174,87 +188,89 @@ impl Notes {
         task: Task::Never,
     };
 
-    /// Only a task.
+    /// The notes of a class whose only property is that its elements have a task.
     pub const TASK: Notes = Notes { task: Task::Always, ..Notes::NONE };
 }
 
-/// The phase in which elements of a class are configured. Classes that give information to others are
-/// configured first.
+/// The phase in which elements of a class are configured. Elements of an earlier phase are configured first,
+/// so that elements of later phases can use what they have declared or published.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Phase {
-    /// Names, threads and other information.
+    /// Elements that declare names, threads and other information.
     Information,
-    /// A service that other elements take by name.
+    /// Elements that publish a service which other elements use by the element's name.
     Service,
-    /// Everything else.
+    /// All other elements.
     Ordinary,
 }
 
-/// The way in which an argument is given.
+/// The way in which an argument is given: by position, by name, or both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ArgKind {
-    /// By position or by name; mandatory.
+    /// By position or by name. The argument is mandatory.
     Required,
-    /// By position or by name.
+    /// By position or by name. The argument is optional.
     Positional,
-    /// Only by name.
+    /// Only by name. The argument is optional.
     Keyword,
-    /// Any number of positional arguments, taken together.
+    /// All positional arguments that are left, in any number.
     Rest,
 }
 
-/// The value of an argument that is not given.
+/// The value that an argument has if it is not given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DefaultValue {
-    /// There is no value.
+    /// The argument then has no value.
     None,
-    /// This text, which is parsed like a text that the user writes.
+    /// The value of this text, which is parsed like a text that the user writes.
     Text(&'static str),
     /// The burst of the run ([`Setup::burst`](crate::Setup::burst)). If the run sets no burst, as under
-    /// `tidegate click`, this text, which is Click's default.
+    /// `tidegate click`, the value is this text, which is Click's default.
     Burst(&'static str),
-    /// A value that the element computes, in words for the manual.
+    /// A value that the element computes. The text describes the value for the manual.
     Computed(&'static str),
 }
 
 impl DefaultValue {
-    /// Returns the default as a user would write it, if it is the same in all runs and configurations.
+    /// Returns the default as a user would write it. `None` if there is no default, or if it depends on the
+    /// run or the configuration.
     pub const fn text(self) -> Option<&'static str> {
         if let DefaultValue::Text(text) = self { Some(text) } else { None }
     }
 }
 
-/// An argument of a class. The manual has its meaning under the same name.
+/// The description of an argument of a class. The manual explains the argument under the same name.
 #[derive(Clone, Copy, Debug)]
 pub struct ArgInfo {
-    /// The keyword.
+    /// The name of the argument, which is its keyword.
     pub name: &'static str,
-    /// The way in which it is given.
+    /// The way in which the argument is given.
     pub kind: ArgKind,
-    /// The type, for the manual.
+    /// The type of its value, in words for the manual, such as "string".
     pub ty: &'static str,
-    /// The value if it is not given.
+    /// The value that it has if it is not given.
     pub default: DefaultValue,
 }
 
 impl ArgInfo {
-    /// An argument that is mandatory, by position or by name.
+    /// Describes a mandatory argument that is given by position or by name.
     pub const fn required(name: &'static str, ty: &'static str) -> ArgInfo {
         ArgInfo::new(name, ArgKind::Required, ty, "")
     }
 
-    /// An argument that may be given by position or by name. The default is what a user would write; it is
-    /// empty if there is none.
+    /// Describes an optional argument that is given by position or by name. `default` is the default as a
+    /// user would write it; it is empty if there is none.
     pub const fn positional(name: &'static str, ty: &'static str, default: &'static str) -> ArgInfo {
         ArgInfo::new(name, ArgKind::Positional, ty, default)
     }
 
-    /// An argument that may be given by name, with a default as in [`positional`](Self::positional).
+    /// Describes an optional argument that is given by name only. `default` is as in
+    /// [`positional`](Self::positional).
     pub const fn keyword(name: &'static str, ty: &'static str, default: &'static str) -> ArgInfo {
         ArgInfo::new(name, ArgKind::Keyword, ty, default)
     }
 
-    /// All remaining positional arguments.
+    /// Describes an argument that takes all positional arguments which are left.
     pub const fn rest(name: &'static str, ty: &'static str) -> ArgInfo {
         ArgInfo::new(name, ArgKind::Rest, ty, "")
     }
@@ -264,21 +280,23 @@ impl ArgInfo {
         ArgInfo { name, kind, ty, default }
     }
 
-    /// Returns the argument with the burst of the run as its default, and Click's default for runs that set
-    /// no burst.
+    /// Returns the argument with the burst of the run as its default. `clicks` is the default for runs that
+    /// set no burst: Click's own.
     #[must_use]
     pub const fn burst_of_run(self, clicks: &'static str) -> ArgInfo {
         ArgInfo { default: DefaultValue::Burst(clicks), ..self }
     }
 
-    /// Returns the argument with a default that the element computes, in words for the manual.
+    /// Returns the argument with a default that the element computes. `words` describes the default for the
+    /// manual.
     #[must_use]
     pub const fn computed(self, words: &'static str) -> ArgInfo {
         ArgInfo { default: DefaultValue::Computed(words), ..self }
     }
 }
 
-/// Joins the arguments of a class with arguments that several classes have.
+/// Joins the arguments of one class with arguments that several classes have in common. `ALL` must be `OWN +
+/// COMMON`; otherwise it panics (in a constant, compilation fails).
 pub const fn join<const OWN: usize, const COMMON: usize, const ALL: usize>(
     own: [ArgInfo; OWN],
     common: [ArgInfo; COMMON],
@@ -293,116 +311,122 @@ pub const fn join<const OWN: usize, const COMMON: usize, const ALL: usize>(
     all
 }
 
-/// The name of a handler that matches every name that no other handler has. The element then gets the name
-/// that was asked for.
+/// The name under which an element declares a handler for all names that no other handler has. The element
+/// gets the name that was asked for.
 pub const ANY_HANDLER: &str = "*";
 
-/// The ways in which a handler can be used.
+/// The ways in which a handler can be used: reading, with or without a parameter, and writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// True if the handler can be read.
     pub read: bool,
-    /// True if reading takes a parameter.
+    /// True if a read of the handler takes a parameter.
     pub param: bool,
     /// True if the handler can be written.
     pub write: bool,
-    /// True if the value does not change while the graph runs (shown by a dot in the list of handlers).
+    /// True if the value of the handler stays the same while the graph runs (shown by a dot in the list of
+    /// handlers).
     pub calm: bool,
 }
 
 impl Access {
     const NOTHING: Access = Access { read: false, param: false, write: false, calm: false };
-    /// Read only.
+    /// The access of a handler that can only be read.
     pub const READ: Access = Access { read: true, ..Access::NOTHING };
-    /// Read only, and constant.
+    /// The access of a handler that can only be read and whose value stays the same.
     pub const CALM: Access = Access { calm: true, ..Access::READ };
-    /// Read only, with a parameter.
+    /// The access of a handler that can only be read, with a parameter.
     pub const READ_PARAM: Access = Access { param: true, ..Access::READ };
-    /// Write only.
+    /// The access of a handler that can only be written.
     pub const WRITE: Access = Access { write: true, ..Access::NOTHING };
-    /// Read and write.
+    /// The access of a handler that can be read and written.
     pub const READ_WRITE: Access = Access { write: true, ..Access::READ };
-    /// Read with a parameter, and write.
+    /// The access of a handler that can be read, with a parameter, and written.
     pub const READ_PARAM_WRITE: Access = Access { param: true, ..Access::READ_WRITE };
 }
 
-/// The way in which the values of several workers' copies of an element are combined.
+/// The rule that combines the values of a handler at several workers' copies of an element to one value for
+/// the reader.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Merge {
-    /// The value of the first copy: all values are the same, or the first value applies to all.
+    /// The value of the first copy is taken: either all copies have the same value, or the first value
+    /// applies to all.
     #[default]
     First,
-    /// The sum, line by line for lines that begin with the same words.
+    /// The numbers at the ends of lines that are otherwise equal are added.
     Sum,
-    /// The sum of each column of numbers, line by line for lines whose other columns are the same.
+    /// Lines are rows of a table, with a space between columns. The numbers in each column are added in rows
+    /// whose other columns are equal.
     Columns,
-    /// All lines, with a common heading only once; JSON arrays are joined into one array.
+    /// The lines of all copies follow each other, with a common heading only once. JSON arrays become one
+    /// array.
     Lines,
 }
 
-/// A handler of a class. The manual says what it does under the same name.
+/// The description of a handler of a class. The manual explains the handler under the same name.
 #[derive(Clone, Copy, Debug)]
 pub struct HandlerInfo {
-    /// The name after the dot.
+    /// The name of the handler, without the element's name and the dot.
     pub name: &'static str,
-    /// The ways in which it can be used.
+    /// The ways in which the handler can be used.
     pub access: Access,
-    /// The way in which the values of several workers are combined.
+    /// The rule that combines the values of several workers.
     pub merge: Merge,
 }
 
 impl HandlerInfo {
-    /// A read handler.
+    /// Describes a read handler; the value of the first worker is shown.
     pub const fn read(name: &'static str) -> HandlerInfo {
         HandlerInfo { name, access: Access::READ, merge: Merge::First }
     }
 
-    /// A read handler with a parameter.
+    /// Describes a read handler with a parameter; the value of the first worker is shown.
     pub const fn read_param(name: &'static str) -> HandlerInfo {
         HandlerInfo { name, access: Access::READ_PARAM, merge: Merge::First }
     }
 
-    /// A read handler for a count. The values of several workers are added.
+    /// Describes a read handler for a count; the values of several workers are added.
     pub const fn count(name: &'static str) -> HandlerInfo {
         HandlerInfo::read(name).summed()
     }
 
-    /// A read handler for a list. The values of several workers are joined as lines of one list.
+    /// Describes a read handler for a list; the lines of several workers become one list.
     pub const fn list(name: &'static str) -> HandlerInfo {
         HandlerInfo::read(name).listed()
     }
 
-    /// Returns the handler with the rule that the values of several workers are added.
+    /// Returns the handler with the rule that the values of several workers are added ([`Merge::Sum`]).
     #[must_use]
     pub const fn summed(self) -> HandlerInfo {
         HandlerInfo { merge: Merge::Sum, ..self }
     }
 
-    /// Returns the handler with the rule that the values of several workers are tables of counts, which are
-    /// added.
+    /// Returns the handler with the rule that the values of several workers are tables whose columns of
+    /// numbers are added ([`Merge::Columns`]).
     #[must_use]
     pub const fn tabled(self) -> HandlerInfo {
         HandlerInfo { merge: Merge::Columns, ..self }
     }
 
-    /// Returns the handler with the rule that the values of several workers are parts of one list.
+    /// Returns the handler with the rule that the lines of several workers become one list
+    /// ([`Merge::Lines`]).
     #[must_use]
     pub const fn listed(self) -> HandlerInfo {
         HandlerInfo { merge: Merge::Lines, ..self }
     }
 
-    /// A write handler.
+    /// Describes a write handler.
     pub const fn write(name: &'static str) -> HandlerInfo {
         HandlerInfo { name, access: Access::WRITE, merge: Merge::First }
     }
 
-    /// A handler that can be read and written.
+    /// Describes a handler that can be read and written; the value of the first worker is shown.
     pub const fn both(name: &'static str) -> HandlerInfo {
         HandlerInfo { name, access: Access::READ_WRITE, merge: Merge::First }
     }
 }
 
-/// All classes that configurations can use.
+/// The registry of all classes that configurations can use.
 #[derive(Clone, Default)]
 pub struct Registry {
     classes: BTreeMap<&'static str, &'static Class>,
@@ -415,7 +439,8 @@ impl Registry {
         Registry::default()
     }
 
-    /// Adds classes. A class replaces an earlier class of the same name.
+    /// Returns the registry with these classes in addition. A class replaces an earlier class of the same
+    /// name.
     #[must_use]
     pub fn with(mut self, classes: &[&'static Class]) -> Registry {
         for class in classes {
@@ -427,7 +452,7 @@ impl Registry {
         self
     }
 
-    /// Returns the class with this name or alias.
+    /// Returns the class with this name or alias; `None` if there is none. Names come before aliases.
     pub fn get(&self, name: &str) -> Option<&'static Class> {
         self.classes.get(name).or_else(|| self.aliases.get(name)).copied()
     }
@@ -437,7 +462,7 @@ impl Registry {
         self.classes.values().copied()
     }
 
-    /// Returns every name and alias, sorted.
+    /// Returns every name and alias of a class, sorted.
     pub fn names(&self) -> Vec<&'static str> {
         let mut names: Vec<_> = self.classes.keys().chain(self.aliases.keys()).copied().collect();
         names.sort_unstable();

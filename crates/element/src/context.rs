@@ -1,7 +1,8 @@
-//! The requests that an element can make to the engine while it handles packets.
+//! The context of calls to elements: everything that an element can request from the engine.
 //!
-//! [`Core`] is the worker's hot state: pool, time, emitted batches, counters; elements reach it through
-//! [`Cx`] with plain function calls. Rarer requests go through [`Host`], which the engine implements.
+//! [`Core`] is the state of a worker that every packet needs: pool, time, emitted batches, counters.
+//! Elements reach it through [`Cx`] with plain function calls. Requests that are made less often than once
+//! per batch go through the trait [`Host`], which the engine implements.
 
 mod accounts;
 mod chance;
@@ -37,7 +38,7 @@ pub use messages::Messages;
 pub use stores::Stores;
 pub use workers::Workers;
 
-/// The numbers of packets that went through one element.
+/// The counts of packets that an element has received, made, emitted, sent and dropped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Packets that came in through inputs.
@@ -65,14 +66,15 @@ impl Counters {
         self.arrived as i128 + self.made as i128 - gone
     }
 
-    /// Counts a packet as dropped that was emitted but reached no element.
+    /// Changes the counts of a packet that was emitted, but that the engine had to drop before it reached
+    /// another element.
     pub fn lose(&mut self, reason: DropReason) {
         self.emitted -= 1;
         self.drop(reason, 1);
     }
 
-    /// Counts the first drop for a reason. If there is no memory for the entry, the packets count as
-    /// dropped for the reason of the last entry.
+    /// Counts `n` packets as dropped for a reason for which no packet was dropped before. If there is no
+    /// memory for the new reason, the packets count as dropped for the last reason in the list.
     #[cold]
     fn drop_first(&mut self, reason: DropReason, n: u64) {
         match self.drops.try_reserve(1) {
@@ -90,78 +92,82 @@ impl Counters {
     }
 }
 
-/// An item that an element has handed to the engine. The engine processes items in order.
+/// A request of an element that the engine executes after the call to the element, in the order of the
+/// requests.
 pub enum Emitted {
-    /// A batch for an output of an element.
+    /// A request to pass a batch to the element that is connected to an output.
     Packets {
-        /// The element that emitted it.
+        /// The element that emitted the batch.
         element: u32,
-        /// The output.
+        /// The output by which the batch leaves.
         output: u32,
-        /// The packets.
+        /// The packets of the batch.
         batch: Batch,
     },
-    /// A batch for other workers' copies of an element.
+    /// A request to hand a batch over to other workers' copies of an element.
     Over {
-        /// The element that sends it.
+        /// The element that hands the batch over.
         element: u32,
-        /// The input of the other copies by which it comes in.
+        /// The input by which the packets come in at the other copies.
         input: u32,
-        /// The worker. `None` sends each packet to the worker that it belongs to.
+        /// The worker that gets the whole batch. If it is `None`, each packet goes to the worker that it
+        /// belongs to.
         worker: Option<usize>,
-        /// The packets.
+        /// The packets of the batch.
         batch: Batch,
     },
-    /// A handler to call after the earlier items.
+    /// A request to call a handler.
     Call {
-        /// The element that asked for the call.
+        /// The element that requested the call.
         element: u32,
-        /// The call.
+        /// The handler and the value.
         call: Arc<Call>,
     },
-    /// A request to run the element's timer function after the earlier items.
+    /// A request to run the element's timer function ([`Element::timer`](crate::Element::timer)).
     Back {
-        /// The element that asked for it.
+        /// The element whose timer function runs.
         element: u32,
         /// The token that the timer function gets.
         token: u32,
     },
 }
 
-/// The hot state of a worker.
+/// The state of a worker that is used for every packet or batch.
 pub struct Core {
-    /// The pool that packets come from and return to.
+    /// The pool that provides the memory of the worker's packets.
     pub pool: Pool,
-    /// The batch time: the time of the current batch.
+    /// The batch time: the time at which the current batch is processed.
     pub now: Timestamp,
-    /// The largest number of packets per batch that sources make.
+    /// The burst of the run: the largest number of packets that a source emits in one batch.
     pub burst: usize,
-    /// The items that elements have emitted since the engine last took them.
+    /// The requests that elements have made and that the engine has not taken yet, in order.
     pub emitted: Vec<Emitted>,
-    /// The counters of each element.
+    /// The counters of each element, by the element's number.
     pub counters: Vec<Counters>,
-    /// The number of outputs of each element.
+    /// The number of outputs of each element, by the element's number.
     pub outputs: Vec<u32>,
-    /// The summary of all declarations.
+    /// The facts about the graph that follow from the declarations of all elements.
     pub facts: Facts,
-    /// True if the time is the time of captures.
+    /// True under the trace clock: the time follows the time stamps of captures.
     pub follows_captures: bool,
-    /// The random number generator. The user sets its seed; under the trace clock the seed is fixed.
+    /// The random number generator of elements. The user can set its seed; under the trace clock the seed is
+    /// fixed.
     pub random: fastrand::Rng,
-    /// The seed of hashes of values that others may choose: the seed of the random number generator, or a
-    /// secret.
+    /// The seed of hashes whose keys come from packets. If runs are repeatable, it is the seed of the random
+    /// number generator; otherwise it is secret.
     pub hash_seed: u64,
     /// See [`Cx::is_repeatable`].
     pub is_repeatable: bool,
     /// See [`Cx::rights`].
     pub rights: Rights,
-    /// The last number of [`Cx::next_series`].
+    /// The number that [`Cx::next_series`] returned last.
     pub(crate) series: u32,
-    /// Empty batches for reuse.
+    /// Empty batches, kept so that no memory is allocated for new batches.
     spare: Vec<Batch>,
 }
 
-/// The part of a worker's hot state that belongs to its graph.
+/// The part of [`Core`] that belongs to one graph. When a new graph replaces a running graph, the worker
+/// exchanges it.
 pub struct PerGraph {
     /// See [`Core::emitted`].
     pub emitted: Vec<Emitted>,
@@ -173,26 +179,28 @@ pub struct PerGraph {
     pub facts: Facts,
 }
 
-/// Returns a secret number, from which secret hashes and keys are made.
+/// Returns a secret random number, from which keys and seeds of hashes are made.
 pub fn secret() -> u64 {
-    // An ordinary random number generator is not enough: from one of its numbers the next numbers and the
-    // seed can be computed.
+    // Numbers of the worker's generator would not be secret: from one of them the seed and all further
+    // numbers can be computed.
     RandomState::new().hash_one(())
 }
 
 impl PerGraph {
-    /// Makes the state of a graph whose elements have these numbers of outputs.
+    /// Makes the state of a graph that has processed no packets. `outputs` has the number of outputs of each
+    /// element.
     pub fn new(outputs: Vec<u32>, facts: Facts) -> PerGraph {
-        // There is always room for a drop reason.
+        // Each element can count a drop reason without an allocation.
         let fresh = || Counters { drops: Vec::with_capacity(2), ..Counters::default() };
         let counters = outputs.iter().map(|_| fresh()).collect();
-        // Room for the items of one call, so that nothing is allocated while packets flow.
+        // Room for the requests of one call, so that nothing is allocated while packets flow.
         PerGraph { emitted: Vec::with_capacity(64), counters, outputs, facts }
     }
 }
 
 impl Core {
-    /// Changes to another graph. `graph` then holds the state of the graph so far.
+    /// Exchanges the state of the current graph for the state of another graph. `graph` then holds the state
+    /// of the graph that was current.
     pub fn exchange(&mut self, graph: &mut PerGraph) {
         std::mem::swap(&mut self.emitted, &mut graph.emitted);
         std::mem::swap(&mut self.counters, &mut graph.counters);
@@ -200,7 +208,8 @@ impl Core {
         std::mem::swap(&mut self.facts, &mut graph.facts);
     }
 
-    /// Makes the state of a worker whose graph has elements with these numbers of outputs.
+    /// Makes the state of a worker that has processed no packets. `outputs` has the number of outputs of
+    /// each element, and `seed` is the seed of random numbers and hashes.
     pub fn new(pool: Pool, outputs: Vec<u32>, facts: Facts, burst: usize, seed: u64) -> Core {
         let PerGraph { emitted, counters, outputs, facts } = PerGraph::new(outputs, facts);
         let random = fastrand::Rng::with_seed(seed);
@@ -218,31 +227,32 @@ impl Core {
             is_repeatable: true,
             rights: Rights::default(),
             series: 0,
-            // Enough for most graphs; others allocate more batches while they warm up.
+            // 16 batches are enough for most graphs; other graphs allocate more batches while they warm up.
             spare: (0..16).map(|_| Batch::new()).collect(),
         }
     }
 
-    /// Makes hashes different in each run, so that no attacker can choose keys that collide.
+    /// Gives hashes a secret seed, so that an attacker cannot choose keys that collide. Runs are then no
+    /// longer repeatable.
     pub fn hide_hash_seed(&mut self) {
         self.hash_seed = secret();
         self.is_repeatable = false;
     }
 
-    /// Returns an empty batch.
+    /// Returns an empty batch, if possible one that was recycled.
     #[inline]
     pub fn batch(&mut self) -> Batch {
         self.spare.pop().unwrap_or_default()
     }
 
-    /// Takes an empty batch back.
+    /// Keeps an empty batch, so that it can be used again.
     #[inline]
     pub fn recycle(&mut self, batch: Batch) {
         debug_assert!(batch.is_empty());
         self.spare.push(batch);
     }
 
-    /// Drops all packets of a batch on behalf of an element.
+    /// Drops all packets of a batch, and counts them as dropped by `element` for a reason.
     pub fn drop_batch(&mut self, element: ElementId, mut batch: Batch, reason: DropReason) {
         if !batch.is_empty() {
             self.counters[element].drop(reason, batch.len() as u64);
@@ -252,14 +262,18 @@ impl Core {
     }
 }
 
-/// The context of one call to one element.
+/// The context of one call to an element, through which the element makes its requests.
 ///
-/// An element that forwards, changes and drops packets needs the methods of the first block alone. The rest
-/// stands in groups: [`graph`](Cx::graph) asks about other elements, [`workers`](Cx::workers) to which
-/// worker a packet belongs; [`handlers`](Cx::handlers) calls handlers of other elements;
-/// [`files`](Cx::files) waits for files and signals, [`stores`](Cx::stores) lends the packets of captures,
-/// [`accounts`](Cx::accounts) counts packets that devices process, and [`messages`](Cx::messages) writes
-/// texts.
+/// An element that forwards, changes and drops packets needs only the methods of the first block. All other
+/// methods are in groups:
+///
+/// - [`graph`](Cx::graph) answers questions about other elements and the whole graph.
+/// - [`workers`](Cx::workers) finds the worker that a packet belongs to.
+/// - [`handlers`](Cx::handlers) calls handlers of other elements.
+/// - [`files`](Cx::files) waits for files and signals of the operating system.
+/// - [`stores`](Cx::stores) lends the packets of captures that are replayed.
+/// - [`accounts`](Cx::accounts) counts packets that devices process.
+/// - [`messages`](Cx::messages) writes messages.
 pub struct Cx<'a> {
     core: &'a mut Core,
     host: &'a mut dyn Host,
@@ -268,14 +282,14 @@ pub struct Cx<'a> {
 
 /// The methods that most elements use.
 impl Cx<'_> {
-    /// Returns the batch time: the time of the current batch.
+    /// Returns the batch time: the time at which the current batch is processed.
     #[inline]
     pub fn now(&self) -> Timestamp {
         self.core.now
     }
 
-    /// Hands a batch to the element that is connected to an output. If there is no such output, the batch
-    /// is dropped.
+    /// Passes a batch to the element that is connected to an output; the engine does it after the call. If
+    /// the output does not exist, the packets are dropped ([`DropReason::NoOutput`]).
     #[inline]
     pub fn emit(&mut self, output: usize, batch: Batch) {
         if batch.is_empty() {
@@ -288,8 +302,9 @@ impl Cx<'_> {
         self.core.emitted.push(Emitted::Packets { element: self.id as u32, output: output as u32, batch });
     }
 
-    /// Hands one packet to an output. Packets that follow each other to the same output become one batch.
-    /// If there is no such output, the packet is dropped with the reason.
+    /// Passes one packet to the element that is connected to an output. Packets that are passed one after
+    /// the other to the same output become one batch, up to the burst of the run. If the output does not
+    /// exist, the packet is dropped for the reason `otherwise`.
     pub fn emit_one(&mut self, output: usize, packet: Packet, otherwise: DropReason) {
         if output >= self.outputs() {
             return self.drop(packet, otherwise);
@@ -310,73 +325,76 @@ impl Cx<'_> {
         self.core.emitted.push(Emitted::Packets { element: self.id as u32, output: output as u32, batch });
     }
 
-    /// Drops a packet.
+    /// Drops a packet, and counts it as dropped for a reason.
     #[inline]
     pub fn drop(&mut self, packet: Packet, reason: DropReason) {
         self.own().drop(reason, 1);
         self.core.pool.free(packet);
     }
 
-    /// Drops all packets of a batch.
+    /// Drops all packets of a batch, and counts them as dropped for a reason.
     #[inline]
     pub fn drop_all(&mut self, batch: Batch, reason: DropReason) {
         self.core.drop_batch(self.id, batch, reason);
     }
 
-    /// Ends packets that were written to a file or an interface, and counts them as sent.
+    /// Frees packets that the element has written to a file or an interface, and counts them as sent.
     pub fn sent(&mut self, mut batch: Batch) {
         self.own().sent += batch.len() as u64;
         self.core.pool.free_all(&mut batch);
         self.core.recycle(batch);
     }
 
-    /// Makes a packet with these bytes. Returns `None`, and counts a drop, if the pool has no room.
+    /// Makes a packet with these bytes, and counts it as made. If the pool has no room, it also counts a
+    /// drop ([`DropReason::NoBuffer`]) and returns `None`.
     pub fn packet(&mut self, bytes: &[u8]) -> Option<Packet> {
         self.make(|core| core.pool.packet(bytes))
     }
 
-    /// Returns an empty batch.
+    /// Returns an empty batch, if possible one that was recycled.
     #[inline]
     pub fn batch(&mut self) -> Batch {
         self.core.batch()
     }
 
-    /// Pulls at most `max` packets from an input.
+    /// Pulls at most `max` packets from the element that is connected to an input. The batch is empty if
+    /// there are no packets now.
     #[inline]
     pub fn pull(&mut self, input: usize, max: usize) -> Batch {
         self.host.pull(self.core, self.id, input, max)
     }
 
-    /// Schedules the element's task to run again.
+    /// Schedules the element's task to run again ([`Element::run`](crate::Element::run)).
     #[inline]
     pub fn schedule(&mut self) {
         self.host.schedule(self.id, true);
     }
 
-    /// Sets the element's timer `token` to run at a time. This replaces an earlier setting of the same
-    /// token.
+    /// Sets the timer `token` of the element to a time, at which [`Element::timer`](crate::Element::timer)
+    /// runs. An element may have several timers, each with its own token. If the timer is already set, the
+    /// new time replaces the old time.
     pub fn set_timer(&mut self, token: u32, at: Timestamp) {
         self.host.set_timer(self.id, token, Some((at, Precision::Exact)));
     }
 
-    /// Writes a message, like [`Messages::tell`], about something that is probably not intended, or that
-    /// loses packets.
+    /// Writes a warning, like [`Messages::tell`]: a message about something that is probably not intended,
+    /// or that loses packets.
     pub fn warn(&mut self, text: fmt::Arguments<'_>) {
         self.messages().tell(Severity::Warning, text);
     }
 }
 
-/// Packets and batches.
+/// Methods that make packets and batches.
 impl Cx<'_> {
-    /// Makes a copy of a packet in its own slots. Returns `None`, and counts a drop, if the pool has no
-    /// room.
+    /// Makes a copy of a packet in slots of its own, and counts it as made. If the pool has no room, it also
+    /// counts a drop and returns `None`.
     #[inline]
     pub fn copy(&mut self, packet: &Packet) -> Option<Packet> {
         self.make(|core| core.pool.copy(packet))
     }
 
-    /// Adds bytes at the end of a packet, in further slots if necessary. Returns `None`, and counts a drop,
-    /// if the pool has no room.
+    /// Adds bytes at the end of a packet, in further slots if the bytes do not fit. If the pool has no room,
+    /// the packet is dropped and counted, and the result is `None`.
     pub fn append(&mut self, packet: Packet, bytes: &[u8]) -> Option<Packet> {
         let packet = self.core.pool.append(packet, bytes);
         if packet.is_none() {
@@ -385,30 +403,30 @@ impl Cx<'_> {
         packet
     }
 
-    /// Returns a batch of one packet.
+    /// Returns a batch that contains one packet.
     pub fn batch_of(&mut self, packet: Packet) -> Batch {
         let mut batch = self.core.batch();
-        // An empty batch has room.
+        // This never fails: an empty batch has room.
         if let Err(packet) = batch.push(packet) {
             self.drop(packet, DropReason::NoBuffer);
         }
         batch
     }
 
-    /// Takes an empty batch back.
+    /// Gives an empty batch back to the worker, so that it can be used again.
     #[inline]
     pub fn recycle(&mut self, batch: Batch) {
         self.core.recycle(batch);
     }
 
-    /// Returns the pool, for devices that use its memory.
+    /// Returns the worker's pool, for devices that read and write packets in its memory themselves.
     #[inline]
     pub fn pool(&mut self) -> &mut Pool {
         &mut self.core.pool
     }
 
-    /// True if a packet of any size can be allocated now. Sources that read from outside check this before
-    /// they read.
+    /// True if the pool has memory for a packet of any size now. Sources check this before they read a
+    /// packet from outside, which would otherwise be lost.
     pub fn has_room(&mut self) -> bool {
         self.core.pool.has_room()
     }
@@ -424,90 +442,94 @@ impl Cx<'_> {
     }
 }
 
-/// Tasks, timers and signals.
+/// Methods for tasks, timers and signals.
 impl Cx<'_> {
-    /// Stops the element's task until it is scheduled again.
+    /// Unschedules the element's task: it does not run until it is scheduled again.
     pub fn unschedule(&mut self) {
         self.host.schedule(self.id, false);
     }
 
-    /// Sets a timer that may be late by the delay with which sleeps of the machine end; no worker stays
-    /// awake for it.
+    /// Sets a timer like [`set_timer`](Self::set_timer), but the timer may expire late, by the delay with
+    /// which a sleep of the machine ends. No worker stays awake for it.
     pub fn set_coarse_timer(&mut self, token: u32, at: Timestamp) {
         self.host.set_timer(self.id, token, Some((at, Precision::Coarse)));
     }
 
-    /// Clears a timer.
+    /// Clears the timer `token` of the element; nothing happens if it is not set.
     pub fn clear_timer(&mut self, token: u32) {
         self.host.set_timer(self.id, token, None);
     }
 
-    /// Returns the time of the next of many timers at a fixed interval, given the time of the last timer;
-    /// delays do not accumulate. If that time is more than a second ago (the program was stopped, or time
-    /// has jumped), the missed timers are left out, as in Click, and the next timer is due one interval
-    /// from now.
+    /// Returns the time for which a periodic timer is to be set again. `due` is the time for which it was
+    /// last set, and `interval` is its period. The result is `due + interval`, so that delays do not
+    /// accumulate. If this is more than a second ago (the program was stopped, or the time has jumped), it
+    /// is one interval from now: the missed timers are left out, as in Click.
     pub fn due_again(&self, due: Timestamp, interval: Timestamp) -> Timestamp {
         let (next, now) = (due + interval, self.now());
         if next + Timestamp::from_secs(1) < now { now + interval } else { next }
     }
 
-    /// Runs the element's timer function with this token after everything that the element has emitted so
-    /// far, packets and handler calls, has been processed.
+    /// Runs the element's timer function with `token` after all packets and handler calls that the element
+    /// has emitted so far have been processed.
     pub fn come_back(&mut self, token: u32) {
         self.core.emitted.push(Emitted::Back { element: self.id as u32, token });
     }
 
-    /// Signals that the element has packets to pull, or room to push to.
+    /// Switches a signal of this element on or off: that it has packets to pull, or that it has room for
+    /// packets that are pushed.
     pub fn set_signal(&mut self, signal: Signal, on: bool) {
         self.host.set_signal(self.id, signal, on);
     }
 
-    /// True if pulling from an input may return packets.
+    /// True if a pull from an input may return packets: an element upstream signals that it has packets, or
+    /// gives no signals.
     pub fn may_pull(&self, input: usize) -> bool {
         self.host.signal(self.id, Signal::Packets, input)
     }
 
-    /// True if there is room downstream of an output.
+    /// True if packets may be emitted to an output without being dropped for lack of room: an element
+    /// downstream signals that it has room, or gives no signals.
     pub fn may_push(&self, output: usize) -> bool {
         self.host.signal(self.id, Signal::Room, output)
     }
 
-    /// True if the time is the time of captures. Sources then make batches of one time stamp, when it is
-    /// due.
+    /// True under the trace clock: the time follows the time stamps of captures. A source must then emit its
+    /// packets when they are due, and only packets with the same time stamp in one batch.
     pub fn follows_captures(&self) -> bool {
         self.core.follows_captures
     }
 
-    /// Returns a count of processor cycles, for meters; it is not reproducible.
+    /// Returns a count of processor cycles, for meters. It differs from run to run.
     pub fn cycles(&self) -> u64 {
         self.host.cycles()
     }
 
-    /// Asks the driver to stop.
+    /// Asks the driver to stop. Elements that manage the driver may prevent it
+    /// ([`Element::stop_requested`](crate::Element::stop_requested)).
     pub fn stop(&mut self) {
         self.host.stop();
     }
 }
 
-/// The element itself.
+/// Methods that return properties of the element itself.
 impl Cx<'_> {
-    /// Returns the number of the element.
+    /// Returns the number of the element in its graph.
     pub fn id(&self) -> ElementId {
         self.id
     }
 
-    /// Returns the element's name.
+    /// Returns the element's name in the configuration, with the names of the compounds around it.
     pub fn name(&self) -> &str {
         self.host.name(self.id).0
     }
 
-    /// Returns `name :: Class`, as messages show it.
+    /// Returns `name :: Class`, with which messages about the element begin.
     pub fn declaration(&self) -> String {
         let (name, class) = self.host.name(self.id);
         format!("{name} :: {class}")
     }
 
-    /// Writes a message, like [`Messages::tell`], about something that is useful to know.
+    /// Writes a note, like [`Messages::tell`]: a message about something that is useful to know.
     pub fn note(&mut self, text: fmt::Arguments<'_>) {
         self.messages().tell(Severity::Note, text);
     }
@@ -518,17 +540,18 @@ impl Cx<'_> {
         self.core.outputs[self.id] as usize
     }
 
-    /// Returns the largest number of packets per batch that sources make.
+    /// Returns the burst of the run: the largest number of packets that a source emits in one batch.
     pub fn burst(&self) -> usize {
         self.core.burst
     }
 
-    /// Returns the place at which names in values are looked up.
+    /// Returns the element's place in the configuration, by which names in values of its handlers are
+    /// resolved.
     pub fn place(&self) -> Place<'_> {
         self.host.place(self.id)
     }
 
-    /// Returns the counts of packets that have gone through the element so far.
+    /// Returns the counts of packets that the element has received, made, emitted, sent and dropped so far.
     pub fn counters(&self) -> &Counters {
         &self.core.counters[self.id]
     }
@@ -537,36 +560,36 @@ impl Cx<'_> {
         &mut self.core.counters[self.id]
     }
 
-    /// Returns the rights of the caller of the current write handler. A handler creates its files by
-    /// [`Rights::files`](crate::Rights).
+    /// Returns the rights of the caller of the write handler that is being executed. A handler that creates
+    /// files uses [`Rights::files`](crate::Rights) for it.
     pub fn rights(&self) -> &Rights {
         &self.core.rights
     }
 
-    /// True if this element is to take the place and state of a running element of the same name and class;
-    /// for [`Element::initialize`](crate::Element::initialize). It need not open again what the running
-    /// element has open.
+    /// True if this element will replace a running element of the same name and class, and continue with its
+    /// state. In [`Element::initialize`](crate::Element::initialize) it need not open what the running
+    /// element has open already.
     pub fn is_heir(&self) -> bool {
         self.predecessor().is_some()
     }
 
-    /// Returns the arguments, without quotes, of the running element whose place this element is to take; for
-    /// [`Element::initialize`](crate::Element::initialize).
+    /// Returns the arguments, without quotes, of the running element that this element will replace, for
+    /// [`Element::initialize`](crate::Element::initialize). `None` if it replaces no element.
     pub fn predecessor(&self) -> Option<&[String]> {
         self.host.predecessor(self.id)
     }
 
-    /// Returns a number that this worker has given to no other caller. Callers use it to make their flow
-    /// ids unique.
+    /// Returns a number that this worker has returned to no other caller. Elements use it to make the
+    /// identifiers of their flows unique.
     pub fn next_series(&mut self) -> u32 {
         self.core.series = self.core.series.wrapping_add(1);
         self.core.series
     }
 }
 
-/// For the engine.
+/// The constructor, for the engine.
 impl<'a> Cx<'a> {
-    /// Makes the context of a call to element `id`, for the engine.
+    /// Makes the context of a call to the element with the number `id`.
     #[inline]
     pub fn new(core: &'a mut Core, host: &'a mut dyn Host, id: ElementId) -> Cx<'a> {
         Cx { core, host, id }

@@ -2,12 +2,12 @@
 //!
 //! Every mechanism decides from the declaration: the synthesizer composes the cases of a chain, the slicer
 //! asks whether a chain reads payload, the sprayer asks whether state has one writer, and the engine asks
-//! which annotations are used. So the declaration has to be true: a generic test changes the fields that an
-//! element does not read by its declaration, and compares the fields that it does not write.
+//! which annotations are used. So the declaration has to be true. A generic test checks this: it changes
+//! fields that an element does not read according to its declaration, and expects the same outcome; and it
+//! expects that fields which the element does not write keep their values.
 //!
 //! An element has a list of [`Case`]s per input. The first case that matches a packet applies, and together
-//! the cases cover every packet. [`Effects::opaque`] says that a declaration is incomplete, with the
-//! reason.
+//! the cases cover every packet. [`Effects::opaque`] gives the reason if a declaration is incomplete.
 
 mod fields;
 
@@ -18,12 +18,14 @@ use crate::ElementId;
 
 pub use fields::{DST_IP, DST_IP6, EXTRA_LENGTH, Field, Header, PAINT, wire_field};
 
-/// A whole number: a constant, plus multiples of fields. Elements use it to declare where a header ends or
-/// the length that a packet must have. Fields are big-endian and have at most 16 bytes; a mask selects
-/// contiguous bits. A header annotation counts from the packet's start, and may be negative.
+/// A whole number that is computed from a packet: a constant, plus multiples of fields. Elements use it to
+/// declare where a header ends or the length that a packet must have. Fields are big-endian and have at most
+/// 16 bytes; a mask selects contiguous bits of a field. A header annotation counts as its offset from the
+/// packet's start, which may be negative.
 pub type Number = classify::linear::Linear<Field>;
 
-/// Adds a number of four bytes that annotations hold in the machine's byte order.
+/// Adds to `number` the number that four annotation bytes from `offset` on hold, in the machine's byte
+/// order.
 #[must_use]
 pub fn plus_annotation(number: Number, offset: u8) -> Number {
     (0..4).fold(number, |number, place| {
@@ -32,41 +34,43 @@ pub fn plus_annotation(number: Number, offset: u8) -> Number {
     })
 }
 
-/// A condition on a packet, which selects the packets of a case.
+/// A condition on a packet. It selects the packets to which a [`Case`] applies.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Filter {
-    /// Every packet.
+    /// True for every packet.
     Any,
     /// True if the field, as a big-endian number and under the mask, lies in the set. False if the packet
     /// is too short to have the field.
     In {
         /// The field.
         field: Field,
-        /// The bits that are compared; all bits set for the whole field.
+        /// The bits of the field that are compared; all bits set for the whole field.
         mask: u128,
-        /// The accepted values.
+        /// The values that are accepted, after the mask.
         set: IntervalSet,
     },
-    /// True if the header annotation is set, and the fixed part of the header lies inside the packet.
+    /// True if the header annotation of the header is set, and the fixed part of the header lies inside the
+    /// packet.
     Present(Header),
-    /// True if the header's checksum is right, over the length that the header itself gives. Other filters
-    /// have to check these lengths: the result is undefined if the lengths are invalid.
+    /// True if the header's checksum is right. It is computed over the length that the header itself gives.
+    /// Other filters of the case have to check this length: for an invalid length the result is undefined.
     RightChecksum {
-        /// The header.
+        /// The kind of header.
         header: Header,
-        /// The base from which the offset of the header counts.
+        /// The packet's start or the header annotation from which the offset of the header counts.
         base: Base,
-        /// The offset of the header from the base, in bytes.
+        /// The offset of the header from `base`, in bytes.
         offset: i32,
     },
     /// True if the first number is at most as large as the second. False if the packet is too short to have
-    /// one of the fields.
+    /// one of the fields in the numbers.
     AtMost(Number, Number),
-    /// True if the element's state has an entry for the key, or if it has none (see `hit`).
+    /// True if the element's state has an entry for the packet's key (if `hit` is true), or has none (if
+    /// `hit` is false).
     State {
-        /// The name of the table.
+        /// The table of the state ([`State::table`]).
         table: &'static str,
-        /// True for a hit.
+        /// True to select packets with an entry, false to select packets without.
         hit: bool,
     },
     /// True if the inner filter is false.
@@ -75,38 +79,40 @@ pub enum Filter {
     All(Vec<Filter>),
     /// True if at least one filter is true.
     One(Vec<Filter>),
-    /// A decision that only the element itself can take, from the fields that it reads.
+    /// A decision that only the element itself can take. It depends on the fields in `reads`, but the
+    /// declaration does not say how.
     Opaque {
-        /// The subject, for the user. Decisions of one element with the same subject are one decision: if
-        /// it is false for a packet in one case, it is false in all others.
+        /// The subject of the decision, as a phrase for the user. All decisions of one element with the same
+        /// subject are one decision: the result for a packet is the same in all cases.
         about: &'static str,
         /// The fields that the decision depends on.
         reads: Vec<Field>,
     },
 }
 
-/// A value that a field is set to.
+/// A value to which an action sets a field.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Constant bytes.
+    /// The bytes themselves, as many as the field has.
     Constant(Vec<u8>),
-    /// The value of another field.
+    /// The value that another field had before the case's actions.
     Copy(Field),
-    /// The value of a field, plus a number.
+    /// The value of a field before the case's actions, plus a number.
     Plus(Field, i64),
-    /// A number, in as many bytes as the field has.
+    /// A number, in big-endian order and in as many bytes as the field has.
     Number(Number),
-    /// A number in the machine's byte order, which annotations use.
+    /// A number in the machine's byte order, in which annotations are stored.
     Native(Number),
-    /// Some bits of the field: the bits in `mask` get the bits of `value`, all others stay. Both have the
-    /// field's length.
+    /// A change of some bits of the field: the bits in `mask` become the bits of `value`, all others stay.
+    /// Mask and value are as long as the field.
     Bits {
         /// The bits that are written.
         mask: Vec<u8>,
         /// The values of these bits.
         value: Vec<u8>,
     },
-    /// A function of the fields that it reads.
+    /// The result of a function that depends on the fields in `reads` alone; the declaration does not say
+    /// how.
     Pure {
         /// The name of the function. Elements of the same class and arguments use the same function under
         /// this name.
@@ -114,94 +120,103 @@ pub enum Value {
         /// The fields that the function reads.
         reads: Vec<Field>,
     },
-    /// A choice that the element makes while it runs: a NAT's port, a balancer's server.
+    /// A choice that the element makes while it runs, such as the port in a NAT or the server in a load
+    /// balancer.
     Choose {
         /// The values that may be chosen.
         set: IntervalSet,
-        /// The fields for which the choice stays the same.
+        /// The fields that identify a flow: all packets with the same values in them get the same choice.
         key: Vec<Field>,
     },
-    /// The current time.
+    /// The time at which the element processes the packet.
     Now,
 }
 
-/// A change to a packet. An action reads the packet as it was before the first action of the case. It
-/// writes relative to the packet's start and headers as the earlier actions have left them.
+/// A change to a packet. All values that an action reads are the values before the first action of the case.
+/// The offsets at which it writes count from the packet's start and headers as the actions before it have
+/// left them.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// Writes a field. An empty constant unsets a header annotation.
+    /// Sets a field to a value. An empty [`Value::Constant`] unsets a header annotation.
     Set(Field, Value),
-    /// Removes bytes at the front (positive), or returns bytes to the front (negative) with their old
-    /// values. A packet with fewer bytes becomes empty. Bytes that were never part of the packet are zero.
+    /// Removes bytes at the front of the packet (positive), or adds bytes there (negative), with the values
+    /// that they had before they were stripped, or zeros if they were never part of the packet. A packet
+    /// with fewer bytes becomes empty.
     Strip(i32),
-    /// Like `Strip`, for a number of bytes that differs from packet to packet.
+    /// Like `Strip`, for a number of bytes that is computed from the packet.
     Start(Number),
-    /// Cuts the packet or makes it longer at the end. The new length is a function of the given fields.
+    /// Cuts the packet or makes it longer at its end. The new length is a function of the given fields.
     Resize(Vec<Field>),
 }
 
-/// The fate of a packet.
+/// The outcome of a case for its packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// The packet leaves by this output.
+    /// The packet leaves by the output with this number; if it is not connected, the packet is dropped
+    /// ([`Case::otherwise`]).
     Output(usize),
-    /// A copy of the packet leaves by each output.
+    /// A copy of the packet leaves by each output of the element.
     AllOutputs,
-    /// The packet leaves by one output, chosen while running; the case's filter does not determine which.
+    /// The packet leaves by an output that the element chooses while it runs; the case's filter does not
+    /// determine the output.
     SomeOutput,
-    /// The packet is dropped with a reason.
+    /// The packet is dropped for a reason.
     Drop(DropReason),
-    /// The packet is stored, and leaves by this output later.
+    /// The packet is stored in the element, and leaves by this output later.
     Hold(usize),
-    /// The packet leaves the graph: it is written to a file or an interface.
+    /// The packet leaves the graph: the element writes it to a file or an interface.
     Send,
 }
 
-/// The way in which an element treats the checksums of headers that it writes.
+/// The way in which an element treats the checksums that cover fields which it writes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Checksum {
-    /// The element leaves checksums unchanged.
+    /// The element leaves checksums unchanged, even if they become wrong.
     #[default]
     Untouched,
-    /// The element updates these checksums for the fields that it writes.
+    /// The element adjusts the checksums of these headers by the difference that its writes make (RFC 1624).
+    /// A wrong checksum stays wrong.
     Updated(Vec<Header>),
-    /// The element computes these checksums from the packet.
+    /// The element computes the checksums of these headers from the packet's bytes. A wrong checksum
+    /// becomes right.
     Recomputed(Vec<Header>),
 }
 
-/// The place in the configuration where the user wrote a case, such as a rule of a filter.
+/// The position in the configuration where the user wrote a case, such as a rule of a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Written {
-    /// The argument, counted from 0, keywords included.
+    /// The index of the argument among all arguments of the element, keyword arguments included.
     pub argument: usize,
-    /// The line, counted from 1, of the file that the argument names.
+    /// The number of the line, counted from 1, in the file that the argument names. `None` if the argument
+    /// itself contains the case.
     pub line: Option<usize>,
 }
 
-/// A case: a condition on a packet, and what happens to packets that match it.
+/// A case of a declaration: a condition on packets, and what happens to packets that match it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
-    /// The input; `None` for any input.
+    /// The input by which the packets come in; `None` for any input.
     pub input: Option<usize>,
-    /// The condition on the packets.
+    /// The condition that the packets match.
     pub when: Filter,
-    /// The changes to the packet.
+    /// The changes to the packets, in order.
     pub actions: Vec<Action>,
-    /// The treatment of checksums.
+    /// The treatment of checksums that cover changed fields.
     pub checksum: Checksum,
-    /// The fate of the packet.
+    /// The outcome: whether packets leave, are held or are dropped.
     pub to: Target,
-    /// The drop reason if the graph has no such output.
+    /// The drop reason of the packets if `to` is an output that the graph does not connect.
     pub otherwise: DropReason,
-    /// The place where the user wrote this case, if it is a rule of its own.
+    /// The position in the configuration at which the user wrote this case. `None` if the user wrote no rule
+    /// of its own for it.
     pub written: Option<Written>,
-    /// True if packets have to come to the element itself, even if nothing else requires it: it reports
-    /// each of them to people or to another element.
+    /// True if packets of this case must come to the element itself and must not bypass it: it reports each
+    /// of them to the user or to another element.
     pub is_shown: bool,
 }
 
 impl Case {
-    /// Makes a case in which packets that match `when` go to `to` unchanged.
+    /// Makes a case for packets that match `when`: they go to `to` unchanged, from any input.
     pub fn new(when: Filter, to: Target) -> Case {
         Case {
             input: None,
@@ -215,42 +230,42 @@ impl Case {
         }
     }
 
-    /// Restricts the case to one input.
+    /// Restricts the case to packets that come in by one input.
     #[must_use]
     pub fn on(mut self, input: usize) -> Case {
         self.input = Some(input);
         self
     }
 
-    /// Sets the place where the user wrote the case.
+    /// Sets the position in the configuration at which the user wrote the case.
     #[must_use]
     pub fn written(mut self, place: Written) -> Case {
         self.written = Some(place);
         self
     }
 
-    /// Sets the reason with which packets are dropped if the graph has no such output.
+    /// Sets the drop reason of the packets if the case's output is not connected.
     #[must_use]
     pub fn or_drop(mut self, reason: DropReason) -> Case {
         self.otherwise = reason;
         self
     }
 
-    /// Marks the case as one whose packets are reported to people.
+    /// Marks the case as one whose packets the element reports to users ([`is_shown`](Self::is_shown)).
     #[must_use]
     pub fn shown(mut self) -> Case {
         self.is_shown = true;
         self
     }
 
-    /// Adds a change.
+    /// Adds a change after the changes so far.
     #[must_use]
     pub fn with(mut self, action: Action) -> Case {
         self.actions.push(action);
         self
     }
 
-    /// Declares that the element updates the checksums of these headers.
+    /// Declares that the element updates the checksums of these headers for its changes.
     #[must_use]
     pub fn updating(mut self, headers: &[Header]) -> Case {
         self.checksum = Checksum::Updated(headers.to_vec());
@@ -269,71 +284,77 @@ pub enum Hold {
         /// True if a full queue drops packets.
         may_drop: bool,
     },
-    /// Packets wait for a time.
+    /// Packets wait for a time that the element determines.
     Delay,
-    /// Packets wait per flow.
+    /// Packets wait in a queue per flow.
     PerFlow,
-    /// Packets are taken in once, before the run proper, and sent many times.
+    /// Packets are stored once, before the run proper, and each of them is emitted many times.
     Replay,
 }
 
-/// The use of flow marks ([`crate::Packet::flow_mark`]). With a mark, an element downstream of an element
-/// that has found the packets' flows need not look the flows up again.
+/// The use of flow marks ([`crate::Packet::flow_mark`]). An element that has looked up the flow of a packet
+/// can mark the packet with it, so that elements downstream need not look the flow up again.
 ///
 /// Packets with the same mark have the same IPv4 addresses, protocol and ports. They are TCP or UDP, and
 /// either whole or first fragments; their network and transport header annotations are set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Marks {
-    /// The element leaves marks unchanged.
+    /// The element leaves marks unchanged, and does not use them.
     #[default]
     None,
-    /// The element marks packets if another element relies on it ([`crate::context::Graph::uses_flow_marks`]), and
-    /// removes marks from all packets whose flows it does not know.
+    /// The element marks packets if another element relies on the marks
+    /// ([`crate::context::Graph::uses_flow_marks`]). It then removes marks from all packets whose flows it
+    /// does not know.
     Gives,
-    /// The element may rely on marks if [`crate::context::Graph::uses_flow_marks`] returns true. It does the same
+    /// The element may rely on marks instead of looking flows up, if
+    /// [`crate::context::Graph::uses_flow_marks`] returns true. The outcome for packets is the same as
     /// without marks.
     Takes,
 }
 
-/// The parking of payloads. Packets that leave by the output `parks` have no payload until they come in by
-/// the input `joins` of an element with the same table ([`crate::obstacles::to_sliced`]).
+/// The outputs and inputs at which the element parks payloads and joins them again (Slicer). Packets that
+/// leave by the output `parks` have no payload until they come in by the input `joins` of an element with
+/// the same table ([`crate::obstacles::to_sliced`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sliced {
-    /// The output after which payloads are parked, and the element that owns the table.
+    /// The output by which packets leave without their payload, and the element that owns the table of
+    /// parked payloads. `None` if this element parks no payloads.
     pub parks: Option<(usize, ElementId)>,
-    /// The input at which payloads are joined again, and the element that owns the table.
+    /// The input at which packets get their payload back, and the element that owns the table of parked
+    /// payloads. `None` if this element joins no payloads.
     pub joins: Option<(usize, ElementId)>,
-    /// True if the DSCP of sliced packets marks them as sliced.
+    /// True if sliced packets have another DSCP, which marks them as sliced.
     pub marks: bool,
 }
 
-/// A dependence of the outcome on something other than the packet.
+/// Something other than the packet on which the outcome for a packet depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depends {
-    /// The clock.
+    /// The current time.
     Time,
-    /// Random numbers.
+    /// A random number.
     Random,
-    /// The number of packets seen before.
+    /// The number of packets that have come before.
     Counter,
-    /// A switch that handlers set.
+    /// A setting of the element that a write handler changes.
     Handler,
-    /// The worker that the packet is at.
+    /// The worker that processes the packet.
     Worker,
 }
 
-/// The counts that an element shows people of packets that have gone through it. They determine what
-/// another element has to do that replaces it ([`Effects::replaces`]).
+/// The way in which an element's handlers, and its other output for users, count packets. It determines what
+/// another element that replaces this element has to report to it ([`Effects::replaces`]).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Counts {
-    /// No counts of packets that leave by an output. Packets that end in the element have to come to the
-    /// element itself.
+    /// Handlers show no counts of packets that leave by an output. Packets that end in the element, dropped
+    /// or sent, have to come to the element itself.
     #[default]
     None,
-    /// Counts that a tally can update ([`crate::Element::tally`]). This is also the value for elements in
-    /// which packets end and no handler shows it: a tally has nothing to update there.
+    /// Handlers show only counts that a tally can update ([`crate::Element::tally`]). Elements in which
+    /// packets end declare it too if no handler shows these packets: there is nothing for a tally to update.
     Tallied,
-    /// Counts that only the packets themselves can update: no other element may replace this element.
+    /// Handlers show counts that only the packets themselves can update. No other element may replace this
+    /// element.
     Own,
 }
 
@@ -343,69 +364,74 @@ pub enum Order {
     /// Packets leave each output in the order in which they came.
     #[default]
     Keeps,
-    /// Only the order within a flow is kept.
+    /// Packets of one flow leave in the order in which they came; packets of different flows may change
+    /// places.
     KeepsPerFlow,
     /// Packets may leave in any order.
     MayReorder,
-    /// Packets of a flow leave in the order in which they were sent, as far as possible, in whatever order
-    /// they come in.
+    /// Packets of a flow leave in the order in which the sender sent them, as far as possible, even if they
+    /// come in reordered.
     Restores,
-    /// Packets keep their order, and the element relies on flows that arrive in order.
+    /// Packets leave in the order in which they came, and the element works properly only if the packets of
+    /// a flow come in order.
     NeedsFlowOrder,
 }
 
-/// State that an element keeps about packets.
+/// A table of state that an element keeps about packets or flows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct State {
-    /// The name of the table, for the user.
+    /// The name of the table, which messages show to the user.
     pub table: &'static str,
-    /// The fields that identify an entry; empty if the table has only one entry.
+    /// The fields of a packet that identify its entry in the table; empty if the table has only one entry.
     pub key: Vec<Field>,
     /// True if both directions of a flow share an entry.
     pub both_directions: bool,
-    /// The packets that may write the state.
+    /// The use of the entry by packets: it determines which workers may process packets of a flow.
     pub access: Access,
 }
 
-/// The access of packets to state.
+/// The way in which packets use the entry of state that belongs to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// Packets only read the state.
+    /// Packets only read the entry; no packet writes it.
     Read,
-    /// Packets that open and close connections write the state; other packets read it.
+    /// Packets that open or close a connection write the entry; all other packets of the connection only
+    /// read it.
     Connection,
-    /// Each core keeps its own part, and the parts are merged: counters, last-seen stamps.
+    /// Each worker keeps an entry of its own, and readers merge the entries of all workers: counters, times
+    /// of the last packet.
     Soft,
-    /// Each packet may write the state, and the next packet must see the change.
+    /// Any packet may write the entry, and the next packet must see the change.
     EveryPacket,
-    /// All workers share one state and synchronize their accesses.
+    /// All workers use one entry and synchronize their accesses.
     Shared,
 }
 
-/// Packets that the element makes from others: ICMP errors, ARP, fragments, copies.
+/// A kind of packet that the element makes, from packets that come in or as a source: ICMP errors, ARP
+/// requests, fragments, copies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Emit {
-    /// The name of this kind of packet.
+    /// A name for the kind of packet, for the user; "copy" for copies of unchanged packets.
     pub name: &'static str,
-    /// The input of the packets from which they are made; `None` for any input.
+    /// The input of the packets from which the new packets are made; `None` for any input, and for sources.
     pub input: Option<usize>,
-    /// The fields from which they are made.
+    /// The fields of the incoming packets from which the new packets are made.
     pub reads: Vec<Field>,
-    /// The output by which they leave; `None` for every output.
+    /// The output by which the new packets leave; `None` for every output.
     pub output: Option<usize>,
-    /// The header with which they start, if they are not copies.
+    /// The header with which the new packets start. `None` for copies and for packets of other kinds.
     pub starts: Option<Header>,
-    /// The condition on the packets for which some are made.
+    /// The condition on the incoming packets for which new packets are made.
     pub when: Filter,
 }
 
 impl Emit {
-    /// Makes a declaration of copies of unchanged packets.
+    /// Declares copies of unchanged packets that leave by an output, or by every output (`None`).
     pub fn copies(output: Option<usize>) -> Emit {
         Emit { name: "copy", input: None, reads: Vec::new(), output, starts: None, when: Filter::Any }
     }
 
-    /// True if the packets are copies.
+    /// True if the new packets are copies of unchanged packets.
     pub fn is_copy(&self) -> bool {
         self.name == "copy"
     }
@@ -448,16 +474,16 @@ pub struct Support {
     /// segments, partial checksums), -14 for Ethernet. It is set if the element accepts such frames, or
     /// makes them when all elements downstream accept them: see [`crate::obstacles::to_offloads`].
     pub offloads: Option<i32>,
-    /// The use of flow marks.
+    /// The use of flow marks by the element.
     pub marks: Marks,
-    /// The parking of payloads.
+    /// The outputs and inputs at which the element parks payloads and joins them again.
     pub sliced: Sliced,
-    /// True if the length that the element reads is the length of the whole packet, also if its payload is
-    /// parked ([`crate::Cx::lengths`]).
+    /// True if the length that the element reads is the length of the whole packet, even if the packet's
+    /// payload is parked ([`crate::Cx::lengths`]).
     pub whole_length: bool,
     /// True if the element reads and writes nothing of the network header after the fixed 20 bytes except
-    /// options, that is, bytes of an IPv4 header up to the header length in it. It then writes nothing
-    /// after the header, and the bytes that it reads there do not matter.
+    /// options, that is, bytes of an IPv4 header up to the header length in it. It then writes nothing after
+    /// the IP header, and the outcome does not depend on bytes that it reads there.
     pub keeps_to_header: bool,
 }
 
@@ -502,7 +528,7 @@ pub struct Effects {
 }
 
 impl Effects {
-    /// Makes a declaration from cases.
+    /// Declares an element that has only cases.
     pub fn cases(cases: Vec<Case>) -> Effects {
         Effects { cases, ..Effects::default() }
     }
@@ -512,7 +538,7 @@ impl Effects {
         Effects::cases(vec![Case::new(Filter::Any, Target::Output(0))])
     }
 
-    /// Declares a source, to which no packets come.
+    /// Declares a source: no packets come in, and the packets that it makes are called `name`.
     pub fn source(name: &'static str) -> Effects {
         Effects {
             emits: vec![Emit {
@@ -527,32 +553,33 @@ impl Effects {
         }
     }
 
-    /// Declares that every packet is dropped.
+    /// Declares that every packet is dropped for a reason.
     pub fn drop(reason: DropReason) -> Effects {
         Effects::cases(vec![Case::new(Filter::Any, Target::Drop(reason))])
     }
 
-    /// Declares no packets and no effects, for information elements.
+    /// Declares that no packets come to the element and that it makes none, for elements that only give
+    /// information.
     pub fn none() -> Effects {
         Effects::default()
     }
 
-    /// Adds fields that the element observes.
+    /// Adds fields that the element reads only to show them to users.
     #[must_use]
     pub fn observing(mut self, fields: &[Field]) -> Effects {
         self.observes.extend_from_slice(fields);
         self
     }
 
-    /// Adds a dependence on something other than the packet.
+    /// Adds something other than the packet on which the outcome depends.
     #[must_use]
     pub fn depending_on(mut self, what: Depends) -> Effects {
         self.depends.push(what);
         self
     }
 
-    /// Adds state that every packet changes and the next packet must see, of whatever flow it is: a rate, a
-    /// sequence number.
+    /// Adds a table with a single entry that every packet changes, of whatever flow it is, and whose change
+    /// the next packet must see: a rate limit, a sequence number.
     #[must_use]
     pub fn sharing(mut self, table: &'static str) -> Effects {
         let access = Access::EveryPacket;
@@ -560,15 +587,15 @@ impl Effects {
         self
     }
 
-    /// Sets the counts that the handlers show.
+    /// Sets the way in which the element counts packets.
     #[must_use]
     pub fn counting(mut self, counts: Counts) -> Effects {
         self.counts = counts;
         self
     }
 
-    /// True if another element may process packets of a case in place of this element, as far as people can
-    /// see. `outputs` is the number of outputs of this element.
+    /// True if another element may process packets of a case in place of this element without a difference
+    /// that users can see. `outputs` is the number of connected outputs of this element.
     pub fn may_be_tallied(&self, case: &Case, outputs: usize) -> bool {
         let ends = match case.to {
             Target::Output(output) | Target::Hold(output) => output >= outputs,
@@ -582,25 +609,27 @@ impl Effects {
         }
     }
 
-    /// Returns the fields that the fate or the bytes of packets depend on.
+    /// Returns the fields on which the outcome for packets, their bytes or the element's state depend,
+    /// sorted and without duplicates.
     pub fn reads(&self) -> Vec<Field> {
         self.reads_where(|_, _| true)
     }
 
-    /// Like [`reads`](Self::reads), without fields that are read only to change themselves. For example, a
-    /// sum that no other element reads need not be kept.
+    /// Like [`reads`](Self::reads), without the fields that an action reads only to set the same field, as
+    /// in `x = x + 1`. An annotation that is only counted up in this way, and that no other element reads,
+    /// need not be written.
     pub fn reads_for_others(&self) -> Vec<Field> {
         self.reads_where(|changed, read| changed != read)
     }
 
-    /// Like [`reads`](Self::reads), but calls `counts` with a field that is set and a field that its value
-    /// is made from, and leaves out the second field if the result is false.
+    /// Like [`reads`](Self::reads), but calls `counts` for each field that an action sets and each field
+    /// from which the new value is made, and leaves out the latter if `counts` returns false.
     fn reads_where(&self, counts: impl Fn(&Field, &Field) -> bool) -> Vec<Field> {
         let mut reads = Vec::new();
         for case in &self.cases {
             case.when.collect_reads(&mut reads);
             // An updated checksum depends on its old value and on the overwritten fields, a recomputed
-            // checksum on all that it covers.
+            // checksum on all bytes that it covers.
             match &case.checksum {
                 Checksum::Untouched => {}
                 Checksum::Updated(headers) => {
@@ -637,7 +666,8 @@ impl Effects {
         reads
     }
 
-    /// Returns the fields that packets may leave with other values than they came with, checksums included.
+    /// Returns the fields whose values packets may have changed when they leave, checksums included, sorted
+    /// and without duplicates.
     pub fn writes(&self) -> Vec<Field> {
         let mut writes = Vec::new();
         for case in &self.cases {
@@ -661,7 +691,7 @@ impl Effects {
 }
 
 impl Value {
-    /// Returns the fields from which the value is made when it is written to the field `to`.
+    /// Returns the fields from which this value is made if an action sets the field `to` to it.
     fn reads(&self, to: &Field) -> Vec<Field> {
         match self {
             Value::Constant(_) | Value::Now => Vec::new(),
@@ -674,26 +704,27 @@ impl Value {
 }
 
 impl Filter {
-    /// Combines this filter with others: all must be true.
+    /// Returns a filter that is true if this filter and all filters in `more` are true.
     #[must_use]
     pub fn and(self, more: impl IntoIterator<Item = Filter>) -> Filter {
         Filter::All(std::iter::once(self).chain(more).collect())
     }
 
-    /// Negates the filter.
+    /// Returns a filter that is true if this filter is false.
     #[must_use]
     #[allow(clippy::should_implement_trait, reason = "reads better than an operator in declarations")]
     pub fn not(self) -> Filter {
         Filter::Not(Box::new(self))
     }
 
-    /// True if the packet reaches at least to `offset + length` bytes from the base, and the base is set.
+    /// Returns a filter that is true if the packet has at least `offset + length` bytes from `base` on, and
+    /// `base` is set.
     pub fn reaches(base: Base, offset: i32, length: u16) -> Filter {
         let set = IntervalSet::one(0, 0);
         Filter::In { field: Field::Bytes { base, offset, length }, mask: 0, set }
     }
 
-    /// True if the field equals a number.
+    /// Returns a filter that is true if the field, as a big-endian number, equals `value`.
     pub fn equals(field: Field, value: u128) -> Filter {
         Filter::In { field, mask: u128::MAX, set: IntervalSet::one(value, value) }
     }
@@ -707,8 +738,8 @@ impl Filter {
             Filter::RightChecksum { header: Header::Ipv4, base, offset } => {
                 reads.push(Field::Bytes { base: *base, offset: *offset, length: 60 });
             }
-            // Other checksums cover everything after the header, and often addresses in the header before
-            // it.
+            // Transport checksums cover everything after the header, and most of them addresses in the IP
+            // header.
             Filter::RightChecksum { base, .. } => {
                 reads.extend([Field::Payload, Field::Length, Field::HeaderOffset(*base)]);
             }

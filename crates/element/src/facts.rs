@@ -1,43 +1,47 @@
-//! Facts about a graph that the engine passes to its elements.
+//! The facts about a whole graph that the engine derives from the declarations of all elements.
 
 use packet::Restore;
 
-/// A summary of the declarations of all elements of a graph.
+/// The facts about a whole graph that follow from the declarations of all its elements. Elements read them
+/// to leave out work that no other element needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Facts {
-    /// For each annotation byte, true if an element reads it. An element that writes a byte only for others
-    /// need not write it if this is false.
+    /// For each byte of the annotation area, true if any element reads it. If it is false, an element that
+    /// would write the byte only for other elements need not write it.
     pub annotations_read: [bool; 48],
-    /// For each element and each of its outputs, the annotation bytes that elements downstream look at, one
-    /// bit per byte.
+    /// For each element and each of its outputs, the annotation bytes that elements downstream of the output
+    /// read: bit n is set for byte n.
     pub annotations_seen: Vec<Vec<u64>>,
-    /// True if any element uses annotations.
+    /// True if any element reads annotations, or if frames may leave work to a device (the description of
+    /// this work is stored next to the annotations).
     pub annotations_used: bool,
-    /// The parts of a packet on loan that have to be restored.
+    /// The bytes and annotations that a store of replayed packets restores before it lends a packet again,
+    /// because elements may have written them.
     pub restore: Restore,
-    /// For each element, true if it may emit frames that leave some work to a device, because all elements
-    /// downstream accept them.
+    /// For each element, true if it may emit frames that leave some work to a device, such as large segments
+    /// or partial checksums: all elements downstream of it accept such frames.
     pub offloads: Vec<bool>,
     /// For each element, true if it may emit packets that represent many segments, with all checksums
-    /// complete, because all elements downstream accept them.
+    /// complete: all elements downstream of it accept such packets.
     pub large_segments: Vec<bool>,
-    /// For each element that accepts such frames or packets, true if some may come to it.
+    /// For each element, true if frames or packets as in `offloads` and `large_segments` may come to it.
     pub receives_offloads: Vec<bool>,
-    /// True if some elements park payloads, and others need the lengths of the whole packets.
+    /// True if some elements park payloads and other elements need the lengths of whole packets. The
+    /// elements that park payloads then record the parked length with the packet.
     pub tells_lengths: bool,
-    /// For each element, true if it sets flow marks that other elements rely on, or if it may rely on flow
-    /// marks itself.
+    /// For each element, true if flow marks are in use: an element that can mark the flows of packets has to
+    /// do so, and an element that can rely on marks may do so ([`crate::effects::Marks`]).
     pub flow_marks: Vec<bool>,
 }
 
 impl Facts {
-    /// True if any packet may leave some work to a device; the packet's annotations then describe this
-    /// work.
+    /// True if any packet may leave some work to a device. Metadata next to the packet's annotations then
+    /// describes this work.
     pub fn uses_offloads(&self) -> bool {
         self.offloads.contains(&true) || self.large_segments.contains(&true)
     }
 
-    /// True if an element reads one of these annotation bytes.
+    /// True if any element reads one of the `length` annotation bytes from `offset` on.
     pub fn annotation_read(&self, offset: usize, length: usize) -> bool {
         self.annotations_read.iter().skip(offset).take(length).any(|&read| read)
     }

@@ -1,34 +1,32 @@
-//! Files that clients name: files that write handlers create, and configurations that are read.
+//! Access to files whose names come from clients: files that write handlers create, and configurations that
+//! are read.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 
-/// The place where the caller of a write handler may have files written. It travels with the call, also
-/// with a call that an element keeps for later.
+/// The part of the file system in which a write handler may create files for its caller. It is part of the
+/// call ([`Rights`](crate::Rights)), also if an element keeps the call and makes it later.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Files {
-    /// Anywhere, for calls by the configuration itself.
+    /// Files may be created anywhere: the configuration itself makes the call.
     #[default]
     Anywhere,
-    /// Nowhere.
+    /// No files may be created.
     Nowhere,
-    /// In a folder and its subfolders.
+    /// Files may be created in a folder and its subfolders.
     Below(Folder),
 }
 
-/// A folder for files that clients name. No name leads out of it: neither by `..`, nor by an absolute path,
-/// nor by a symbolic link.
+/// A folder for files that clients name. No name gives access to files outside of the folder: neither by
+/// `..`, nor by an absolute path, nor by a symbolic link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Folder(Arc<Path>);
 
 impl Files {
-    /// Creates a file, or empties the file of this name. Names that do not begin with `/` are relative to
-    /// the folder.
-    ///
-    /// # Errors
-    /// An error of the system, or an error that says where files may be written.
+    /// Creates a file, or empties the file of this name. In a [`Folder`], a name that does not begin with
+    /// `/` is relative to the folder.
     pub fn create(&self, name: &str) -> io::Result<File> {
         match self {
             Files::Anywhere => File::create(name),
@@ -41,25 +39,23 @@ impl Files {
 }
 
 impl Folder {
-    /// Returns the folder at this path, which may contain symbolic links.
-    ///
-    /// # Errors
-    /// An error of the system if there is no such folder.
+    /// Returns the folder at `path`, which may contain symbolic links.
     pub fn new(path: &str) -> io::Result<Folder> {
         let path = Path::new(path).canonicalize()?;
         if path.is_dir() { Ok(Folder(path.into())) } else { Err(ErrorKind::NotADirectory.into()) }
     }
 
-    /// Returns the path, without symbolic links, of an existing regular file.
+    /// Returns the path of the existing regular file `name` in the folder, with all symbolic links resolved.
     ///
     /// # Errors
-    /// An error of the system, or an error that says that the file may not be read.
+    /// An error of the system, or an error that says that the file is outside of the folder or not a regular
+    /// file.
     pub fn find(&self, name: &str) -> io::Result<PathBuf> {
         let outside = || self.outside("read");
         let path = self.path_of(Path::new(name)).ok_or_else(outside)?.canonicalize()?;
         match path.starts_with(&self.0) {
             false => Err(outside()),
-            // Opening a pipe or a device may block.
+            // Devices and pipes are refused because opening them may block.
             true if !path.is_file() => Err(io::Error::other("only ordinary files are read")),
             true => Ok(path),
         }
@@ -74,7 +70,8 @@ impl Folder {
             return Err(outside());
         }
         let path = parent.join(last);
-        // A symbolic link may lead outside of the folder, and opening a pipe or a device may block.
+        // Symbolic links are refused because they may lead outside of the folder, devices and pipes because
+        // opening them may block.
         match fs::symlink_metadata(&path) {
             Ok(there) if !there.is_file() => Err(io::Error::other("only ordinary files are written")),
             Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
@@ -82,7 +79,8 @@ impl Folder {
         }
     }
 
-    /// Returns the path of a name, with its symbolic links; `None` if the name contains `..`.
+    /// Returns the path that a name means in the folder; symbolic links are not resolved. `None` if the name
+    /// contains `..`.
     fn path_of(&self, name: &Path) -> Option<PathBuf> {
         let goes_up = name.components().any(|part| part == Component::ParentDir);
         (!goes_up).then(|| self.0.join(name))

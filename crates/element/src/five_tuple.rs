@@ -1,4 +1,4 @@
-//! The flow that a packet belongs to: its addresses, protocol and ports.
+//! The five-tuple of a packet, which identifies its flow: addresses, protocol and ports.
 
 use packet::{Base, Packet};
 use wire::layers::FLOW_HEADERS;
@@ -6,7 +6,7 @@ use wire::{FiveTuple, FromBytes, Layers, LinkType, icmp, icmpv6, ip_protocol, ip
 
 use crate::effects::Field;
 
-/// The fields that [`five_tuple`] reads.
+/// The fields that [`five_tuple`] reads, for the declarations of elements that call it.
 pub const READS: [Field; 4] = [
     Field::Bytes { base: Base::Network, offset: 0, length: FLOW_HEADERS },
     Field::Bytes { base: Base::Data, offset: 0, length: FLOW_HEADERS },
@@ -14,10 +14,9 @@ pub const READS: [Field; 4] = [
     Field::HeaderOffset(Base::Network),
 ];
 
-/// Returns the addresses, protocol and ports of a packet. The IP header starts at the packet's network
-/// header annotation or, without this annotation, after the link header. Ports are 0 if there are none, and
-/// also in fragments and after more extension headers than the parser reads ([`wire::ipv6`]). `None` if the
-/// packet is not IP.
+/// Returns the five-tuple of a packet. The IP header starts at the packet's network header annotation or,
+/// without this annotation, after the link header. Ports are 0 if the protocol has none, in fragments, and
+/// after more extension headers than the parser reads ([`wire::ipv6`]). `None` if the packet is not IP.
 #[inline]
 pub fn five_tuple(packet: &Packet) -> Option<FiveTuple> {
     match packet.offset(Base::Network) {
@@ -29,15 +28,16 @@ pub fn five_tuple(packet: &Packet) -> Option<FiveTuple> {
     }
 }
 
-/// The first bytes of a packet, as many as the parser reads.
+/// Returns the first [`FLOW_HEADERS`] bytes of a packet, or all bytes if it is shorter: no more are read to
+/// find the flow.
 #[inline]
 fn first(bytes: &[u8]) -> &[u8] {
     bytes.get(..usize::from(FLOW_HEADERS)).unwrap_or(bytes)
 }
 
-/// Returns the flow that an ICMP or ICMPv6 error is about, in the direction of the error: the reverse of
-/// the flow of the quoted packet, if the error goes to the sender of that packet. `None` for all other
-/// packets.
+/// Returns the flow to which an ICMP or ICMPv6 error belongs, in the direction of the error: the reverse of
+/// the flow of the packet that the error quotes. `None` if the error does not go to the sender of the quoted
+/// packet, and for packets that are no errors.
 #[inline]
 pub fn flow_of_error(packet: &Packet) -> Option<FiveTuple> {
     let (bytes, link) = match packet.offset(Base::Network) {
@@ -62,8 +62,8 @@ pub fn flow_of_error(packet: &Packet) -> Option<FiveTuple> {
     (about.destination() == layers.five_tuple(bytes)?.destination()).then_some(about)
 }
 
-/// Returns the five-tuple of IPv4 without options and fragments, and TCP or UDP with both ports: most
-/// packets.
+/// Returns the five-tuple of a TCP or UDP packet in IPv4 without options and fragmentation, which most
+/// packets are. `None` for all other packets.
 #[inline]
 fn plain(bytes: &[u8]) -> Option<FiveTuple> {
     let (ip, rest) = ipv4::Header::ref_from_prefix(bytes).ok()?;
@@ -77,7 +77,7 @@ fn plain(bytes: &[u8]) -> Option<FiveTuple> {
     Some(FiveTuple::v4((ip.source_addr(), ports.0), (ip.destination_addr(), ports.1), ip.protocol))
 }
 
-/// The length of an IPv4 packet without options up to the end of its ports, in bytes.
+/// The offset of the end of the ports in an IPv4 packet without options, in bytes.
 const PORTS_END: usize = ipv4::Header::LEN + 4;
 
 #[inline(never)]
@@ -137,7 +137,8 @@ mod tests {
         assert_eq!(of(&[], Some(0)), None);
     }
 
-    /// Builds UDP over IPv6 in Ethernet after extension headers of these kinds, each `length` bytes long.
+    /// Builds a frame with UDP over IPv6 whose UDP header follows extension headers of these kinds, each
+    /// `length` bytes long. Fragment headers have 8 bytes.
     fn behind(kinds: &[u8], length: usize) -> Vec<u8> {
         let udp = Builder::udp(end("[2001:db8::1]:5"), end("[2001:db8::2]:53"));
         let mut frame = udp.ethernet(MacAddr([2; 6]), MacAddr([4; 6])).build(&[7; 30]).unwrap();
@@ -156,7 +157,7 @@ mod tests {
     #[test]
     fn extension_headers_have_one_bound_for_flows_and_for_workers() {
         let mut pool = Pool::new(64 << 20).unwrap();
-        // Number and size of the headers; true if the ports after them are found.
+        // For a number of extension headers of a length: true if the ports after them are found.
         for (number, length, is_seen) in [
             (1, 8, true),
             (12, 8, true),

@@ -1,15 +1,15 @@
-//! The place of the IP header in a frame, and the VLANs of the tags ahead of it.
+//! The offset of the IP header in a frame, and the VLANs of the tags ahead of it.
 //!
-//! VLANs are one number, so that flow keys can contain them: the identifiers of the first and of the last
-//! tag, of 12 bits each. Frames without a tag have 0, and so have frames with one tag of identifier 0,
-//! which only sets a priority (IEEE 802.1Q, 6.8).
+//! The VLANs of a frame are one number, so that keys of flows can contain them: the 12-bit identifiers of
+//! the first tag (upper bits) and of the last tag (lower bits). The number is 0 for frames without a tag,
+//! and for frames with one tag of identifier 0, which only sets a priority (IEEE 802.1Q, 6.8).
 
 use packet::{Base, Packet};
 use wire::layers::{FLOW_HEADERS, Network};
 use wire::{Layers, LinkType, vlan};
 
-/// The first identifier of a frame with a single tag: one that no VLAN has (IEEE 802.1Q, table 9-2). So one
-/// tag and two equal tags differ.
+/// The upper identifier in the number of a frame with a single tag. No VLAN has this identifier (IEEE
+/// 802.1Q, table 9-2), so that one tag and two equal tags have different numbers.
 const SINGLE: u32 = 0xfff;
 
 /// The offset in bytes of the first tag in an Ethernet header.
@@ -18,8 +18,8 @@ const TAGS: usize = 12;
 /// The length in bytes of an Ethernet header with one tag.
 const TAGGED: usize = 18;
 
-/// Returns the offset in bytes of the IP header that follows the link header of a frame, and the VLANs of the
-/// frame; `None` if the frame is not IP. `link` is the number of the link type of `data`.
+/// Returns the offset in bytes of the IP header in a frame, and the VLANs of the frame as one number. `None`
+/// if the frame is not IP. `link` is the number of the link type of `data` in captures.
 #[inline(never)]
 pub fn ip_header(data: &[u8], link: u16) -> Option<(usize, u32)> {
     let layers = Layers::locate(data, LinkType::from_number(link));
@@ -30,9 +30,9 @@ pub fn ip_header(data: &[u8], link: u16) -> Option<(usize, u32)> {
     Some((layers.l3?, pack(layers.outer_vlan.map(id), layers.inner_vlan.map(id))))
 }
 
-/// Returns the VLANs in the tags of an Ethernet header that ends at a packet's network header, at offset
-/// `network` from the packet's start. The Ethernet header starts at the link header annotation, or at the
-/// packet's start without this annotation; 0 is returned if it is too short for a tag.
+/// Returns, as one number, the VLANs in the Ethernet header of a packet. The header starts at the link
+/// header annotation or, without this annotation, at the packet's start, and it ends at the network header:
+/// at offset `network` from the packet's start. The number is 0 if the header is too short for a tag.
 #[inline]
 pub fn vlans_before(packet: &Packet, network: isize) -> u32 {
     let (header, length) = match packet.offset(Base::Mac) {
@@ -44,7 +44,7 @@ pub fn vlans_before(packet: &Packet, network: isize) -> u32 {
     if length < TAGGED { 0 } else { vlans(header.get(..length).unwrap_or(header)) }
 }
 
-/// Returns the VLANs in the tags of an Ethernet header.
+/// Returns the VLANs in the tags of an Ethernet header as one number.
 #[inline(never)]
 fn vlans(header: &[u8]) -> u32 {
     let (mut first, mut last) = (None, None);
@@ -61,7 +61,7 @@ fn vlans(header: &[u8]) -> u32 {
     pack(first, last)
 }
 
-/// Packs the identifiers of the first tag and, if there are several, of the last tag.
+/// Packs the identifiers of the first tag and, if there are several tags, of the last tag into one number.
 fn pack(first: Option<u32>, last: Option<u32>) -> u32 {
     match (first, last) {
         (None | Some(0), None) => 0,
@@ -95,7 +95,8 @@ mod tests {
             assert_eq!(vlans_before(&packet, 0), found, "{tags:?}");
             pool.free(packet);
             if let Some(other) = seen.insert(found, tags) {
-                // A priority tag belongs to no VLAN.
+                // A tag of identifier 0 only sets a priority, so that the frame has the number of a frame
+                // without tags.
                 assert_eq!((other, tags), (&[][..], &[0u16][..]));
             }
         }

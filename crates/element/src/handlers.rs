@@ -1,7 +1,7 @@
-//! The handlers of a class, as a table with the functions that answer them.
+//! Tables of handlers: each class lists its handlers together with the functions that answer them.
 //!
-//! A table is a constant beside the element. Each entry has the name of a handler and typed functions of the
-//! element, so that no name can be declared without an answer:
+//! The table of a class is a constant in the element's file. Each entry has the name of a handler and typed
+//! functions of the element, so that no name can be declared without an answer:
 //!
 //! ```
 //! use element::Handler;
@@ -13,8 +13,8 @@
 //! ];
 //! ```
 //!
-//! The class refers to the table (`table: &HANDLERS`). The engine looks handlers up by name when they are
-//! called; packets never pass through here.
+//! The class refers to the table (`table: &HANDLERS`). The engine looks a handler up by its name when it is
+//! called, which is slow but never happens for packets.
 
 use std::any::Any;
 
@@ -22,14 +22,14 @@ use crate::args::parse_bool;
 use crate::class::{Access, HandlerInfo, Table};
 use crate::{Class, Cx, Element};
 
-/// A handler of elements of the type `E`.
+/// A handler of elements of the type `E`: its description, and the functions that answer reads and writes.
 pub struct Handler<E> {
     info: HandlerInfo,
     read: Read<E>,
     write: Write<E>,
 }
 
-/// The answer to reading.
+/// The way in which a handler answers reads.
 enum Read<E> {
     Nothing,
     Count(fn(&E) -> u64),
@@ -38,18 +38,21 @@ enum Read<E> {
     Flag(fn(&mut E) -> &mut bool),
 }
 
-/// The effect of writing.
+/// The way in which a handler executes writes.
 enum Write<E> {
     Nothing,
     Act(fn(&mut E)),
     Set(Set<E>),
-    /// A truth value, and the error if the text is none.
+    /// Parses a truth value and stores it in the field that the function returns. The text is the error for
+    /// other values.
     Flag(fn(&mut E) -> &mut bool, &'static str),
 }
 
-/// A function that answers a read handler. Its arguments are the element, the engine and the parameter.
+/// A function that answers a read handler. Its arguments are the element, the context and the parameter of
+/// the read. An error is a text for the user.
 pub type Answer<E> = fn(&mut E, &mut Cx<'_>, &str) -> Result<String, String>;
-/// A function that executes a write handler. Its arguments are the element, the engine and the value.
+/// A function that executes a write handler. Its arguments are the element, the context and the value that
+/// is written. An error is a text for the user.
 pub type Set<E> = fn(&mut E, &mut Cx<'_>, &str) -> Result<(), String>;
 
 impl<E> Handler<E> {
@@ -61,72 +64,76 @@ impl<E> Handler<E> {
         Handler { info: HandlerInfo::write(name), read: Read::Nothing, write }
     }
 
-    /// A read handler with the value of `get`.
+    /// A read handler whose value `get` returns. The value of the first worker is shown.
     pub const fn get(name: &'static str, get: fn(&E) -> String) -> Handler<E> {
         Handler::reads(HandlerInfo::read(name), Read::Get(get))
     }
 
-    /// A read handler for a count. The values of several workers are added.
+    /// A read handler for a count, which `count` returns. The counts of several workers are added.
     pub const fn count(name: &'static str, count: fn(&E) -> u64) -> Handler<E> {
         Handler::reads(HandlerInfo::count(name), Read::Count(count))
     }
 
-    /// A read handler for a list. The values of several workers are joined as lines of one list.
+    /// A read handler for a list, whose lines `get` returns. The lines of several workers become one list.
     pub const fn list(name: &'static str, get: fn(&E) -> String) -> Handler<E> {
         Handler::reads(HandlerInfo::list(name), Read::Get(get))
     }
 
-    /// A handler that reads the value of `get`, and executes `set` when it is written.
+    /// A handler for reads and writes: `get` returns its value, and `set` executes writes.
     pub const fn data(name: &'static str, get: fn(&E) -> String, set: Set<E>) -> Handler<E> {
         Handler { info: HandlerInfo::both(name), read: Read::Get(get), write: Write::Set(set) }
     }
 
-    /// A read handler whose answer needs the engine, changes the element or may fail.
+    /// A read handler whose value `answer` returns. Unlike in [`get`](Self::get), the function may use the
+    /// context, change the element, and fail.
     pub const fn read(name: &'static str, answer: Answer<E>) -> Handler<E> {
         Handler::reads(HandlerInfo::read(name), Read::Answer(answer))
     }
 
-    /// A read handler with a parameter.
+    /// A read handler with a parameter, which `answer` gets.
     pub const fn read_param(name: &'static str, answer: Answer<E>) -> Handler<E> {
         Handler::reads(HandlerInfo::read_param(name), Read::Answer(answer))
     }
 
-    /// A write handler.
+    /// A write handler that `set` executes with the value that is written.
     pub const fn set(name: &'static str, set: Set<E>) -> Handler<E> {
         Handler::writes(name, Write::Set(set))
     }
 
-    /// A write handler that always does the same, whatever the value.
+    /// A write handler that calls `act`, whatever the value that is written.
     pub const fn act(name: &'static str, act: fn(&mut E)) -> Handler<E> {
         Handler::writes(name, Write::Act(act))
     }
 
-    /// A handler that reads and writes a truth value. `error` is the answer to other values.
+    /// A handler that reads and writes the truth value to which `flag` refers. A write of another value
+    /// fails with the text `error`.
     pub const fn flag(name: &'static str, flag: fn(&mut E) -> &mut bool, error: &'static str) -> Handler<E> {
         Handler { info: HandlerInfo::both(name), read: Read::Flag(flag), write: Write::Flag(flag, error) }
     }
 
-    /// Returns the read handler as a handler that can be written, too.
+    /// Returns a read handler as a handler for reads and writes: `set` executes writes.
     #[must_use]
     pub const fn and_set(self, set: Set<E>) -> Handler<E> {
         let access = Access { write: true, ..self.info.access };
         Handler { info: HandlerInfo { access, ..self.info }, read: self.read, write: Write::Set(set) }
     }
 
-    /// Returns the handler with the rule that the values of several workers are added.
+    /// Returns the handler with the rule that the values of several workers are added
+    /// ([`Merge::Sum`](crate::class::Merge::Sum)).
     #[must_use]
     pub const fn summed(self) -> Handler<E> {
         Handler { info: self.info.summed(), ..self }
     }
 
-    /// Returns the handler with the rule that the values of several workers are tables of counts, which are
-    /// added.
+    /// Returns the handler with the rule that the values of several workers are tables whose columns of
+    /// numbers are added ([`Merge::Columns`](crate::class::Merge::Columns)).
     #[must_use]
     pub const fn tabled(self) -> Handler<E> {
         Handler { info: self.info.tabled(), ..self }
     }
 
-    /// Returns the handler with the rule that the values of several workers are parts of one list.
+    /// Returns the handler with the rule that the lines of several workers become one list
+    /// ([`Merge::Lines`](crate::class::Merge::Lines)).
     #[must_use]
     pub const fn listed(self) -> Handler<E> {
         Handler { info: self.info.listed(), ..self }
@@ -175,24 +182,25 @@ impl<E: Element> Table for &'static [Handler<E>] {
     }
 }
 
-/// Returns the element by its type. A class makes elements of one type; a test reads the handlers of all
-/// classes.
+/// Returns the element as a value of its type. It fails only if a class has a table for another type than
+/// the type of its elements; a test that reads the handlers of all classes would find this.
 fn of_type<'e, E: Element>(element: &'e mut dyn Element, name: &str) -> Result<&'e mut E, String> {
     let any: &mut dyn Any = element;
     any.downcast_mut().ok_or_else(|| format!("'{name}' is a handler of another type of elements"))
 }
 
 impl Class {
-    /// Returns the description of each handler, except for the handlers that all elements have.
+    /// Returns the description of each handler of the class, without the handlers that all elements have.
     pub fn each_handler(&self) -> impl Iterator<Item = HandlerInfo> + Clone + use<> {
         let (handlers, table) = (self.handlers, self.table);
         handlers.iter().copied().chain((0..).map_while(move |index| table.info(index).copied()))
     }
 
-    /// Answers the read handler `name` of an element of this class.
+    /// Returns the value of the read handler `name` of an element of this class, from the table or from the
+    /// element ([`Element::read`]).
     ///
     /// # Errors
-    /// A text for the user.
+    /// A text for the user that says why the handler cannot be read.
     pub fn read(
         &self,
         element: &mut dyn Element,
@@ -203,10 +211,11 @@ impl Class {
         self.table.read(element, cx, name, param).unwrap_or_else(|| element.read(cx, name, param))
     }
 
-    /// Executes the write handler `name` of an element of this class.
+    /// Executes the write handler `name` of an element of this class, by the table or by the element
+    /// ([`Element::write`]).
     ///
     /// # Errors
-    /// A text for the user; nothing was changed.
+    /// A text for the user that says what is wrong; nothing was changed.
     pub fn write(
         &self,
         element: &mut dyn Element,

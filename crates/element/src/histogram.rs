@@ -1,9 +1,9 @@
-//! Histograms that elements show in handlers.
+//! A histogram of times or of other numbers, which elements show in read handlers.
 
 use packet::Timestamp;
 
-/// Counts of numbers in classes whose bounds are powers of two: times in nanoseconds, or counts of
-/// something.
+/// A histogram of times in nanoseconds, or of other numbers. The bounds of its classes are powers of two:
+/// class 0 counts the number 0, and class n counts the numbers from 2^(n-1) to 2^n - 1.
 #[derive(Clone, Debug)]
 pub struct Histogram([u64; 64]);
 
@@ -14,26 +14,27 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Counts a time.
+    /// Counts a time in its class.
     #[inline]
     pub fn see(&mut self, time: Timestamp) {
         self.add(time.0 as u64, 1);
     }
 
-    /// Counts a number `times` times.
+    /// Counts a number in its class, as if it had occurred `times` times.
     #[inline]
     pub fn add(&mut self, number: u64, times: u64) {
-        // Negative times, which should not occur, are in the first class.
+        // Negative times, which should not occur, count in class 0.
         let class = 64 - number.leading_zeros();
         self.0[class as usize & 63] += times;
     }
 
-    /// Returns a line for each class that is not empty: the upper bound of its times, and their number.
+    /// Returns a line for each class that counts a time: the bound below which its times lie, and the number
+    /// of times.
     pub fn show(&self) -> String {
         self.show_with("ns")
     }
 
-    /// Like [`show`](Self::show), for numbers with another unit.
+    /// Like [`show`](Self::show), for numbers in the unit `unit` instead of `ns`.
     pub fn show_with(&self, unit: &str) -> String {
         let filled = self.0.iter().enumerate().filter(|(_, count)| **count > 0);
         filled

@@ -1,4 +1,5 @@
-//! Addresses of the machine's network interfaces, for names that no configuration declares.
+//! The addresses of the machine's network interfaces. An argument that expects an address may name an
+//! interface, if the configuration does not declare the name.
 
 use std::net::Ipv4Addr;
 use std::sync::LazyLock;
@@ -14,8 +15,8 @@ const ETHERNET: u16 = 1;
 /// The file with the routes of the machine (proc(5)).
 const ROUTES: &str = "/proc/net/route";
 
-/// The addresses of the interfaces by name, read at the first use. Of several addresses of an interface the
-/// first counts.
+/// The names and addresses of the machine's interfaces, read at the first use. If an interface has several
+/// addresses of a kind, only the first is used.
 static INTERFACES: LazyLock<Vec<(String, Addresses)>> = LazyLock::new(read);
 
 fn read() -> Vec<(String, Addresses)> {
@@ -39,19 +40,21 @@ fn read() -> Vec<(String, Addresses)> {
     interfaces
 }
 
-/// Returns the addresses of an interface.
+/// Returns the addresses of the interface `name`; `None` if there is none.
 pub(crate) fn find(name: &str) -> Option<&'static Addresses> {
     INTERFACES.iter().find(|(known, _)| known == name).map(|(_, addresses)| addresses)
 }
 
-/// Returns the gateway of an interface's default route.
+/// Returns the gateway of the default route over the interface `name`; `None` if there is no such route or
+/// interface.
 pub(crate) fn gateway(name: &str) -> Option<Ipv4Addr> {
     find(name)?;
     gateway_in(&std::fs::read_to_string(ROUTES).ok()?, name)
 }
 
-/// Finds the gateway in lines of interface, destination, gateway, flags, three counts and mask. Numbers are
-/// hexadecimal, in memory byte order.
+/// Finds the gateway of an interface's default route in the text of `/proc/net/route`. Each line has
+/// interface, destination, gateway, flags, three counts and mask; numbers are hexadecimal, in the machine's
+/// byte order.
 fn gateway_in(routes: &str, name: &str) -> Option<Ipv4Addr> {
     routes.lines().find_map(|line| {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -67,7 +70,7 @@ mod tests {
 
     #[test]
     fn the_loopback_interface_has_no_ethernet_address() {
-        // Only if the machine has such an interface.
+        // The check is skipped on machines without a loopback interface.
         if let Some(Addresses { ip: Some(ip), net: Some(net), mac, .. }) = find("lo") {
             assert!(ip.is_loopback() && net.contains(*ip) && mac.is_none());
         }

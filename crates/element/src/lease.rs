@@ -1,19 +1,21 @@
-//! Flows that an element leases to another element.
+//! Leases of flows: the right of an element to process packets of one flow in place of the element that has
+//! the flow's state.
 //!
 //! An element with state per flow does the same to most packets of a known flow: a translator writes the
 //! same addresses, and only packets that open or close a connection change its state. An element that
-//! replaces such an element ([`Effects::replaces`](crate::Effects::replaces)) may lease the flow, as
-//! Linux's flow table does with connections that the connection tracker knows. It asks once how the flow's
-//! packets are processed, processes them in that way from then on, and reports the time of the last packet.
-//! The lease ends when the leasing element does anything else with the flow or removes it, or when the
-//! lessee gives it back.
+//! replaces such an element ([`Effects::replaces`](crate::Effects::replaces)) may lease the flow, as Linux's
+//! flow table does with connections that the connection tracker knows. It asks once how the flow's packets
+//! are processed. From then on it processes them in that way, and records the time of the flow's last
+//! packet. The lease ends when the owner of the state would do anything else with packets of the flow or
+//! removes the flow, or when the lessee gives the lease back.
 //!
 //! Invariants:
-//! - While a lease lasts, a packet that the element's declaration does not exclude
-//!   ([`Support::leases`](crate::effects::Support::leases)) would get the same values, leave by the same
-//!   output, and change nothing but the time of the flow's last packet.
-//! - The element sees that time wherever it reads it: flows last as long as without leases.
-//! - Both elements are on one worker: no packet passes while an element ends a lease.
+//! - While a lease lasts, all packets of the flow that the owner's declaration does not exclude
+//!   ([`Effects::leases`](crate::Effects::leases)) would get the same values, leave by the same output, and
+//!   change nothing but the time of the flow's last packet.
+//! - The owner reads the time of the last packet from the lease, so that a flow expires exactly when it
+//!   would expire without the lease.
+//! - Owner and lessee are on one worker, so no packet is processed by a lease while the owner ends it.
 
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,49 +25,54 @@ use zerocopy::FromZeros;
 
 use crate::Timestamp;
 
-/// The service that an element publishes if it leases flows.
+/// The service that an element publishes if it leases flows; the lessee finds it by this type.
 pub struct Leasing(pub Arc<dyn Lessor>);
 
-/// An element that leases flows.
+/// An element that leases its flows to elements which replace it.
 pub trait Lessor: Send + Sync {
-    /// Leases a flow to the caller. Returns how packets of the flow that come to `input` are processed as
-    /// long as the lease lasts. Returns `None`, and the lease ends at once, if the next packet may change
-    /// that or if the flow is already leased.
+    /// Leases the flow of packets that come to `input`, and have the five-tuple `flow`, to the caller.
+    /// `lease` is the caller's record of the lease; this element keeps it and ends it when it has to.
+    /// Returns how the packets are processed as long as the lease lasts. Returns `None`, and drops `lease`,
+    /// if the flow is unknown or already leased, or if the next packet may change how packets are processed.
     fn lease(&self, input: usize, flow: &FiveTuple, lease: Lease) -> Option<Terms>;
 
-    /// Takes back the leased flow at `place`: its packets come to this element again. Does nothing if the
-    /// lease has already ended.
+    /// Takes a leased flow back, so that its packets come to this element again. `handle` is from the
+    /// [`Terms`], and `place` is the index of the lease in `leases`. Does nothing if the lease has already
+    /// ended.
     fn give_back(&self, handle: u64, leases: &Arc<Leases>, place: u32);
 
-    /// Does the work that the element does first when packets come at time `now`, such as expiry. Returns
-    /// the time before which this work has nothing to do, as far as the flows are concerned that are leased
-    /// now.
+    /// Does the work that the element would do first if packets came at time `now`, such as removing expired
+    /// flows. Returns the time before which there is no such work for the flows that are leased now, so that
+    /// the caller need not call again before.
     fn catch_up(&self, now: Timestamp) -> Timestamp;
 }
 
-/// The way in which packets of a leased flow are processed.
+/// The processing of the packets of a leased flow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// The identifier of the flow in the element that leases it.
     pub handle: u64,
     /// The output by which packets leave.
     pub output: usize,
-    /// The values that packets get: the value of each [`Value::Choose`](crate::effects::Value::Choose) in
-    /// the case for packets of known flows, one after the other.
+    /// The values that packets get: the bytes of the value of each
+    /// [`Value::Choose`](crate::effects::Value::Choose) in the case for packets of known flows, one after
+    /// the other.
     pub values: Vec<u8>,
 }
 
-/// The times of the flows that an element has leased.
+/// The leases of one lessee: for each lease, the time of the flow's last packet, and whether the owner has
+/// ended it. A lease is identified by its index in this table, its `place`.
 #[derive(Debug)]
 pub struct Leases {
-    /// By place: the time of the flow's last packet, in nanoseconds.
+    /// For each lease, the time of the flow's last packet, in nanoseconds.
     seen: Box<[AtomicI64]>,
     ended: Mutex<Vec<u32>>,
     has_ended: AtomicBool,
 }
 
-/// A right to handle the packets of one flow in place of the flow's owner, such as a NAT: a program holds it
-/// and applies what the owner has decided. The owner can end it at any time.
+/// A right to handle the packets of one flow in place of the flow's owner, such as a NAT. A synthesized
+/// program makes it and applies what the owner has decided; the owner keeps the `Lease` and can end it at
+/// any time.
 #[derive(Debug)]
 pub struct Lease {
     leases: Arc<Leases>,
@@ -73,8 +80,7 @@ pub struct Lease {
 }
 
 impl Leases {
-    /// Makes a table for `capacity` leases. The system provides memory for a place when the place is first
-    /// used.
+    /// Makes a table for at most `capacity` leases. Memory is used only for indexes that were in use.
     pub fn new(capacity: usize) -> Leases {
         Leases {
             seen: <[AtomicI64]>::new_box_zeroed_with_elems(capacity).unwrap_or_default(),
@@ -83,13 +89,13 @@ impl Leases {
         }
     }
 
-    /// Begins a lease at a place, for a flow that is seen now.
+    /// Begins a lease at the index `place` of the table; `now` becomes the time of the flow's last packet.
     pub fn begin(self: &Arc<Leases>, place: u32, now: Timestamp) -> Lease {
         self.see(place, now);
         Lease { leases: self.clone(), place }
     }
 
-    /// Records that a packet of the flow at a place was seen.
+    /// Records `now` as the time of the last packet of the flow that is leased at the index `place`.
     #[inline]
     pub fn see(&self, place: u32, now: Timestamp) {
         if let Some(seen) = self.seen.get(place as usize) {
@@ -97,18 +103,19 @@ impl Leases {
         }
     }
 
-    /// The time at which the last packet of the flow at a place was seen.
+    /// The time of the last packet of the flow that is leased at the index `place`. It is the earliest
+    /// possible time if the table has no such index.
     pub fn last_seen(&self, place: u32) -> Timestamp {
         Timestamp(self.seen.get(place as usize).map_or(i64::MIN, |seen| seen.load(Ordering::Relaxed)))
     }
 
-    /// True if elements have ended leases since the last [`take_ended`](Self::take_ended).
+    /// True if owners have ended leases since the last call of [`take_ended`](Self::take_ended).
     #[inline]
     pub fn has_ended(&self) -> bool {
         self.has_ended.load(Ordering::Relaxed)
     }
 
-    /// Returns the places of leases that elements have ended since the last call.
+    /// Returns the indexes of the leases that owners have ended since the last call.
     pub fn take_ended(&self) -> Vec<u32> {
         self.has_ended.store(false, Ordering::Relaxed);
         std::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner))
@@ -116,17 +123,17 @@ impl Leases {
 }
 
 impl Lease {
-    /// The time at which the last packet of the leased flow was seen.
+    /// The time of the last packet of the leased flow.
     pub fn last_seen(&self) -> Timestamp {
         self.leases.last_seen(self.place)
     }
 
-    /// True if this lease is the lease at `place` of `leases`.
+    /// True if this is the lease at the index `place` of `leases`.
     pub fn is_at(&self, leases: &Arc<Leases>, place: u32) -> bool {
         Arc::ptr_eq(&self.leases, leases) && self.place == place
     }
 
-    /// Ends the lease: packets of the flow come to the element again.
+    /// Ends the lease, so that packets of the flow come to the owner again.
     pub fn end(self) {
         self.leases.ended.lock().unwrap_or_else(PoisonError::into_inner).push(self.place);
         self.leases.has_ended.store(true, Ordering::Relaxed);
@@ -151,7 +158,7 @@ mod tests {
         assert!(leases.has_ended());
         assert_eq!(leases.take_ended(), [1]);
         assert!(!leases.has_ended() && leases.take_ended().is_empty());
-        // A place outside of the table belongs to no lease.
+        // An index outside of the table belongs to no lease: its time cannot be set.
         leases.see(7, Timestamp(1));
         assert_eq!(leases.last_seen(7), Timestamp(i64::MIN));
     }

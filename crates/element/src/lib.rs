@@ -1,9 +1,9 @@
-//! The contract between elements and everything else.
+//! The contract between elements, the engine that runs them, and the mechanisms that optimise them.
 //!
 //! An element is a small state machine ([`Element`]) with a description of its class ([`Class`]: ports,
 //! processing, arguments, handlers, manual) and a declaration of what it does to packets ([`Effects`]). The
-//! engine runs elements, and each mechanism decides from the declarations; neither knows any element by
-//! name.
+//! engine runs elements, and each mechanism decides from the declarations; neither engine nor mechanisms
+//! know an element by its name.
 //!
 //! - [`effects`]: the declaration, on which all mechanisms depend
 //! - [`class`]: the description of a class, and the registry of classes
@@ -64,79 +64,85 @@ pub use setup::Setup;
 pub use tally::Tally;
 pub use write_timer::WriteTimer;
 
-/// The number of an element in its graph.
+/// The number of an element: its index among all elements of its graph.
 pub type ElementId = usize;
 
 /// An element of a running graph.
 ///
 /// Contract: every packet that comes in is emitted, held (and then counted by [`held`](Element::held)) or
-/// dropped with a reason before the call returns; otherwise the engine reports the element. An element
-/// never calls another element: it hands batches to [`Cx::emit`], and the engine runs the element that is
-/// connected. After warm-up no call may allocate memory per batch.
+/// dropped with a reason before the call returns; otherwise the engine reports an error of the element. An
+/// element never calls another element: it hands batches to [`Cx::emit`], and the engine runs the element
+/// that is connected. After warm-up no call may allocate memory per batch.
 pub trait Element: Send + Any {
-    /// Returns what the element does to packets, for its configuration and its number of ports.
+    /// Returns the declaration of what the element does to packets, for its configuration and its number of
+    /// ports.
     fn effects(&self) -> Effects;
 
     /// Prepares the element before the first packet: opens files, looks up services and other elements,
-    /// starts tasks. The engine calls it once.
+    /// schedules its task. The engine calls it once, after all elements were configured.
     ///
     /// # Errors
-    /// A text that says what is wrong and what to do; the graph does not run.
+    /// A text that says what is wrong and what to do. The graph then does not run.
     fn initialize(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
         Ok(())
     }
 
-    /// Takes the packets that arrive on a push input. The returned batch leaves by output 0, after
-    /// everything that the element has emitted; this is the shortest path through the engine. The default
-    /// runs [`process`](Element::process) and returns the batch.
+    /// Processes the packets that arrive on the push input `port`. The returned batch leaves by output 0,
+    /// after everything that the element has emitted in the call; this is faster than emitting it. The
+    /// default runs [`process`](Element::process) and returns the batch.
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
         self.process(cx, &mut batch);
         Some(batch)
     }
 
-    /// Returns at most `max` packets to the element that pulls from an output. The default pulls from input
-    /// 0 and runs [`process`](Element::process).
+    /// Returns at most `max` packets to the element that pulls from the output `port`. An empty batch means
+    /// that there are no packets now. The default pulls from input 0 and runs [`process`](Element::process).
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
         let mut batch = cx.pull(0, max);
         self.process(cx, &mut batch);
         batch
     }
 
-    /// Changes the batch in place, and may emit packets to side outputs. An element that does the same to
-    /// pushed and pulled packets needs only this function.
+    /// Changes the packets of a batch in place, may remove packets from it, and may emit packets to outputs
+    /// other than 0. An element that does the same to pushed and pulled packets needs only this function:
+    /// `push` and `pull` call it.
     fn process(&mut self, _cx: &mut Cx<'_>, _batch: &mut Batch) {}
 
-    /// Runs the element's task, if it is scheduled. Returns true if there was something to do. The task is
-    /// then unscheduled unless it asks for another turn ([`Cx::schedule`]).
+    /// Runs the element's task. The engine calls it if the task is scheduled, and unschedules the task
+    /// before; the element schedules it again by [`Cx::schedule`]. Returns true if there was something to
+    /// do.
     fn run(&mut self, _cx: &mut Cx<'_>) -> bool {
         false
     }
 
-    /// Runs when a timer that the element has set expires. Under the trace and manual clocks [`Cx::now`] is
-    /// the time for which the timer was set.
+    /// Runs when a timer of the element expires. `token` is the number under which the element has set the
+    /// timer ([`Cx::set_timer`]). Under the trace and manual clocks [`Cx::now`] is the time for which the
+    /// timer was set.
     fn timer(&mut self, _cx: &mut Cx<'_>, _token: u32) {}
 
-    /// Runs when a file that the element watches ([`context::Files::watch`]) can be read or written, or has come to its
-    /// end. It runs again as long as this state lasts.
+    /// Runs when a file that the element watches ([`context::Files::watch`]) can be read or written, or is
+    /// at its end. It runs again and again until this is no longer so. `token` is the number under which the
+    /// element watches the file.
     fn ready(&mut self, _cx: &mut Cx<'_>, _token: u32) {}
 
-    /// Runs when the process has received a signal that the element waits for ([`context::Files::on_os_signal`]).
+    /// Runs when the process has received a signal of the operating system that the element waits for
+    /// ([`context::Files::on_os_signal`]). `number` is the number of the signal.
     fn os_signal(&mut self, _cx: &mut Cx<'_>, _number: i32) {}
 
-    /// The time at which the next packet is due, for sources that follow a capture's time stamps. Under the
-    /// trace clock the engine runs the source with the earliest time, after all timers that are due at that
-    /// time.
+    /// The time stamp of the next packet, for sources that follow a capture's time stamps. `None` if there
+    /// is no further packet, and for all other elements. Under the trace clock the engine runs the source
+    /// with the earliest time, after all timers that are due at that time.
     fn next_time(&self) -> Option<Timestamp> {
         None
     }
 
-    /// Empties the element at the end of a run. The engine calls it in graph order: mechanisms emit the
-    /// packets that they hold, stores drop them with [`DropReason::Stop`]. Afterwards
-    /// [`held`](Element::held) is zero unless a timer still has work to do. It runs again if packets have
-    /// come in since.
+    /// Empties the element at the end of a run. The engine calls it in graph order: elements that hold
+    /// packets for a time emit them, stores drop them with [`DropReason::Stop`]. Afterwards
+    /// [`held`](Element::held) is zero unless a timer still has work to do. The engine calls it again if
+    /// packets have come in after the call.
     fn drain(&mut self, _cx: &mut Cx<'_>) {}
 
-    /// Flushes and closes files and devices, after draining.
+    /// Flushes and closes the files and devices of the element, after [`drain`](Element::drain).
     ///
     /// # Errors
     /// A text that says what could not be written.
@@ -144,78 +150,85 @@ pub trait Element: Send + Any {
         Ok(())
     }
 
-    /// The number of packets that the element holds now.
+    /// The number of packets that the element holds now. The engine uses it to check that no packet was
+    /// lost.
     fn held(&self) -> usize {
         0
     }
 
-    /// The number of packets for the element that an interface lost outside the graph for lack of room, as
-    /// far as the interface has reported them. The report shows this number; no other counter includes
-    /// these packets.
+    /// The number of packets that were meant for the element but that a network interface dropped because
+    /// its memory was full, as far as the interface has reported them. The report shows this number; no
+    /// other counter includes these packets.
     fn missed(&self) -> u64 {
         0
     }
 
-    /// Answers the read handler `name`, if it is in no table ([`Class::table`]).
+    /// Returns the value of the read handler `name`. The engine calls it for handlers that are in no table
+    /// ([`Class::table`]). `param` is the parameter of the call; it is empty for most handlers.
     ///
     /// # Errors
-    /// A text for the user.
+    /// A text for the user that says why the handler cannot be read.
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
         Err(format!("'{name}' is not a read handler"))
     }
 
-    /// Executes the write handler `name`, if it is in no table ([`Class::table`]).
+    /// Executes the write handler `name` with `value`. The engine calls it for handlers that are in no table
+    /// ([`Class::table`]).
     ///
     /// # Errors
-    /// A text for the user; nothing was changed.
+    /// A text for the user that says what is wrong with the value; nothing was changed.
     fn write(&mut self, _cx: &mut Cx<'_>, name: &str, _value: &str) -> Result<(), String> {
         Err(format!("'{name}' is not a write handler"))
     }
 
     /// Counts packets that another element processed in place of this element, as if they had come here.
-    /// Only elements that declare [`Counts::Tallied`](effects::Counts::Tallied) need it. The engine keeps its own
-    /// counts by itself.
+    /// Only elements that declare [`Counts::Tallied`](effects::Counts::Tallied) need it. The engine updates
+    /// its own counters of the element ([`Counters`]) by itself.
     fn tally(&mut self, _tally: &Tally) {}
 
-    /// Calls `tell` with a tally for each element that this element replaces ([`Effects::replaces`]), and
+    /// Calls `tell` with each tally for an element that this element replaces ([`Effects::replaces`]), and
     /// then resets the tallies. A tally covers the packets since the last call.
     ///
-    /// The engine calls it before a handler of any element is read or written, before state is taken, and
-    /// before the report.
+    /// The engine calls it before a handler of any element is read or written, before it takes the state of
+    /// an element ([`take_state`](Element::take_state)), and before the report.
     fn settle(&mut self, _tell: &mut dyn FnMut(ElementId, Tally)) {}
 
-    /// Reports that an element which this element replaces ([`Effects::replaces`]) no longer does what it
-    /// declared at the start, because a handler was written. From now on packets must go to that element
-    /// itself.
+    /// Tells this element that an element which it replaces ([`Effects::replaces`]) no longer does what it
+    /// declared at the start, because one of its handlers was written. From now on packets must go to that
+    /// element itself.
     fn outdated(&mut self, _element: ElementId) {}
 
-    /// The handlers that depend on the configuration, in addition to the handlers of the class.
-    /// [`class::ANY_HANDLER`] matches all further names.
+    /// The names of handlers that depend on the configuration, and how they can be used, in addition to the
+    /// handlers of the class. [`class::ANY_HANDLER`] as a name matches all names that are not handlers
+    /// otherwise.
     fn own_handlers(&self) -> Vec<(String, Access)> {
         Vec::new()
     }
 
-    /// The handler calls that follow from the element's arguments, except for arguments of type
-    /// `HANDLER [VALUE]` or `N HANDLER [VALUE]`, which are known without it.
+    /// The handler calls that the element will make according to its arguments, so that the engine can check
+    /// them before the run. Arguments of type `HANDLER [VALUE]` or `N HANDLER [VALUE]` need not be listed:
+    /// the engine reads them itself.
     fn planned_calls(&self) -> Vec<PlannedCall> {
         Vec::new()
     }
 
-    /// True if the run really ends now. The engine asks an element that manages the driver (see [`Notes`])
-    /// when the driver is about to stop.
+    /// True if the run may end now. When the driver is about to stop, the engine asks each element that
+    /// manages the driver ([`Notes::manages_driver`]).
     fn stop_requested(&mut self, _cx: &mut Cx<'_>) -> bool {
         true
     }
 
-    /// Hands over the state with which a new element of the same class and name can continue.
+    /// Hands over the state with which a new element of the same class and name can continue, when the
+    /// configuration changes while the graph runs. `None` if there is nothing to continue.
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         None
     }
 
-    /// Continues with the state of an earlier element.
+    /// Continues with the state that an earlier element of the same class and name has returned
+    /// ([`take_state`](Element::take_state)).
     ///
     /// # Errors
-    /// A text that says why the state does not fit; the element then starts without it.
+    /// A text that says why the state does not fit. The element then starts without it.
     fn put_state(&mut self, _cx: &mut Cx<'_>, _state: Box<dyn Any + Send>) -> Result<(), String> {
         Err("this element keeps no state".into())
     }

@@ -1,11 +1,11 @@
-//! A reader of the doc block at the top of an element's file.
+//! The manual of an element class: the doc block at the top of the element's file, and its parser.
 //!
-//! The manual of an element is the block of `//!` lines at the top of its file, so that it is close to the
-//! code and rustdoc shows it too. It has a title `# Name`, a summary paragraph, and sections: `## Usage`,
-//! `## Arguments`, `## Handlers` (lists with one item per name), `## Example` (a code block that parses),
-//! and `## See also`.
+//! The block consists of the `//!` lines at the top of the file, so that the manual is close to the code and
+//! rustdoc shows it too. It has a title `# Name`, a summary paragraph, and sections: `## Usage`, `##
+//! Arguments`, `## Handlers` (lists with one item per name), `## Example` (a code block that parses), and
+//! `## See also`.
 
-/// The length in bytes of the doc block at the start of a source file.
+/// The length in bytes of the doc block at the start of the text of a source file.
 pub const fn block_length(source: &str) -> usize {
     let bytes = source.as_bytes();
     let mut end = 0;
@@ -18,8 +18,8 @@ pub const fn block_length(source: &str) -> usize {
     end
 }
 
-/// The doc block of a file, for [`crate::Class::manual`]. The rest of the file does not become part of the
-/// program.
+/// The doc block of a source file, for [`crate::Class::manual`]. Only the block becomes part of the program,
+/// not the whole file.
 #[macro_export]
 macro_rules! manual {
     ($file:literal) => {{
@@ -41,21 +41,21 @@ macro_rules! manual {
     }};
 }
 
-/// A manual page, split into its parts.
+/// A manual page, split into title, summary, description and sections.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Page {
-    /// The title.
+    /// The title: the name of the class.
     pub title: String,
-    /// The first paragraph, on one line.
+    /// The summary: the first paragraph, on one line.
     pub summary: String,
-    /// Everything between the summary and the first section.
+    /// The paragraphs between the summary and the first section.
     pub description: String,
-    /// The sections by title, in order. Their text keeps the markers of code blocks.
+    /// The titles and texts of the sections, in order. The texts keep the markers of code blocks.
     pub sections: Vec<(String, String)>,
 }
 
 impl Page {
-    /// Parses a doc block.
+    /// Parses a doc block. Lines may begin with `//!`.
     pub fn parse(block: &str) -> Page {
         let mut page = Page::default();
         let mut in_code = false;
@@ -90,16 +90,17 @@ impl Page {
         self.description.trim().is_empty() && (self.summary.is_empty() || self.description.is_empty())
     }
 
-    /// Returns the text of a section.
+    /// Returns the text of the first section with this title; `None` if there is none.
     pub fn section(&self, title: &str) -> Option<&str> {
         self.sections.iter().find(|(t, _)| t == title).map(|(_, text)| text.as_str())
     }
 
-    /// Returns the items of a list section: the names in back quotes before the colon, and the text after
-    /// it.
+    /// Returns the items of the section `title`, which is a list: for each name in back quotes before the
+    /// colon, the name and the text after the colon. An item with several names gives several entries with
+    /// the same text.
     pub fn items(&self, title: &str) -> Vec<(String, String)> {
         let mut items: Vec<(String, String)> = Vec::new();
-        // The first name of the current item: names of one item have the same text.
+        // The index of the first name of the current item: names of one item have the same text.
         let mut first = 0;
         for line in self.section(title).unwrap_or_default().lines() {
             if let Some(item) = line.strip_prefix("- ") {
@@ -118,7 +119,7 @@ impl Page {
         items
     }
 
-    /// Returns the code blocks of a section.
+    /// Returns the texts of the code blocks in the section `title`.
     pub fn code(&self, title: &str) -> Vec<String> {
         let text = self.section(title).unwrap_or_default();
         text.split("```")

@@ -1,5 +1,5 @@
 //! Names that configurations give to addresses and ports (AddressInfo, PortInfo). A name is visible in the
-//! compound that declares it and in everything inside that compound.
+//! compound element that declares it and in everything inside that compound.
 
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -14,12 +14,12 @@ use crate::interfaces;
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     addresses: BTreeMap<String, Addresses>,
-    /// The ports, by name and IP protocol.
+    /// The port of each name, by name and IP protocol.
     ports: BTreeMap<(String, u8), u16>,
 }
 
-/// Returns the compound `scope` (empty, or with a slash at the end) and the compounds around it, the
-/// innermost first.
+/// Returns the compound `scope` and the compounds around it, the innermost first, up to the whole
+/// configuration (empty). A compound is its name with a slash at the end, such as `a/b/`.
 fn scopes(scope: &str) -> impl Iterator<Item = &str> {
     std::iter::successors(Some(scope), |scope| {
         let inner = scope.strip_suffix('/')?;
@@ -28,30 +28,31 @@ fn scopes(scope: &str) -> impl Iterator<Item = &str> {
 }
 
 impl Names {
-    /// Returns the entry of `name` in the compound `scope` (empty, or with a slash at the end), and makes
-    /// it if there is none.
+    /// Returns the addresses of `name` as declared in the compound `scope` (empty, or with a slash at the
+    /// end), to change them. A new name has no addresses.
     pub fn entry(&mut self, scope: &str, name: &str) -> &mut Addresses {
         self.addresses.entry(format!("{scope}{name}")).or_default()
     }
 
-    /// Returns the address of `name` in the compound `scope`, from the innermost declaration for which
-    /// `pick` returns a value.
+    /// Returns what `pick` selects of the addresses of `name`, as seen from the compound `scope`. Of several
+    /// declarations of the name it takes the innermost for which `pick` returns a value.
     pub fn find<T>(&self, scope: &str, name: &str, pick: impl Fn(&Addresses) -> Option<T>) -> Option<T> {
         scopes(scope).find_map(|scope| self.addresses.get(&format!("{scope}{name}")).and_then(&pick))
     }
 
-    /// Gives a port of an IP protocol a name in the compound `scope`.
+    /// Gives a port of an IP protocol the name `name` in the compound `scope`.
     pub fn set_port(&mut self, scope: &str, name: &str, protocol: u8, port: u16) {
         self.ports.insert((format!("{scope}{name}"), protocol), port);
     }
 
-    /// Returns the port that `name` means in the compound `scope`.
+    /// Returns the port of an IP protocol that `name` means, as seen from the compound `scope`. Of
+    /// several declarations it takes the innermost.
     pub fn port(&self, scope: &str, name: &str, protocol: u8) -> Option<u16> {
         scopes(scope).find_map(|scope| self.ports.get(&(format!("{scope}{name}"), protocol)).copied())
     }
 
-    /// Like [`find`](Self::find), but if no compound declares the name, it reads the addresses of the
-    /// network interface of that name.
+    /// Like [`find`](Self::find), but if no declaration has such an address, it takes the addresses of the
+    /// network interface with this name.
     fn find_or_interface<T>(
         &self,
         scope: &str,
@@ -61,10 +62,13 @@ impl Names {
         self.find(scope, name, &pick).or_else(|| interfaces::find(name).and_then(pick))
     }
 
-    /// Returns the IPv4 address of `name`, `name:ip` or `name:ip4`, the broadcast address of its prefix
-    /// (`name:bcast`), or its gateway (`name:gw`). The gateway is the address that is declared under the
-    /// name `name:gw`, otherwise the first address of the declared prefix. If the name is an interface, it
-    /// is the gateway that the machine knows, otherwise the first address of the interface's prefix.
+    /// Returns the IPv4 address that `text` means in the compound `scope`:
+    ///
+    /// - `name`, `name:ip` or `name:ip4`: the address of the name.
+    /// - `name:bcast`: the broadcast address of its prefix.
+    /// - `name:gw`: its gateway. It is the address that is declared under the name `name:gw`, otherwise the
+    ///   first address of the declared prefix. If the name is an interface, it is the gateway of the
+    ///   interface's default route, otherwise the first address of the interface's prefix.
     pub fn ipv4(&self, scope: &str, text: &str) -> Option<Ipv4Addr> {
         let first = |net: Ipv4Prefix| Ipv4Addr::from_bits(net.network().to_bits() | 1);
         match suffix(text) {
@@ -79,7 +83,7 @@ impl Names {
         }
     }
 
-    /// Returns the IPv4 prefix of `name`, `name:net`, `name:ipnet` or `name:ip4net`.
+    /// Returns the IPv4 prefix that `text` means: `name`, `name:net`, `name:ipnet` or `name:ip4net`.
     pub fn ipv4_prefix(&self, scope: &str, text: &str) -> Option<Ipv4Prefix> {
         match suffix(text) {
             (name, "" | "net" | "ipnet" | "ip4net") => self.find_or_interface(scope, name, |a| a.net),
@@ -87,7 +91,7 @@ impl Names {
         }
     }
 
-    /// Returns the IPv6 address of `name` or `name:ip6`.
+    /// Returns the IPv6 address that `text` means: `name` or `name:ip6`.
     pub fn ipv6(&self, scope: &str, text: &str) -> Option<Ipv6Addr> {
         match suffix(text) {
             (name, "" | "ip6") => self.find(scope, name, |a| a.ip6),
@@ -95,7 +99,7 @@ impl Names {
         }
     }
 
-    /// Returns the IPv6 prefix of `name` or `name:ip6net`.
+    /// Returns the IPv6 prefix that `text` means: `name` or `name:ip6net`.
     pub fn ipv6_prefix(&self, scope: &str, text: &str) -> Option<Ipv6Prefix> {
         match suffix(text) {
             (name, "" | "ip6net") => self.find(scope, name, |a| a.net6),
@@ -103,7 +107,8 @@ impl Names {
         }
     }
 
-    /// Returns the Ethernet address of `name`, `name:eth`, `name:ether` or `name:ethernet`.
+    /// Returns the Ethernet address that `text` means: `name`, `name:eth`, `name:ether` or
+    /// `name:ethernet`.
     pub fn mac(&self, scope: &str, text: &str) -> Option<MacAddr> {
         match suffix(text) {
             (name, "" | "eth" | "ether" | "ethernet") => self.find_or_interface(scope, name, |a| a.mac),
@@ -112,8 +117,8 @@ impl Names {
     }
 }
 
-/// Splits off the part after the last colon, which is the kind of address; the kind is returned in lower
-/// case.
+/// Splits a text such as `name:ip` into the name and the kind of address, in lower case. If the part after
+/// the last colon is no kind of address, the whole text is the name and the kind is empty.
 fn suffix(text: &str) -> (&str, &'static str) {
     const KINDS: [&str; 12] =
         ["ip", "ip4", "bcast", "gw", "net", "ipnet", "ip4net", "ip6", "ip6net", "eth", "ether", "ethernet"];

@@ -1,7 +1,7 @@
-//! The reasons for which mechanisms cannot work across an element, according to its declaration.
+//! The reasons for which a mechanism cannot work with an element, according to the element's declaration.
 //!
-//! A reason is a phrase that follows the element's name and a colon: "reads the payload". `None`
-//! means that nothing prevents the mechanism.
+//! Each function is about one mechanism and returns a reason as a phrase, such as "reads the payload", that
+//! messages show after the element's name and a colon. `None` means that nothing prevents the mechanism.
 
 use crate::effects::{
     Access, Action, Case, Checksum, Counts, Depends, Effects, Emit, Field, Filter, Header, Hold, Number,
@@ -11,12 +11,14 @@ use packet::{Annotations, Base};
 use wire::ip_protocol;
 use wire::layers::FLOW_HEADERS;
 
-/// The number of bytes of headers that stay with a sliced packet; all further bytes are payload.
+/// The number of bytes from the packet's start that stay with a sliced packet; all further bytes count as
+/// payload.
 const HEADERS: i64 = 128;
 
-/// Returns the reason for which the element cannot become part of one classification and one write per
-/// field. Handlers do not matter: as long as no handler is written, packets do not depend on them. Counts
-/// that only people read do not matter either, if a tally can update them ([`Counts::Tallied`]).
+/// Returns the reason for which the element cannot become part of a synthesized program, which is one
+/// classification of packets and one write per field. Handlers are no obstacle: as long as no handler is
+/// written, packets do not depend on them. Counts that only users read are no obstacle either if a tally can
+/// update them ([`Counts::Tallied`]).
 pub fn to_synthesis(effects: &Effects) -> Option<String> {
     if let Some(why) = effects.opaque {
         return Some(format!("opaque ({why})"));
@@ -74,20 +76,21 @@ pub fn to_synthesis(effects: &Effects) -> Option<String> {
     }
 }
 
-/// Returns the reason for which packets without their payload cannot pass the element like whole packets:
-/// it reads or writes the payload, the length or the DSCP (NFSlicer paper, "shallow" network functions). In
-/// sliced packets the headers still agree with the length, and the checksum of the IP header is right.
+/// Returns the reason for which packets without their payload cannot pass the element like whole packets: it
+/// reads or writes the payload, the length or the DSCP (NFSlicer paper, "shallow" network functions). The
+/// slicer corrects the headers of a sliced packet: they agree with its length, and the checksum of the IP
+/// header is right.
 ///
-/// `start` is the offset from their IP header at which packets start that come to the element, -14 for
+/// `start` is the offset, from the IP header, of the start of packets that come to the element: -14 for
 /// Ethernet.
 pub fn to_slicing(effects: &Effects, start: i32) -> Option<String> {
     to_shortening(effects, Place { start, keeps_dscp: false, knows_length: false })
 }
 
-/// Returns the reason for which the element must not be placed between parking and joining of payloads
-/// ([`Support::sliced`](crate::effects::Support::sliced)). It differs from [`to_slicing`] in that the extra
-/// length annotation gives the whole length to elements that read it, and that the DSCP is unchanged if
-/// `marks` is false.
+/// Returns the reason for which the element must not be between the element that parks payloads and the
+/// element that joins them ([`Effects::sliced`]). Unlike in [`to_slicing`], the extra length annotation
+/// gives the length of the whole packet to elements that read it, and the DSCP is unchanged if `marks` is
+/// false.
 pub fn to_sliced(effects: &Effects, start: i32, marks: bool) -> Option<String> {
     let extra = Annotations::EXTRA_LENGTH as u8..Annotations::EXTRA_LENGTH as u8 + 4;
     let is_extra =
@@ -115,9 +118,9 @@ fn to_shortening(effects: &Effects, at: Place) -> Option<String> {
     effects.cases.iter().find_map(|case| at.deep_change(case))
 }
 
-/// Returns the reason for which the original packet is not visible in the result of an action: it is
-/// encrypted, compressed, or protected by a checksum of another protocol, so that it cannot be recognized
-/// or changed.
+/// Returns the reason for which packets can no longer be recognized or changed after an action: they become
+/// encrypted or compressed, or a checksum of another protocol protects them. The payload can then not be
+/// joined again.
 fn hides(action: &Action) -> Option<&'static str> {
     let Action::Set(Field::Bytes { base, offset, length }, Value::Constant(bytes)) = action else {
         return None;
@@ -127,8 +130,8 @@ fn hides(action: &Action) -> Option<&'static str> {
         bytes.get(start..start + n)
     };
     match base {
-        // The protocol field of IPv4 is at offset 9. IPv6 headers are written from their next-header field
-        // on, at offset 6.
+        // The protocol field of IPv4 is at offset 9. Elements write IPv6 headers from offset 6 on, where the
+        // next-header field is.
         Base::Network => match *value(if *offset == 6 { 6 } else { 9 }, 1)? {
             [ip_protocol::ESP] => Some("hides packets in ESP"),
             [ip_protocol::AH] => Some("protects packets by AH"),
@@ -142,11 +145,11 @@ fn hides(action: &Action) -> Option<&'static str> {
     }
 }
 
-/// IP payload compression (RFC 3173).
+/// The IP protocol number of payload compression (RFC 3173).
 const IP_COMPRESSION: u8 = 108;
 
-/// Returns the reason for which packets of one flow cannot be spread over cores: state that each packet may
-/// write (Sprayer paper, Section 3).
+/// Returns the reason for which packets of one flow cannot be spread over workers: the element has state
+/// that each packet may write (Sprayer paper, Section 3), or that only one worker can read.
 pub fn to_spraying(effects: &Effects) -> Option<String> {
     // If packets of a flow come together again to be put in order, it does not matter which workers had
     // them before.
@@ -163,10 +166,9 @@ pub fn to_spraying(effects: &Effects) -> Option<String> {
     })
 }
 
-/// Returns the reason for which frames that leave some work to a device must not come to the element. Such
-/// a frame represents many segments, or has a checksum that covers only the pseudo header so far. An
-/// element that reads payload or lengths, shows packets to people, or updates transport checksums would
-/// treat such frames wrongly.
+/// Returns the reason for which frames that leave some work to a device must not come to the element. Such a
+/// frame represents many segments, or has a partial checksum. An element that reads payload or lengths,
+/// shows packets to users, or updates transport checksums would treat such frames wrongly.
 ///
 /// `start` is the offset from the IP header at which the frames start, as in [`to_slicing`].
 pub fn to_offloads(effects: &Effects, start: i32) -> Option<String> {
@@ -191,14 +193,15 @@ pub fn to_offloads(effects: &Effects, start: i32) -> Option<String> {
         }
     }
     let reads = effects.reads();
-    // The whole IP header is read only for its own checksum, which is never left to a device.
+    // The whole IPv4 header (60 bytes) is read only to check its own checksum, which is never left to a
+    // device.
     let is_ip = |field: &&Field| matches!(field, Field::Bytes { length: 60, .. });
     let strange = reads.iter().filter(|field| !is_ip(field)).any(|field| !at.is_header(field, false));
     strange.then(|| "reads more than addresses and ports".into())
 }
 
-/// Returns the reason for which packets that are longer than they will be on the wire must not come to the
-/// element.
+/// Returns the reason for which packets that represent several shorter packets on the wire must not come to
+/// the element.
 fn to_other_lengths(effects: &Effects, at: Place) -> Option<String> {
     if let Some(why) = to_shortening(effects, at) {
         return Some(why);
@@ -215,9 +218,7 @@ fn to_other_lengths(effects: &Effects, at: Place) -> Option<String> {
 
 /// Returns the reason for which packets that represent many segments must not come to the element, although
 /// all their checksums are complete. Such an element reads values that differ between the segments, above
-/// all lengths and payload, or it sends packets that are too long for an interface.
-///
-/// `start` is the offset from the IP header at which the packets start, as in [`to_slicing`].
+/// all lengths and payload, or sends packets to an interface, for which they are too long.
 pub fn to_large_segments(effects: &Effects, start: i32) -> Option<String> {
     let at = Place { start, keeps_dscp: true, knows_length: false };
     if let Some(why) = to_other_lengths(effects, at) {
@@ -236,8 +237,8 @@ pub fn to_large_segments(effects: &Effects, start: i32) -> Option<String> {
     None
 }
 
-/// Returns the effect of the element on the order of packets, or its need for order, unless it just keeps
-/// the order.
+/// Returns the effect of the element on the order of packets, or its need for packets in order, as a phrase.
+/// `None` if it just keeps the order.
 pub fn to_order(effects: &Effects) -> Option<&'static str> {
     match effects.order {
         Order::Keeps => None,
@@ -252,7 +253,8 @@ fn every_packet(table: &str) -> String {
     format!("keeps state that each packet may change ({table})")
 }
 
-/// Returns the subject of a decision in a filter that only the element itself can take.
+/// Returns the subject of a decision in a filter that only the element itself can take ([`Filter::Opaque`]);
+/// `None` if there is no such decision.
 fn decided_inside(filter: &Filter) -> Option<&'static str> {
     match filter {
         Filter::Opaque { about, .. } => Some(about),
@@ -262,19 +264,20 @@ fn decided_inside(filter: &Filter) -> Option<&'static str> {
     }
 }
 
-/// The properties of packets that come to the element.
+/// The properties of the packets that come to the element whose declaration is checked.
 #[derive(Clone, Copy)]
 struct Place {
-    /// The offset from their IP header at which the packets start.
+    /// The offset, from the IP header, of the packets' start: -14 for Ethernet.
     start: i32,
-    /// True if the DSCP is the packet's own.
+    /// True if the packets have their own DSCP, false if it marks them as sliced.
     keeps_dscp: bool,
-    /// True if the length of the whole packet is known.
+    /// True if the element gets the length of whole packets, although the packets are shorter.
     knows_length: bool,
 }
 
 impl Place {
-    /// Returns the part of the packet that a field lies in, if slicing changes that part.
+    /// Returns the name of the part of the packet in which a field lies, if slicing changes that part:
+    /// payload, length, DSCP or sequence number. `None` if the field has the same value in a sliced packet.
     fn deep_field(self, field: &Field) -> Option<&'static str> {
         self.deep_bits(field, u128::MAX)
     }
@@ -284,8 +287,8 @@ impl Place {
             Field::Payload => Some("payload"),
             Field::Length => (!self.knows_length).then_some("length"),
             Field::Bytes { base, offset, length } => {
-                // An element that reads from a header's start parses headers, and a sliced packet has all
-                // of its headers.
+                // An element that reads some bytes from a header's start parses headers, and a sliced packet
+                // has all of its headers.
                 let walks = offset == 0 && length <= FLOW_HEADERS;
                 if i64::from(offset) + i64::from(length) > HEADERS && !walks {
                     return Some("payload");
@@ -294,7 +297,8 @@ impl Place {
                     Base::Network => offset,
                     Base::Mac => offset - 14,
                     Base::Data => offset + self.start,
-                    // Offsets 4 and 5 hold the length of UDP, offsets 4 to 7 the sequence number of TCP.
+                    // Offsets 4 and 5 of the transport header hold the length in UDP, offsets 4 to 7 the
+                    // sequence number in TCP.
                     Base::Transport => {
                         let end = offset + i32::from(length);
                         return match (offset.max(4) < end.min(8), end <= 6) {
@@ -307,19 +311,19 @@ impl Place {
                 let end = network + i32::from(length);
                 let reads = |byte: i32, bits: u128| {
                     let shift = u32::try_from(8 * (end - 1 - byte)).unwrap_or(u32::MAX);
-                    // For fields that are wider than masks all bits count.
+                    // A mask has 128 bits. For fields that are wider, all bits count as read.
                     let counts = mask == u128::MAX || mask & bits.checked_shl(shift).unwrap_or(0) != 0;
                     (network..end).contains(&byte) && counts
                 };
-                // Addresses of IPv6 are recognized by their length; a whole header extends as far as
-                // headers do.
+                // The addresses of an IPv6 header end after offset 24. Fields at their offsets and of their
+                // lengths are taken as addresses.
                 let is_address = matches!((network, length), (8 | 24, 16) | (8, 32));
                 if reads(1, 0xfc) && !self.keeps_dscp {
                     Some("DSCP")
                 } else if reads(2, 0xff) || reads(3, 0xff) {
                     (!self.knows_length).then_some("length")
                 } else if network > 0 && end > 24 && !is_address {
-                    // Bytes after the ports of UDP over IPv4.
+                    // These bytes come after the ports of UDP over IPv4.
                     Some("payload")
                 } else {
                     None
@@ -329,9 +333,9 @@ impl Place {
         }
     }
 
-    /// True if a field is the same in each segment that a large frame represents: link header, addresses,
-    /// ports, TCP's flags. A field that is written must also lie outside of what a transport checksum
-    /// covers.
+    /// True if a field has the same value in each segment that a large segment represents: link header,
+    /// addresses, ports, flags of TCP. If the element writes the field (`written`), the field must also lie
+    /// outside of the bytes that a transport checksum covers.
     fn is_header(self, field: &Field, written: bool) -> bool {
         let Field::Bytes { base, offset, length } = *field else { return true };
         let network = match base {
@@ -345,20 +349,22 @@ impl Place {
         };
         let end = network + i32::from(length);
         if written {
-            // Between the covered bytes lie the time to live and the header checksum of IPv4, and the hop
-            // limit of IPv6.
+            // Transport checksums cover the addresses and the protocol. Between them lie the time to live
+            // and the header checksum of IPv4, and the hop limit of IPv6, which may be written.
             return end <= 4 || network >= 6 && end <= 12 && !(network..end).contains(&9);
         }
-        // After offset 24 may come the checksum of UDP. Addresses of IPv6 are recognized by their length.
+        // Bytes after offset 24 may be the length and the checksum of UDP. Fields at the offsets and of the
+        // lengths of IPv6 addresses are taken as addresses.
         end <= 24 || matches!((network, length), (8 | 24, 16) | (8, 32))
     }
 
-    /// True if a field is a transport checksum, which is right in a large segment too.
+    /// True if a field is a transport checksum. It is complete and right in a large segment, too.
     fn is_checksum(self, field: &Field) -> bool {
         matches!(field, Field::Bytes { base: Base::Transport, offset: 6 | 16, length: 2 })
     }
 
-    /// True if a filter reads flags that only the first or the last of the segments has: CWR, PSH, FIN.
+    /// True if a filter reads flags of TCP that only the first or the last of the merged segments has: CWR,
+    /// PSH, FIN.
     fn decides_by_segment(self, filter: &Filter) -> bool {
         match filter {
             Filter::In { field: Field::Bytes { base: Base::Transport, offset, length }, mask, .. } => {
@@ -387,9 +393,9 @@ impl Place {
         }
     }
 
-    /// Returns the part of the packet that a comparison reads, if slicing changes its result. Lengths that
-    /// are compared with each other agree in a sliced packet as in the whole packet. A length that is
-    /// compared with a number larger than the headers does not.
+    /// Returns the name of the part of the packet that a comparison reads, if slicing may change the result.
+    /// A comparison of two lengths has the same result for a sliced packet, because both lengths shrink. A
+    /// comparison of one length with a number that is larger than the headers may have another result.
     fn deep_comparison(self, a: &Number, b: &Number) -> Option<&'static str> {
         let is_length = |field: &&Field| self.deep_field(field) == Some("length");
         let lengths = a.variables().chain(b.variables()).filter(is_length).count();
@@ -402,7 +408,8 @@ impl Place {
     }
 
     fn deep_change(self, case: &Case) -> Option<String> {
-        // Values are read from the packet as it came; writes are relative to the packet as changed so far.
+        // Values are read from the packet as it came in; writes are relative to the packet's start as the
+        // actions so far have moved it.
         let mut written = self;
         for action in &case.actions {
             let (field, value) = match action {
@@ -420,11 +427,11 @@ impl Place {
                 _ => u128::MAX,
             };
             match (field, value) {
-                // The length becomes the length that the headers give, or bytes are added or removed at the
-                // front.
+                // The element sets the length to the length that the headers give, or adds or removes bytes
+                // at the front.
                 (Field::Length, Value::Number(_) | Value::Plus(Field::Length, _)) => continue,
                 (Field::Length, _) => return Some("changes the length".into()),
-                // Headers that are added at the front contain the new length of the packet.
+                // The element writes the new length of the packet into headers that it adds at the front.
                 (Field::Bytes { .. }, Value::Number(number))
                     if number.variables().any(|f| *f == Field::Length) =>
                 {
@@ -497,7 +504,7 @@ mod tests {
     fn headers_are_shallow() {
         let shallow = [
             Filter::equals(wire_field::IP_DST, 1),
-            // The lower two bits of that byte are ECN.
+            // The mask selects the lower two bits of the byte, which are ECN.
             Filter::In { field: wire_field::IP_TOS, mask: 3, set: IntervalSet::one(3, 3) },
             Filter::RightChecksum { header: Header::Ipv4, base: Base::Network, offset: 0 },
             Filter::AtMost(Number::of(wire_field::IP_LENGTH), Number::of(Field::Length)),
@@ -557,7 +564,8 @@ mod tests {
         let dscp = Value::Bits { mask: vec![0xfc], value: vec![0] };
         let marks = Effects::cases(vec![pass().with(Action::Set(wire_field::IP_TOS, dscp))]);
         assert_eq!(to_slicing(&marks, -14).as_deref(), Some("writes the DSCP"));
-        // A tag is added at the front of a frame, which is then longer.
+        // An element that adds a tag at the front makes room for it first, so that it writes no byte of the
+        // old header.
         let front = || {
             Action::Set(
                 Field::Bytes { base: Base::Data, offset: 0, length: 18 },
@@ -637,7 +645,8 @@ mod tests {
         for (effects, told) in stop {
             assert_eq!(to_offloads(&effects, -14).as_deref(), Some(told), "{effects:?}");
         }
-        // If packets start with IP, the same offset is another field.
+        // In packets that start with IP, offset 16 is the destination address; in Ethernet frames, it is the
+        // length.
         let place = reads(Field::Bytes { base: Base::Data, offset: 16, length: 4 });
         assert_eq!(to_offloads(&place, 0), None);
         assert_eq!(to_offloads(&place, -14).as_deref(), Some("reads the length"));

@@ -1,20 +1,22 @@
 //! Click's port count codes (`1/1-2`, `-/=`) and processing codes (`a/ah`).
 //!
-//! A port count is a number, a range `1-2`, or an open range `1-` or `-`. On the right side of the slash,
-//! `=` means the number of inputs, and `=+` and `=++` mean one or two more. Without a slash both sides are
-//! the same. A processing code has one letter per port, of which the last letter applies to all further
-//! ports: `a` agnostic, `h` push, `l` pull.
+//! A port count code gives the numbers of ports that a class allows, inputs before the slash. Each side is a
+//! number, a range `1-2`, or an open range `1-` or `-`. On the right side of the slash, `=` means the number
+//! of inputs, and `=+` and `=++` mean one or two more. Without a slash both sides are the same. A processing
+//! code has one letter per port, of which the last letter applies to all further ports: `a` agnostic, `h`
+//! push, `l` pull.
 
 use std::fmt;
 
-/// The way in which packets move over a port.
+/// The way in which packets pass a port (Click).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Processing {
-    /// The sender calls the receiver.
+    /// The upstream element starts the transfer.
     Push,
-    /// The receiver calls the sender.
+    /// The downstream element starts the transfer.
     Pull,
-    /// Push or pull. All agnostic ports of an element between which packets flow have the same processing.
+    /// Push or pull, as the connected port requires. Agnostic ports of one element between which packets
+    /// flow are all push or all pull.
     Agnostic,
 }
 
@@ -28,12 +30,12 @@ impl fmt::Display for Processing {
     }
 }
 
-/// A side of a port count code: the allowed numbers of ports.
+/// The numbers of inputs, or of outputs, that a port count code allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
-    /// The least number of ports.
+    /// The smallest allowed number of ports.
     pub least: usize,
-    /// The largest number of ports.
+    /// The largest allowed number of ports; `usize::MAX` if there is no limit.
     pub most: usize,
 }
 
@@ -51,14 +53,15 @@ impl Range {
         }
     }
 
-    /// True if `n` ports are allowed.
+    /// True if the code allows `n` ports.
     pub fn contains(&self, n: usize) -> bool {
         (self.least..=self.most).contains(&n)
     }
 }
 
-/// The numbers of inputs and outputs that `code` allows for an element with `inputs` inputs. `None` if the
-/// code is not well formed (a mistake in the class, which a test over all classes finds).
+/// The numbers of inputs and of outputs that the port count code `code` allows for an element with `inputs`
+/// inputs. `None` if the code is not well formed, which is a mistake in the class that a test over all
+/// classes finds.
 pub fn ranges(code: &str, inputs: usize) -> Option<(Range, Range)> {
     let (left, right) = code.split_once('/').unwrap_or((code, code));
     let input_range = Range::parse(left)?;
@@ -73,7 +76,8 @@ pub fn ranges(code: &str, inputs: usize) -> Option<(Range, Range)> {
     Some((input_range, output_range))
 }
 
-/// The processing of one port according to a processing code. `None` if the code is not well formed.
+/// The processing of one input (or output) according to the processing code `code` of a class. `None` if the
+/// code is not well formed.
 pub fn processing(code: &str, output: bool, port: usize) -> Option<Processing> {
     let (left, right) = code.split_once('/').unwrap_or((code, code));
     let letters = if output { right } else { left }.as_bytes();
@@ -85,10 +89,11 @@ pub fn processing(code: &str, output: bool, port: usize) -> Option<Processing> {
     }
 }
 
-/// True if packets can go from `input` to `output` according to a flow code. The code has one item per
-/// port: a letter, a set `[ab]` or `[^ab]`, or `#` for the port of the same number. The last item applies
-/// to all further ports. Packets flow between two ports if their items have a letter in common. `[^#]`
-/// means all ports with other numbers.
+/// True if packets can go from `input` to `output` according to Click's flow code `code`. The code has one
+/// item per port, inputs before the slash: a letter, a set `[ab]` or `[^ab]`, or `#` for the port of the
+/// same number. The last item applies to all further ports. Packets flow between two ports if their items
+/// have a letter in common. `[^#]` means all ports with other numbers. A code that is not well formed lets
+/// no packet flow.
 pub fn flows(code: &str, input: usize, output: usize) -> bool {
     let (left, right) = code.split_once('/').unwrap_or((code, code));
     match (flow_set(left, input), flow_set(right, output)) {
@@ -99,9 +104,9 @@ pub fn flows(code: &str, input: usize, output: usize) -> bool {
     }
 }
 
-/// The parsed flow code of one port.
+/// The item of a flow code that belongs to one port.
 enum Flow {
-    /// A set of letters, as bits.
+    /// A set of letters, one bit per letter.
     Letters(u64),
     /// `#`: the port of the same number.
     Same,
@@ -109,7 +114,7 @@ enum Flow {
     Other,
 }
 
-/// Parses the flow code of one port.
+/// Parses the item of a flow code that belongs to `port`. `code` is one side of the flow code.
 fn flow_set(code: &str, port: usize) -> Option<Flow> {
     let mut chars = code.chars();
     let mut last = None;

@@ -1,18 +1,18 @@
-//! The rights of the caller of a handler.
+//! The rights with which a write handler is called.
 
 use crate::files::Files;
 
-/// The rights of the caller of a write handler. They belong to the call, even if an element keeps the call
-/// for later.
+/// The rights with which a write handler is called. They are part of the call, so they also hold if an
+/// element keeps the call and makes it later.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rights {
-    /// The place where the caller may have files written.
+    /// The folder in which the handler may create files for the caller.
     pub files: Files,
-    /// The origin of the call's value.
+    /// The origin of the value that the call writes.
     pub origin: Origin,
 }
 
-/// The origin of a call's value, which decides if the value is trusted.
+/// The origin of the value that a call writes. It decides whether the handler may trust the value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Origin {
     /// The configuration, or the user who started the program.

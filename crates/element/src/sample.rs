@@ -1,24 +1,25 @@
-//! Ways to set up the elements of a class, for generic tests and benchmarks.
+//! Samples: arguments and ports with which the generic tests and benchmarks run the elements of a class.
 
 use crate::class::Class;
 use crate::ports::{self, Processing};
 
-/// A way to set up an element.
+/// A way to set up an element for a generic test: arguments, numbers of ports, and push or pull.
 #[derive(Clone, Debug)]
 pub struct Sample {
-    /// The class.
+    /// The class of the element.
     pub class: &'static Class,
-    /// The configuration of the element.
+    /// The arguments of the element.
     pub config: String,
-    /// Numbers of inputs and outputs.
+    /// The numbers of inputs and outputs.
     pub shape: (usize, usize),
-    /// True if agnostic ports are pull ports.
+    /// True if the agnostic ports are pull ports, false if they are push ports.
     pub pull: bool,
 }
 
 impl Sample {
-    /// Returns every sample of a class, in push and, if the class allows it, in pull context. A sample is
-    /// written as `CONFIG`, or as `CONFIG -> INPUTS/OUTPUTS` if it has more than the least number of ports.
+    /// Returns the samples of a class ([`Class::samples`]), each with push ports and, if it has agnostic
+    /// ports, also with pull ports. A sample is written as `CONFIG`, or as `CONFIG -> INPUTS/OUTPUTS` if it
+    /// has more than the least number of ports.
     pub fn all(class: &'static Class) -> Vec<Sample> {
         let mut samples = Vec::new();
         for text in class.samples {
@@ -48,7 +49,7 @@ impl Sample {
         agnostic(false, self.shape.0) || agnostic(true, self.shape.1)
     }
 
-    /// True if an input (or output) is a pull port.
+    /// True if the input `port` (or the output `port`, if `output` is true) is a pull port.
     pub fn pulls(&self, output: bool, port: usize) -> bool {
         match ports::processing(self.class.processing, output, port) {
             Some(Processing::Pull) => true,

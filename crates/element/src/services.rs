@@ -7,19 +7,21 @@ use wire::ip_protocol;
 /// The file that lists services.
 const FILE: &str = "/etc/services";
 
-/// Names, IP protocols and ports, in the order of the file.
+/// The services of the machine: name, IP protocol number and port, in the order of the file, with aliases as
+/// services of their own.
 type Services = Vec<(String, u8, u16)>;
 
 static SERVICES: LazyLock<Services> =
     LazyLock::new(|| std::fs::read(FILE).map_or(Vec::new(), |text| parse(&String::from_utf8_lossy(&text))));
 
-/// The port that a name means if no configuration has given the name to a port: a well-known port, or a
-/// port that the machine's list has for the IP protocol.
+/// The port that a name means if the configuration has not given the name to a port. It is a well-known
+/// port, or a port that the file `/etc/services` lists for the IP protocol `protocol`. `None` if the name is
+/// unknown.
 pub fn port(name: &str, protocol: u8) -> Option<u16> {
     classify::filter::well_known_port(name).or_else(|| find(&SERVICES, name, protocol))
 }
 
-/// Parses a TCP port, given by number or name.
+/// Parses a TCP port, given by number or by the name of a service.
 pub fn tcp_port(text: &str) -> Option<u16> {
     text.parse().ok().or_else(|| port(text, ip_protocol::TCP))
 }
@@ -28,7 +30,8 @@ fn find(services: &Services, name: &str, protocol: u8) -> Option<u16> {
     services.iter().find(|(n, p, _)| n == name && *p == protocol).map(|&(_, _, port)| port)
 }
 
-/// Parses lines of `name port/protocol alias ...  # comment`; other lines are skipped.
+/// Parses lines of `name port/protocol alias ...  # comment`. Lines of other forms, and of protocols other
+/// than TCP, UDP and DCCP, are skipped.
 fn parse(text: &str) -> Services {
     let mut services = Services::new();
     for line in text.lines() {

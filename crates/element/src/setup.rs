@@ -1,4 +1,5 @@
-//! The state that elements share while a graph is built: names, threads, services, the list of elements.
+//! The state that elements share while a graph is configured: names, threads, services, the list of
+//! elements.
 
 use std::any::{Any, TypeId};
 use std::collections::{BTreeMap, HashMap};
@@ -13,47 +14,51 @@ use crate::context::secret;
 use crate::names::Names;
 use crate::steering::Spreading;
 
-/// The number of tickets of a task that runs as often as others.
+/// The number of tickets of a task that runs as often as most others. Tasks run in proportion to their
+/// tickets (stride scheduling).
 pub const TICKETS_OF_ONE: u32 = 1024;
 
-/// The state of a graph under construction. The engine makes one per worker and lends it to each element in
-/// turn, through [`crate::Args`].
+/// The state of a graph that is being configured. The engine makes one for each worker and lends it to each
+/// element in turn, through [`crate::Args`].
 #[derive(Default)]
 pub struct Setup {
-    /// The addresses that have names.
+    /// The names that the configuration gives to addresses and ports.
     pub names: Names,
-    /// The threads that elements are assigned to.
+    /// The threads to which the configuration assigns elements, by the elements' numbers.
     pub threads: BTreeMap<ElementId, usize>,
-    /// The names and classes of all elements, by number.
+    /// The name and class of each element, by the element's number.
     pub elements: Vec<(String, &'static Class)>,
-    /// The numbers of elements, by name.
+    /// The number of each element, by the element's name.
     pub by_name: HashMap<String, ElementId>,
-    /// The packets that a source makes per call if its BURST is not given; `None` for Click's own defaults.
+    /// The number of packets that a source makes per call if its argument BURST is not given; `None` for
+    /// Click's own defaults.
     pub burst: Option<usize>,
-    /// The relative frequencies of tasks: the compound that sets a frequency, the element or compound
-    /// inside it, and its tickets.
+    /// The relative frequencies of tasks. Each entry has a compound, the name of an element or compound
+    /// inside it whose frequency it sets, and the number of tickets.
     pub schedule: Vec<(String, String, u32)>,
-    /// The worker to which this copy of the graph belongs, from 0.
+    /// The number of the worker to which this copy of the graph belongs, from 0.
     pub worker: usize,
-    /// The number of workers, each with a copy.
+    /// The number of workers, each of which has a copy of the graph.
     pub workers: usize,
-    /// The objects that the copies share.
+    /// The objects that the copies of the graph share.
     pub common: Arc<Common>,
-    /// The way in which packets of one flow are spread over workers, if they are.
+    /// The policy by which packets of one flow are spread over workers. `None` if all packets of a flow go
+    /// to one worker.
     pub spreading: Option<Arc<dyn Spreading>>,
-    /// The files that elements have read while they were configured, for reports.
+    /// The files that elements have read while they were configured. Reports list them.
     pub inputs: Vec<PathBuf>,
     services: Services,
 }
 
-/// The objects that the workers' copies of a graph share, by type and element.
+/// The objects that the copies of a graph share, one for each type and element.
 #[derive(Default)]
 pub struct Common(Mutex<Services>);
 
 type Services = HashMap<(TypeId, ElementId), Arc<dyn Any + Send + Sync>>;
 
 impl Common {
-    /// Returns the object of type `T` of an element. The first copy that asks makes it.
+    /// Returns the object of type `T` that the copies of an element share. The first copy that asks makes it
+    /// by `make`.
     pub fn get_or_make<T: Any + Send + Sync>(&self, element: ElementId, make: impl FnOnce() -> T) -> Arc<T> {
         let mut all = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let found = all.get(&(TypeId::of::<T>(), element)).cloned();
@@ -65,9 +70,9 @@ impl Common {
     }
 }
 
-/// An object that the workers' copies of an element share as long as they need the same object, such as a
-/// large table that is only read. It is freed when the last copy uses another object. An element gets the
-/// `Same` by [`Common::get_or_make`].
+/// An object that the workers' copies of an element share as long as they need equal objects, such as a
+/// large table that is only read. If a copy is configured again, it may need another object; an object is
+/// freed when no copy uses it. The copies get the same `Same` by [`Common::get_or_make`].
 #[derive(Debug)]
 pub struct Same<T>(Mutex<Weak<T>>);
 
@@ -78,9 +83,9 @@ impl<T> Default for Same<T> {
 }
 
 impl<T> Same<T> {
-    /// Returns the object that another copy has made, if `is_same` says that it equals the object that
-    /// would be made from `of`; otherwise makes a new object. Other copies that ask at the same time wait
-    /// for it.
+    /// Returns the object that another copy has made, if `is_same` returns true for it: it equals the object
+    /// that would be made from `of`. Otherwise makes a new object by `make`. Copies that call this at the
+    /// same time wait for each other, so that equal objects are made only once.
     pub fn get_or_make<S>(
         &self,
         of: S,
@@ -97,25 +102,22 @@ impl<T> Same<T> {
 }
 
 impl Setup {
-    /// Makes the state for a graph without elements.
+    /// Makes the state for a graph without elements and with one worker. `burst` is as in [`Setup::burst`].
     pub fn new(burst: Option<usize>) -> Setup {
         Setup { burst, workers: 1, ..Setup::default() }
     }
 
-    /// True if packets of one flow come to several workers.
+    /// True if packets of one flow are spread over several workers.
     pub fn is_spread(&self) -> bool {
         self.workers > 1 && self.spreading.is_some()
     }
 
-    /// Returns this worker's part of the flow states that all copies of an element share, with the hash
-    /// function of their keys. Each worker has room for `capacity` flows.
+    /// Returns this worker's part of the flow states of an element, in which it finds the states at all
+    /// workers, and the hash function of the keys. Each worker has room for the states of `capacity` flows.
     ///
-    /// A copy that replaces another copy of the same worker gets a new part, and so do the copies of other
-    /// workers when they are replaced. Until then the old and the new copies do not find each other's
+    /// If the copy of an element is replaced, the new copy gets a new part, and so do the copies at other
+    /// workers when they are replaced. Until all are replaced, old and new copies do not find each other's
     /// flows.
-    ///
-    /// # Errors
-    /// If there is not enough memory.
     pub fn flow_states<K, V>(
         &self,
         element: ElementId,
@@ -125,9 +127,9 @@ impl Setup {
         K: Key + Any + Send + Sync,
         V: Plain + Any + Send + Sync,
     {
-        /// The parts that no worker has taken yet, and the hash function.
+        /// The parts that no worker has taken yet, by the worker's number, and the hash function.
         type Ends<K, V> = (Mutex<Vec<Option<CoreStates<K, V>>>>, KeyHasher);
-        // The hash function is secret, so that an attacker cannot choose keys that collide.
+        // The seed of the hash function is secret, so that an attacker cannot choose keys that collide.
         let make = || (Mutex::default(), KeyHasher::new(secret()));
         let all: Arc<Ends<K, V>> = self.common.get_or_make(element, make);
         let mut ends = all.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -141,13 +143,15 @@ impl Setup {
         }
     }
 
-    /// Returns the flows that are in the [`flow_states`](Self::flow_states) of any element and any worker.
+    /// Returns the record of the flows that are in the [`flow_states`](Self::flow_states) of any element at
+    /// any worker. Workers use it to recognize packets of unknown flows.
     pub fn known(&self) -> Arc<Known> {
         self.common.get_or_make(0, Known::default)
     }
 
-    /// Returns the element that `name` means inside the compound `scope` (empty, or with a slash at the
-    /// end): the innermost element of that name.
+    /// Returns the number of the element that `name` means inside the compound `scope` (empty, or with a
+    /// slash at the end). Of several elements of this name in the compound and the compounds around it, it
+    /// is the innermost; `None` if there is none.
     pub fn find(&self, scope: &str, name: &str) -> Option<ElementId> {
         let mut scope = scope;
         loop {
@@ -162,9 +166,10 @@ impl Setup {
         }
     }
 
-    /// Returns the tickets of an element's task. The outermost compound that sets tickets for the element
-    /// itself counts; settings of compounds further out, for compounds that contain the element, multiply
-    /// these tickets.
+    /// Returns the number of tickets of the task of `element`. Of the compounds around it that set tickets
+    /// for the element itself, the outermost counts. Compounds still further out may set tickets for a
+    /// compound that contains the element: each of these settings multiplies the tickets, by its number
+    /// divided by [`TICKETS_OF_ONE`].
     pub fn tickets(&self, element: &str) -> u32 {
         let mut tickets = u64::from(TICKETS_OF_ONE);
         let mut scope = scope_of(element);
@@ -174,7 +179,7 @@ impl Setup {
                 let rest = element.strip_prefix(scope)?.strip_prefix(name.as_str())?;
                 (rest.is_empty() || rest.starts_with('/')).then_some((rest.len(), *tickets))
             });
-            // The longest name that matches counts; of two equal names, the last.
+            // If several names in one compound match, the longest counts; of equal names, the last.
             match of_element.rev().min_by_key(|&(behind, _)| behind) {
                 Some((0, own)) => tickets = own.into(),
                 Some((_, factor)) => tickets = tickets * u64::from(factor) / u64::from(TICKETS_OF_ONE),
@@ -187,23 +192,25 @@ impl Setup {
         }
     }
 
-    /// Offers `service` to other elements under the number of the element that publishes it.
+    /// Publishes a service of an element: other elements find it by the element's number and the type `T`.
+    /// It replaces an earlier service of the same type and element.
     pub fn publish<T: Any + Send + Sync>(&mut self, element: ElementId, service: Arc<T>) {
         self.services.insert((TypeId::of::<T>(), element), service);
     }
 
-    /// Returns the service of type `of` that an element has published.
+    /// Returns the service of type `of` that an element has published; `None` if there is none.
     pub fn service_of(&self, element: ElementId, of: TypeId) -> Option<Arc<dyn Any + Send + Sync>> {
         self.services.get(&(of, element)).cloned()
     }
 
-    /// Returns the service of type `T` that an element has published.
+    /// Returns the service of type `T` that an element has published; `None` if there is none.
     pub fn service<T: Any + Send + Sync>(&self, element: ElementId) -> Option<Arc<T>> {
         self.service_of(element, TypeId::of::<T>()).and_then(|service| service.downcast().ok())
     }
 }
 
-/// Returns the compound that contains an element: the element's name up to and including the last slash.
+/// Returns the compound that contains an element: the element's name up to and including the last slash, or
+/// an empty text for an element outside of all compounds.
 pub fn scope_of(name: &str) -> &str {
     name.rfind('/').map_or("", |slash| &name[..=slash])
 }

@@ -1,9 +1,10 @@
-//! The worker that a packet belongs to.
+//! The rules that decide which worker processes a packet.
 //!
 //! Every worker has its own flow state, so all packets of a flow, in both directions, have to come to one
-//! worker. A [`Dispatch`] chooses that worker; the engine hands over packets that have come in at other
-//! workers. If elements can read the flow state of other workers, packets that do not change this state may
-//! be at any worker: a [`Spread`] chooses it.
+//! worker: the worker that the packet *belongs to*. A [`Dispatch`] computes this worker from the packet. If
+//! a packet has come in at another worker, the engine hands it over. Some elements can also read the flow
+//! state of other workers. Any worker may then process the packets that do not change this state, and a
+//! [`Spread`] chooses the worker for each of them.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -18,81 +19,93 @@ pub use wire::LinkType;
 use wire::{U16, ip_protocol, ipv4};
 use zerocopy::FromBytes;
 
-/// A rule that assigns packets to workers.
+/// A rule that assigns each packet to one worker, the same for both directions of a flow.
 pub trait Dispatch: Send + Sync {
     /// The worker, counted from 0, that a packet belongs to.
     fn worker_of(&self, packet: &Packet) -> usize;
 
-    /// The worker that a frame belongs to, for bytes that are not in a [`Packet`] yet.
+    /// The worker that a frame belongs to, as [`worker_of`](Self::worker_of) finds it for packets. It is for
+    /// bytes that are not in a [`Packet`] yet; `link` is the type of their link header.
     fn worker_of_frame(&self, frame: &[u8], link: LinkType) -> usize;
 
-    /// The worker that packets between two ends belong to, in either direction. An end is an address and a
-    /// port, or an address and, for one of the two ends, an identifier in place of the port.
+    /// The worker that packets between two endpoints belong to, in either direction. An endpoint is an
+    /// address and a port. For ICMP queries, one endpoint has the identifier of the query in place of the
+    /// port, and the other has 0.
     fn worker_between(&self, a: (IpAddr, u16), b: (IpAddr, u16)) -> usize;
 
-    /// The hash that the rule uses. `None` for packets that are not IP.
+    /// The hash of a packet from which the rule computes the worker. `None` for packets that are not IP.
     fn hash(&self, packet: &Packet) -> Option<u32>;
 
-    /// The key of the hash, for programs with which the kernel finds the same worker.
+    /// The key of the rule's hash. A program that the kernel runs for an interface uses it to find the same
+    /// worker.
     fn key(&self) -> &rss::Key;
 }
 
-/// A way to spread packets of one flow over workers.
+/// A policy that spreads the packets of one flow over several workers, and makes the state that each worker
+/// needs for it.
 pub trait Spreading: Send + Sync {
-    /// Makes the state with which one worker spreads its packets. There is one load per worker.
+    /// Makes the state with which worker `worker` spreads its packets. `loads` has the load of each worker,
+    /// by the worker's number.
     fn spread(&self, worker: usize, loads: &Arc<[Load]>) -> Box<dyn Spread>;
 
-    /// True if packets leave in the order in which they came; the elements that send them then run at one
-    /// worker only.
+    /// True if packets leave the graph in the order in which they came in although they were spread. The
+    /// elements that send packets to the outside then run at one worker only, because several workers would
+    /// mix up the order.
     fn keeps_order(&self) -> bool {
         false
     }
 
-    /// The number of workers over which interfaces may spread packets in place of this rule; `None` if they
-    /// may not. An interface then spreads each segment of a TCP connection separately, except for segments
-    /// that open or close the connection. The workers follow each other from the worker that the connection
-    /// belongs to; 0 means all workers.
+    /// The number of workers over which an interface may spread the packets of one TCP connection on
+    /// receive, in place of this policy. `None` if interfaces may not do this; `Some(0)` means all workers.
+    ///
+    /// An interface that does it chooses a worker for each segment, except for segments that open or close
+    /// the connection. The workers are consecutive, from the worker that the connection belongs to.
     fn by_interfaces(&self) -> Option<usize> {
         None
     }
 }
 
-/// The packets that a worker has spread to another worker and that are not processed yet.
+/// The packets that this worker has spread to one other worker and that the other worker has not processed
+/// yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Waiting {
     /// The time at which the oldest of these packets was spread. `None` if there is no such packet.
     pub since: Option<Timestamp>,
-    /// True if no further packets are given to the worker that may go to another worker.
+    /// True if the ring to the worker is so full that it gets only packets that belong to the worker. The
+    /// engine sends packets that any worker may process to the next worker whose ring has room.
     pub is_full: bool,
 }
 
-/// The state with which one worker spreads packets.
+/// The state with which one worker chooses workers for the packets that it spreads.
 pub trait Spread: Send {
-    /// Looks at an incoming batch before [`worker_of`](Spread::worker_of) is called for its packets.
-    /// `owner` knows the worker that each packet belongs to. Returns false if all packets go to the workers
-    /// that they belong to; `worker_of` is then not called.
+    /// Looks at a batch that has come in before the engine calls [`worker_of`](Spread::worker_of) for its
+    /// packets. `owner` finds the worker that each packet belongs to. Returns false if all packets of the
+    /// batch go to the workers that they belong to; the engine then does not call `worker_of`.
     #[inline]
     fn look(&mut self, _batch: &Batch, _now: Timestamp, _owner: &dyn Dispatch) -> bool {
         true
     }
 
-    /// Takes the state of the packets that wait for each worker, before [`worker_of`](Spread::worker_of) is
-    /// called for packets of a batch. It is not called if the spreading keeps order.
+    /// Takes, for each worker by its number, the packets that were spread to the worker and are not
+    /// processed yet. The engine calls it for each batch, after [`look`](Spread::look) and before
+    /// [`worker_of`](Spread::worker_of). It is not called if the policy keeps order
+    /// ([`Spreading::keeps_order`]).
     #[inline]
     fn hear(&mut self, _waiting: &[Waiting]) {}
 
-    /// The worker for a packet that could go anywhere. `owner` knows the worker that the packet belongs to.
-    /// Packets that may change the state of their flow, and packets of a kind that is not spread, have to
-    /// go to that worker.
+    /// The worker that gets a packet. `owner` finds the worker that the packet belongs to. The result must
+    /// be that worker if the packet may change the state of its flow, or if the policy does not spread
+    /// packets of its protocol.
     fn worker_of(&mut self, packet: &Packet, now: Timestamp, owner: &dyn Dispatch) -> usize;
 
-    /// True if any worker may process the packet: its kind is spread, and it neither opens nor closes a
-    /// connection.
+    /// True if any worker may process the packet: the policy spreads packets of its protocol, and the packet
+    /// neither opens nor closes a connection.
     fn may_stay(&self, packet: &Packet) -> bool;
 }
 
-/// The work of one worker so far. Only this worker writes it; all others read it. Times are real; under
-/// other clocks no worker is ever busy.
+/// The work that one worker has done so far, and the packets that wait for it. Only this worker writes the
+/// numbers; policies at all workers read them. The times are times of the machine's clock; under the trace
+/// and manual clocks no worker counts as busy.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct Load {
@@ -103,12 +116,12 @@ pub struct Load {
     until: AtomicI64,
 }
 
-/// The work of a worker up to some time.
+/// The work that a worker has done up to some time, and the packets that wait for it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Work {
-    /// The nanoseconds of work so far.
+    /// The time that the worker has spent on tasks and packets so far, in nanoseconds.
     pub busy: u64,
-    /// The number of packets processed in this time.
+    /// The number of packets that the worker has processed in this time.
     pub packets: u64,
     /// The number of packets that other workers have handed over to this worker and that it has not taken
     /// yet.
@@ -116,7 +129,7 @@ pub struct Work {
 }
 
 impl Load {
-    /// Publishes the work of the worker up to a time.
+    /// Publishes to the other workers the work of this worker up to the time `until`.
     #[inline]
     pub fn say(&self, work: Work, until: Timestamp) {
         self.busy.store(work.busy, Ordering::Relaxed);
@@ -125,13 +138,15 @@ impl Load {
         self.until.store(until.0, Ordering::Relaxed);
     }
 
-    /// Publishes that the worker sleeps.
+    /// Publishes that this worker sleeps, so that [`at`](Self::at) does not count the time from now on as
+    /// work.
     pub fn rest(&self) {
         self.until.store(0, Ordering::Relaxed);
     }
 
-    /// The work of the worker until now. Its current activity counts as work, although it may turn out to
-    /// be idle. The numbers may be from different moments.
+    /// The work of the worker until `now`. If the worker is awake, the time since it last published its work
+    /// counts as work, although it may turn out that it had nothing to do. The numbers may have been
+    /// published at different moments.
     pub fn at(&self, now: Timestamp) -> Work {
         let since = match self.until.load(Ordering::Relaxed) {
             0 => 0,
@@ -145,8 +160,8 @@ impl Load {
     }
 }
 
-/// The IP protocol and the bytes after the IP header of a packet that is not a fragment. With them, callers
-/// recognize packets that open and close connections.
+/// The IP protocol of a packet and the bytes after its IP header. `None` if the packet is a fragment or not
+/// IP. Callers recognize packets that open and close connections by these bytes, for example by TCP's flags.
 #[inline]
 pub fn transport(packet: &Packet) -> Option<(u8, &[u8])> {
     let ip = network(packet);
@@ -162,8 +177,9 @@ pub fn transport(packet: &Packet) -> Option<(u8, &[u8])> {
 }
 
 /// A number that all packets of a flow in one direction share, and that hardly any other flow has. It is
-/// faster than [`hash`], but differs for the reply direction and for another seed. For packets with
-/// addresses and ports it is [`AddressesAndPorts::number`].
+/// faster than [`hash`], but the reply direction has another number, and so has another seed. For packets
+/// with addresses and ports it is [`AddressesAndPorts::number`]; for all others it is `hash`, and `None` if
+/// they are not IP.
 #[inline]
 pub fn flow_number(packet: &Packet, seed: u64) -> Option<u32> {
     if let Some(ip) = network(packet)
@@ -179,8 +195,8 @@ pub fn flow_number(packet: &Packet, seed: u64) -> Option<u32> {
     number_elsewhere(packet, seed)
 }
 
-/// The flow number of a packet for which [`flow_number`] finds no number in a direct look at an IPv4
-/// header.
+/// The flow number of a packet that [`flow_number`] cannot read directly: no unfragmented IPv4, or an
+/// unusual link header.
 #[inline(never)]
 fn number_elsewhere(packet: &Packet, seed: u64) -> Option<u32> {
     let (bytes, link) = match packet.header(Base::Network) {
@@ -193,7 +209,9 @@ fn number_elsewhere(packet: &Packet, seed: u64) -> Option<u32> {
     ends.map_or_else(|| hash(packet), |ends| Some(ends.number(seed)))
 }
 
-/// The IP header and the bytes after it, if a quick look finds them.
+/// The IP header of a packet and the bytes after it. They are at the network header annotation or, without
+/// this annotation, after an Ethernet header without tags whose type is IPv4. `None` in all other cases; the
+/// caller then parses the frame.
 #[inline]
 fn network(packet: &Packet) -> Option<&[u8]> {
     let is_framed = || LinkType::from_number(packet.link()) == LinkType::Ethernet;
@@ -204,19 +222,21 @@ fn network(packet: &Packet) -> Option<&[u8]> {
     }
 }
 
-/// The length of an IPv4 header in bytes, options included.
+/// The length of an IPv4 header in bytes, options included. It is at least 20, even if the header gives a
+/// smaller length.
 #[inline]
 fn header_length(header: &[u8; 20]) -> usize {
     (usize::from(header[0] & 15) * 4).max(20)
 }
 
-/// True if an IPv4 header belongs to a fragment.
+/// True if an IPv4 header is the header of a fragment.
 #[inline]
 fn is_part(header: &[u8; 20]) -> bool {
     u16::from_be_bytes([header[6], header[7]]) & 0x3fff != 0
 }
 
-/// The protocol and transport header of a packet that is not plain IPv4 in Ethernet.
+/// The IP protocol and the bytes after the IP header of a packet that is not plain IPv4 in Ethernet. `None`
+/// if it is a fragment or not IP. `bytes` start with the link header of type `link`.
 #[inline(never)]
 fn transport_elsewhere(bytes: &[u8], link: LinkType) -> Option<(u8, &[u8])> {
     let layers = wire::Layers::locate(bytes, link);
@@ -227,25 +247,26 @@ fn transport_elsewhere(bytes: &[u8], link: LinkType) -> Option<(u8, &[u8])> {
 /// in both directions ([`rss`]) and which an interface can compute too.
 ///
 /// The hash of an ICMP query covers its addresses and its identifier. The hash of an ICMP error is the hash
-/// of the packet that it quotes, so that the error comes to the flow that it is about. The hash of a
-/// fragment covers only its addresses, because a fragment may have no ports; the same holds for packets
-/// with more extension headers than the parser reads ([`wire::ipv6`]). All fragments of a datagram are thus
-/// at one worker, in whatever order they come, but not at the worker of the flow's whole datagrams; no
-/// order is kept between fragments and whole datagrams. Packets that are not IP go to worker 0.
+/// of the packet that it quotes, so that the error comes to the flow that it is about. The hash of an IP
+/// fragment covers only its addresses, because a fragment may have no ports; the same holds for packets with
+/// more extension headers than the parser reads ([`wire::ipv6`]). All fragments of a datagram are thus at
+/// one worker, in whatever order they come, but not at the worker of the flow's whole datagrams; no order is
+/// kept between fragments and whole datagrams. Packets that are not IP go to worker 0.
 #[derive(Clone)]
 pub struct Rss {
     workers: usize,
-    /// The hash. With a secret key, an attacker cannot choose flows that all come to one worker.
+    /// The Toeplitz hash with its key. If the key is secret, an attacker cannot choose flows that all come
+    /// to one worker.
     toeplitz: Arc<Toeplitz>,
 }
 
 impl Rss {
-    /// Makes a rule for a number of workers, with the public key.
+    /// Makes the rule for a number of workers, with the public key [`STEERING_KEY`].
     pub fn new(workers: usize) -> Rss {
         Rss::with_key(workers, rss::KEY)
     }
 
-    /// Makes a rule for a number of workers, with another key.
+    /// Makes the rule for a number of workers, with another key, such as a secret key.
     pub fn with_key(workers: usize, key: rss::Key) -> Rss {
         Rss { workers, toeplitz: Arc::new(Toeplitz::new(key)) }
     }
@@ -275,7 +296,8 @@ impl Dispatch for Rss {
     }
 }
 
-/// The hash of a packet with the public key. `None` if it is not IP.
+/// The Toeplitz hash of a packet with the public key, by which [`Rss::new`] chooses workers. `None` if the
+/// packet is not IP.
 #[inline]
 pub fn hash(packet: &Packet) -> Option<u32> {
     hash_by(&rss::DEFAULT_HASH, packet)
@@ -301,7 +323,8 @@ fn hash_frame(toeplitz: &Toeplitz, frame: &[u8], link: LinkType) -> Option<u32> 
     hash_elsewhere(toeplitz, frame, link, 0)
 }
 
-/// The number of nested quotes that are read: one, because no errors are sent about errors.
+/// The number of quotes inside quotes that are read in ICMP errors: one, because hosts send no errors about
+/// errors (RFC 1122, 3.2.2).
 const DEEPEST: u32 = 1;
 
 #[inline]
@@ -320,7 +343,7 @@ fn hash_v4(toeplitz: &Toeplitz, ip: &[u8], depth: u32) -> Option<u32> {
     let address = |at: usize| u32::from(word(at)) << 16 | u32::from(word(at + 2));
     let addresses = [address(12), address(16)];
     let length = usize::from(header[0] & 15) * 4;
-    // Fragments: packets with an offset, or with the more-fragments flag.
+    // Fragments have a fragment offset or the more-fragments flag. Only the addresses are hashed.
     if word(6) & 0x3fff != 0 || length < ipv4::Header::LEN {
         return Some(toeplitz.hash_v4(addresses, [0; 2]));
     }
@@ -345,9 +368,9 @@ fn ports(transport: &[u8]) -> [u16; 2] {
     <[U16; 2]>::read_from_prefix(transport).map_or([0; 2], |(ports, _)| ports.map(U16::get))
 }
 
-/// The information of an ICMP message about the flow that it belongs to.
+/// The information in an ICMP message that tells to which flow the message belongs.
 enum Icmp<'a> {
-    /// An error about this packet.
+    /// An error about the packet that begins with these bytes.
     Error(&'a [u8]),
     /// A query with this identifier, or the reply to such a query.
     Query(u16),
@@ -377,7 +400,8 @@ fn look_into_icmpv6(icmp: &[u8]) -> Icmp<'_> {
     }
 }
 
-/// The hash of a packet that is not plain IPv4 in Ethernet.
+/// The hash of a packet that is not plain IPv4 in Ethernet. `None` if it is not IP. `depth` is the number of
+/// ICMP errors that quote the packet.
 #[inline(never)]
 fn hash_elsewhere(toeplitz: &Toeplitz, bytes: &[u8], link: LinkType, depth: u32) -> Option<u32> {
     let layers = wire::Layers::locate(bytes, link);
@@ -441,7 +465,8 @@ mod tests {
         let flow = hash_of(&framed(&there));
         assert!(flow.is_some());
         assert_eq!(hash_of(&framed(&back)), flow);
-        // A router on the path sends an error about the packet, without and with a VLAN tag.
+        // A router on the path sends an error about the packet: the error belongs to the flow, without and
+        // with a VLAN tag.
         let error = ip(0x0101_0101, A, 1, 0, &[&[11, 0, 0, 0, 0, 0, 0, 0][..], &there].concat());
         assert_eq!(hash_of(&framed(&error)), flow);
         let tagged = [&[2; 12][..], &[0x81, 0, 0, 5, 8, 0], &error].concat();
@@ -449,7 +474,7 @@ mod tests {
         let packet = pool.packet(&tagged).unwrap();
         assert_eq!(hash(&packet), flow);
         pool.free(packet);
-        // Queries and their replies.
+        // An ICMP query and its reply have the same hash, another identifier has another hash.
         let query = ip(A, B, 1, 0, &[8, 0, 0, 0, 0x12, 0x34, 0, 1]);
         let reply = ip(B, A, 1, 0, &[0, 0, 0, 0, 0x12, 0x34, 0, 1]);
         assert_eq!(hash_of(&framed(&query)), hash_of(&framed(&reply)));

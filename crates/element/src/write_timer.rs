@@ -1,24 +1,25 @@
-//! A timer with which elements write to files the data that they have gathered.
+//! The timer with which elements write buffered output to files in time.
 
 use packet::Timestamp;
 
 use crate::Cx;
 
-/// The longest time that data for a file waits in memory.
+/// The longest time that output for a file waits in memory.
 const LONGEST: Timestamp = Timestamp(1_000_000_000);
 
-/// A timer that ends at most a second after the first byte of the data that waits in memory for a file.
+/// The timer of an element that buffers its output to a file. It expires at most a second after the first
+/// byte was buffered, so that readers of the file do not wait longer.
 ///
-/// Under the trace clock there is no timer: files are not read before the end of the run, and a timer would
-/// add events.
+/// Under the trace clock the timer is never set: the files are not read before the end of the run, and a
+/// timer would add events to the run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WriteTimer {
     is_set: bool,
 }
 
 impl WriteTimer {
-    /// Sets the timer with this number, if it is not set. An element calls it for each batch from which it
-    /// has gathered data.
+    /// Sets the timer `token`, unless it is already set. An element calls this for each batch from which it
+    /// has buffered output.
     #[inline]
     pub fn start(&mut self, cx: &mut Cx<'_>, token: u32) {
         if !self.is_set && !cx.follows_captures() {
@@ -27,7 +28,9 @@ impl WriteTimer {
         }
     }
 
-    /// Records that the gathered data is being written; for [`Element::timer`](crate::Element::timer).
+    /// Records that the buffered output is being written, so that the next [`start`](Self::start) sets the
+    /// timer again. Elements call it in [`Element::timer`](crate::Element::timer) and whenever else they
+    /// write.
     pub fn end(&mut self) {
         self.is_set = false;
     }

@@ -1,4 +1,4 @@
-//! Addresses and prefixes, given directly or by the names that AddressInfo declares.
+//! Addresses and prefixes in arguments, written directly or as names that AddressInfo declares.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -10,7 +10,7 @@ const EXPECTED_IPV4: &str = "an IP address; write four numbers from 0 to 255, su
 const EXPECTED_IPV6: &str = "an IPv6 address; write one such as 2001:db8::1";
 const EXPECTED_MAC: &str = "an Ethernet address; write six pairs such as 02:00:00:00:00:01";
 
-/// Returns the message about a text that is not a prefix of up to `bits` bits.
+/// Returns the message that a text is not a prefix of at most `bits` bits; `example` is a right one.
 fn no_prefix(text: &str, bits: u32, example: &str) -> String {
     let length = text.split_once('/').and_then(|(_, length)| length.parse::<u32>().ok());
     match length.is_some_and(|length| length > bits) {
@@ -43,12 +43,13 @@ impl Arg for MacAddr {
     }
 }
 
-/// An IPv4 prefix: `10.0.0.0/8`, `10/8`, `10.0.0.0/255.0.0.0`, or an address alone.
+/// An IPv4 prefix. It is written `10.0.0.0/8`, `10/8`, `10.0.0.0/255.0.0.0`, or as an address alone, which
+/// means a prefix of 32 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ipv4Prefix {
-    /// The address as given, host bits included.
+    /// The address as it was written, host bits included.
     pub address: Ipv4Addr,
-    /// The mask.
+    /// The mask: set for the bits of the prefix, clear for host bits. The set bits need not be contiguous.
     pub mask: Ipv4Addr,
 }
 
@@ -59,12 +60,12 @@ impl Ipv4Prefix {
         address.to_bits() & mask == self.address.to_bits() & mask
     }
 
-    /// Returns the address of the prefix with all host bits zero.
+    /// Returns the first address of the prefix, with all host bits zero.
     pub fn network(&self) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.address.to_bits() & self.mask.to_bits())
     }
 
-    /// Returns the address of the prefix with all host bits one.
+    /// Returns the last address of the prefix, with all host bits one.
     pub fn broadcast(&self) -> Ipv4Addr {
         Ipv4Addr::from_bits(self.address.to_bits() | !self.mask.to_bits())
     }
@@ -73,7 +74,8 @@ impl Ipv4Prefix {
         Ipv4Addr::from_bits(u32::MAX.checked_shl(32 - u32::from(length)).unwrap_or(0))
     }
 
-    /// Parses `address/length` or `address/mask`; an address that is a name is looked up.
+    /// Parses `address/length` or `address/mask`. `lookup` finds the address that a name means. `None`
+    /// if the text has another form.
     fn with_mask(text: &str, lookup: impl Fn(&str) -> Option<Ipv4Addr>) -> Option<Ipv4Prefix> {
         let (address, mask) = text.split_once('/')?;
         let mask = match mask.parse::<u8>() {
@@ -91,7 +93,7 @@ impl Ipv4Prefix {
     }
 }
 
-/// Parses a prefix without names.
+/// Parses a prefix with a length or mask; names are not accepted.
 impl std::str::FromStr for Ipv4Prefix {
     type Err = ();
 
@@ -115,10 +117,10 @@ impl Arg for Ipv4Prefix {
     }
 }
 
-/// An IPv6 prefix: `fe80::/10`, or an address alone.
+/// An IPv6 prefix. It is written `fe80::/10`, or as an address alone, which means a prefix of 128 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ipv6Prefix {
-    /// The address as given, host bits included.
+    /// The address as it was written, host bits included.
     pub address: Ipv6Addr,
     /// The length of the prefix in bits.
     pub length: u8,
@@ -132,7 +134,7 @@ impl Ipv6Prefix {
     }
 }
 
-/// Parses a prefix without names.
+/// Parses a prefix with a length; names are not accepted.
 impl std::str::FromStr for Ipv6Prefix {
     type Err = ();
 

@@ -1,4 +1,5 @@
-//! Parsing of numbers, addresses and names in filters, as in all other arguments.
+//! The resolution of numbers, addresses and names in filter expressions, with the rules of all other
+//! arguments.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -7,11 +8,12 @@ use wire::MacAddr;
 
 use super::{Arg, Complaint, Ipv4Prefix, Place, parse_integer};
 
-/// The names that the configuration has at the place of the filter.
+/// The names of addresses and ports that are visible to the element whose filter is parsed.
 pub struct PlaceNames<'p>(pub Place<'p>);
 
-/// Parses a pattern of the filter language. Returns the condition and the complaints, each with true if it
-/// is only a warning.
+/// Parses a pattern of the filter language, or a rule in ClassBench's format. Returns the condition, and the
+/// complaints about the pattern, each with true if it is only a warning. After an error the condition must
+/// not be used.
 pub fn filter_condition(pattern: &str, names: &PlaceNames<'_>) -> (Condition, Vec<(Complaint, bool)>) {
     let complaint = |issue: Issue| {
         let complaint = Complaint { clicks_words: issue.clicks_words, ..issue.text.into() };
@@ -42,8 +44,8 @@ impl Names for PlaceNames<'_> {
         if let Ok(address) = word.parse::<Ipv4Addr>() {
             return Some(address.to_bits());
         }
-        // A name with a prefix also means an address, but only if some host bits are set or the prefix has
-        // no host bits.
+        // A name that means a prefix is also an address, but only if some host bits of the prefix are
+        // set or it has no host bits.
         let names_address = |p: &Ipv4Prefix| {
             let host = !p.mask.to_bits();
             host == 0 || p.address.to_bits() & host != 0
@@ -53,7 +55,7 @@ impl Names for PlaceNames<'_> {
     }
 
     fn ipv4_prefix(&self, word: &str) -> Option<(u32, u32)> {
-        // An address alone is no prefix.
+        // An address without a length is not taken as a prefix of 32 bits.
         let prefix = self.prefix(word).filter(|p| word.contains('/') || p.mask != Ipv4Addr::BROADCAST);
         prefix.map(|p| (p.address.to_bits(), p.mask.to_bits()))
     }

@@ -1,15 +1,15 @@
-//! Time spans in microseconds.
+//! Time spans in arguments whose bare numbers are microseconds.
 
 use packet::Timestamp;
 
 use super::{Arg, Place, not_a, parse_real, parse_seconds};
 
-/// A time span up to 2^20 seconds; a bare number counts microseconds.
+/// A time span from 0 to 2^20 seconds. It is written with a unit, or as a bare number of microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Micros(pub Timestamp);
 
 impl Micros {
-    /// Makes a span of `micros` microseconds.
+    /// Makes a time span of `micros` microseconds.
     pub const fn from_micros(micros: i64) -> Micros {
         Micros(Timestamp(micros * 1000))
     }
@@ -23,7 +23,7 @@ impl Arg for Micros {
                 not_a(text, "a time; write microseconds, or a number and a unit, such as 64us")
             })?,
         };
-        // Longer spans would lead to overflows.
+        // The bound keeps sums of spans and times from overflowing.
         let bounds = Timestamp(0)..=Timestamp::from_secs(1 << 20);
         if bounds.contains(&span) { Ok(Micros(span)) } else { Err(not_a(text, "a time from 0 to 1048576s")) }
     }

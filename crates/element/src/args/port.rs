@@ -1,14 +1,15 @@
-//! TCP and UDP ports, by number or by a name.
+//! TCP and UDP ports in arguments, written as a number or as a name.
 
 use super::{Arg, Place, not_a, out_of_range, parse_integer};
 
-/// A port of the IP protocol `PROTOCOL`.
+/// A port of the IP protocol with the number `PROTOCOL`. It is written as a number, or as a name that the
+/// configuration, the well-known ports or the machine's list of services has for the protocol.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Port<const PROTOCOL: u8>(pub u16);
 
-/// A TCP port.
+/// A port of TCP.
 pub type TcpPort = Port<{ wire::ip_protocol::TCP }>;
-/// A UDP port.
+/// A port of UDP.
 pub type UdpPort = Port<{ wire::ip_protocol::UDP }>;
 
 impl<const PROTOCOL: u8> Arg for Port<PROTOCOL> {

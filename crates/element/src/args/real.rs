@@ -2,9 +2,9 @@
 
 use std::fmt;
 
-/// A floating-point number that is shown like C's `%.12g` shows it: at most twelve digits, without zeros at
-/// the end, with an exponent if the number is very large or very small (C11 7.21.6.1). Click shows its
-/// doubles in this way.
+/// A floating-point number for handlers. It is shown as C's `%.12g` shows it: at most twelve digits, without
+/// zeros at the end, with an exponent if the number is very large or very small (C11 7.21.6.1). Click shows
+/// its doubles in this way.
 #[derive(Clone, Copy, Debug)]
 pub struct Real(pub f64);
 
@@ -16,7 +16,7 @@ impl fmt::Display for Real {
             let text = if x.is_nan() { "nan" } else { "inf" };
             return write!(f, "{}{text}", if x.is_sign_negative() { "-" } else { "" });
         }
-        // Rounding to twelve digits decides the exponent: 999999999999.9 becomes 1e+12.
+        // The exponent is determined after rounding to twelve digits: 999999999999.9 becomes 1e+12.
         let scientific = format!("{:.*e}", (DIGITS - 1) as usize, x);
         let (digits, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
         let exponent: i32 = exponent.parse().unwrap_or(0);
@@ -29,7 +29,8 @@ impl fmt::Display for Real {
     }
 }
 
-/// Removes zeros after a decimal point, and the point if nothing follows it.
+/// Removes zeros at the end of a decimal fraction, and the point if nothing follows it. Whole numbers are
+/// returned unchanged.
 fn without_zeros(digits: &str) -> &str {
     match digits.contains('.') {
         true => digits.trim_end_matches('0').trim_end_matches('.'),

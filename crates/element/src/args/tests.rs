@@ -64,7 +64,8 @@ fn arguments_that_are_given_several_times() {
     assert_eq!(places.collect::<Vec<_>>(), [Some(3), None]);
 }
 
-/// A class whose defaults contradict its code or its types is reported, and nothing is built.
+/// Reads arguments of a class whose declared defaults contradict its code or the types of the arguments.
+/// Each contradiction must be reported as a bug of the class, and `finish` must fail.
 #[test]
 fn defaults_are_parsed_and_contradictions_are_reported() {
     static DEFAULTS: Class = Class {
@@ -122,8 +123,8 @@ fn all_errors_at_once() {
     );
 }
 
-/// Checks the messages about wrong values of each type: they have the value and what is expected. Click's
-/// texts are checked too.
+/// Checks the messages about wrong values of each type. Each must contain the value and what is expected;
+/// Click's texts are checked too.
 #[test]
 fn messages_have_the_value_and_what_is_expected() {
     fn message<T: Arg>(text: &str) -> (String, Option<String>) {
@@ -220,8 +221,8 @@ fn messages_have_the_value_and_what_is_expected() {
     }
 }
 
-/// Complaints of the argument reader and of elements have Click's text in addition to the text for the
-/// user.
+/// Checks Click's texts in complaints that the argument reader and elements report: `None` where they are
+/// the same as Tidegate's, empty where Click has no message.
 #[test]
 fn complaints_have_clicks_words_where_click_has_them() {
     let mut setup = Setup::default();
@@ -250,7 +251,8 @@ fn complaints_have_clicks_words_where_click_has_them() {
     assert_eq!(clicks_words, expected.map(|words| words.map(String::from)));
 }
 
-/// A message is about a single argument if possible, so that only this argument is underlined.
+/// Checks the index of the argument in each complaint. It exists if the complaint is about a single
+/// argument, so that only this argument is underlined.
 #[test]
 fn messages_know_their_argument() {
     let mut setup = Setup::default();
@@ -267,8 +269,8 @@ fn messages_know_their_argument() {
     assert_eq!(warnings[0].argument, Some(2));
 }
 
-/// Click leaves a parameter without a value unchanged: texts may contain dollar signs, other types and
-/// names of files may not.
+/// Reads arguments with a parameter that has no value, such as `$IN`. Plain texts may contain it, with a
+/// warning; names of files and other types must be errors.
 #[test]
 fn parameters_without_a_value() {
     static FILES: Class = Class {

@@ -1,16 +1,18 @@
-//! Counts of packets that do not go through the methods of the context.
+//! Counts of packets that leave or enter an element without the methods of its context.
 
 use packet::{Batch, DropReason, Packet};
 
 use super::Cx;
 
-/// The counts of packets that a device or an element in place of others processes.
+/// The counts of packets that a device processes in the pool's memory, or that this element processes in
+/// place of elements that it replaces.
 pub struct Accounts<'c, 'a> {
     cx: &'c mut Cx<'a>,
 }
 
 impl<'a> Cx<'a> {
-    /// Returns the counts of packets that a device or an element in place of others processes.
+    /// Returns the counts that an element has to update itself: of packets that a device processes in the
+    /// pool's memory, or that the element processes in place of others.
     #[inline]
     pub fn accounts(&mut self) -> Accounts<'_, 'a> {
         Accounts { cx: self }
@@ -18,29 +20,30 @@ impl<'a> Cx<'a> {
 }
 
 impl Accounts<'_, '_> {
-    /// Counts packets that a device has put into the pool's slots as made.
+    /// Counts `n` packets as made that a device has received into slots of the pool.
     #[inline]
     pub fn count_made(&mut self, n: usize) {
         self.cx.own().made += n as u64;
     }
 
-    /// Counts packets whose slots a device has taken as sent.
+    /// Counts `n` packets as sent whose slots the device has taken over.
     #[inline]
     pub fn count_sent(&mut self, n: usize) {
         self.cx.own().sent += n as u64;
     }
 
-    /// Counts packets as dropped whose slots a device had and has returned.
+    /// Counts `n` packets of a device as dropped for a reason. It frees no slots: the caller has already
+    /// returned them to the pool.
     pub fn count_dropped(&mut self, n: usize, reason: DropReason) {
         if n > 0 {
             self.cx.own().drop(reason, n as u64);
         }
     }
 
-    /// Ends a packet that an element which this element replaces
-    /// ([`Effects::replaces`](crate::Effects::replaces)) would have dropped or sent. Here it counts as
-    /// emitted; the tally of the other element records its end
-    /// ([`Element::settle`](crate::Element::settle)).
+    /// Frees a packet that an element replaced by this element
+    /// ([`Effects::replaces`](crate::Effects::replaces)) would have dropped or sent. For this element the
+    /// packet counts as emitted. The tally of the replaced element
+    /// ([`Element::settle`](crate::Element::settle)) says whether it was dropped or sent.
     pub fn end_for_others(&mut self, packet: Packet) {
         self.cx.own().emitted += 1;
         self.cx.core.pool.free(packet);

@@ -5,26 +5,26 @@ use flow::KeyHasher;
 use super::Cx;
 
 impl Cx<'_> {
-    /// Returns the random number generator.
+    /// Returns the random number generator of the worker.
     pub fn random(&mut self) -> &mut fastrand::Rng {
         &mut self.core.random
     }
 
     /// Returns the seed for hash tables whose keys come from packets, and for numbers that must not be
-    /// guessed, such as ports. Nothing else that leaves the graph may depend on it: the seed differs in
-    /// each run, except under clocks that make runs repeatable.
+    /// guessed, such as ports of a NAT. Other values that leave the graph must not depend on it: it differs
+    /// in each run, except under clocks that make runs repeatable.
     pub fn hash_seed(&self) -> u64 {
         self.core.hash_seed
     }
 
-    /// Returns the hash function with the seed [`hash_seed`](Self::hash_seed): an attacker cannot choose
-    /// flows whose hashes collide.
+    /// Returns a hash function for keys of flow tables with the seed [`hash_seed`](Self::hash_seed). Because
+    /// the seed is secret, an attacker cannot choose flows whose hashes collide.
     pub fn key_hasher(&self) -> KeyHasher {
         KeyHasher::new(self.core.hash_seed)
     }
 
-    /// True if the clock makes runs repeatable. Nothing is secret then: choices that are otherwise
-    /// unpredictable are always the same.
+    /// True if the clock makes runs repeatable, such as the trace clock. Nothing is secret then: choices
+    /// that are otherwise unpredictable are the same in each run.
     pub fn is_repeatable(&self) -> bool {
         self.core.is_repeatable
     }

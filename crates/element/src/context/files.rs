@@ -1,17 +1,17 @@
-//! Files and signals of the operating system that an element waits for.
+//! Waiting for files and for signals of the operating system.
 
 use std::io;
 use std::os::fd::BorrowedFd;
 
 use super::{Cx, Interest};
 
-/// The files and signals that the element waits for.
+/// The methods with which an element waits for files and for signals of the operating system.
 pub struct Files<'c, 'a> {
     cx: &'c mut Cx<'a>,
 }
 
 impl<'a> Cx<'a> {
-    /// Returns the files and signals that the element waits for.
+    /// Returns the methods with which the element waits for files and for signals of the operating system.
     #[inline]
     pub fn files(&mut self) -> Files<'_, 'a> {
         Files { cx: self }
@@ -19,27 +19,29 @@ impl<'a> Cx<'a> {
 }
 
 impl Files<'_, '_> {
-    /// Watches a file: [`Element::ready`](crate::Element::ready) runs whenever the file can be read or
-    /// written. This replaces an earlier file of the same token.
+    /// Watches a file: [`Element::ready`](crate::Element::ready) runs with `token` as long as the operation
+    /// in `interest` is possible. If the element already watches a file with this token, the new file
+    /// replaces it.
     ///
     /// # Errors
-    /// If the process has no file descriptor left.
+    /// If the process has no file descriptor left: the file is watched by a duplicate of its descriptor.
     pub fn watch(&mut self, token: u32, file: BorrowedFd<'_>, interest: Interest) -> io::Result<()> {
         let file = file.try_clone_to_owned()?;
         self.cx.host.watch(self.cx.id, token, Some((file, interest)));
         Ok(())
     }
 
-    /// Makes [`Element::os_signal`](crate::Element::os_signal) run when the process receives a signal, in
-    /// place of the signal's default action. If `on` is false, ends this.
+    /// Makes [`Element::os_signal`](crate::Element::os_signal) run when the process receives the signal
+    /// `number`, in place of the signal's default action. If `on` is false, the signal has its default
+    /// action again.
     ///
     /// # Errors
-    /// If the signal cannot be waited for.
+    /// If the operating system does not allow to wait for the signal.
     pub fn on_os_signal(&mut self, number: i32, on: bool) -> io::Result<()> {
         self.cx.host.on_os_signal(self.cx.id, number, on)
     }
 
-    /// Stops watching a file.
+    /// Stops watching the file with this token.
     pub fn unwatch(&mut self, token: u32) {
         self.cx.host.watch(self.cx.id, token, None);
     }

@@ -1,39 +1,40 @@
-//! Calls of handlers of other elements.
+//! Calls of handlers of other elements and of the graph.
 
 use std::sync::Arc;
 
 use super::{Call, Cx, Emitted};
 
-/// The handlers that an element may call.
+/// The methods with which an element calls handlers.
 pub struct Handlers<'c, 'a> {
     cx: &'c mut Cx<'a>,
 }
 
 impl<'a> Cx<'a> {
-    /// Returns the handlers that the element may call.
+    /// Returns the methods with which the element calls handlers.
     pub fn handlers(&mut self) -> Handlers<'_, 'a> {
         Handlers { cx: self }
     }
 }
 
 impl<'a> Handlers<'_, 'a> {
-    /// Reads a handler now.
+    /// Reads a handler at once, and returns its value.
     ///
     /// # Errors
-    /// A text for the user.
+    /// A text for the user that says why the handler cannot be read.
     pub fn read(&mut self, call: &Call) -> Result<String, String> {
         self.cx.host.read(self.cx.core, self.cx.id, call)
     }
 
-    /// Writes a handler now.
+    /// Writes a handler at once.
     ///
     /// # Errors
-    /// A text for the user.
+    /// A text for the user that says why the handler cannot be written.
     pub fn write(&mut self, call: &Call) -> Result<(), String> {
         self.cx.host.write(self.cx.core, self.cx.id, call)
     }
 
-    /// Runs a write handler of the element with the rights of a call.
+    /// Calls `write`, a write handler of this element, with the rights of `call` in place of the current
+    /// rights, and returns its result.
     pub fn on_behalf<R>(&mut self, call: &Call, write: impl FnOnce(&mut Cx<'a>) -> R) -> R {
         let before = std::mem::replace(&mut self.cx.core.rights, call.rights.clone());
         let result = write(self.cx);
@@ -41,7 +42,8 @@ impl<'a> Handlers<'_, 'a> {
         result
     }
 
-    /// Writes a handler after everything that the element has emitted so far has been processed.
+    /// Requests a write of a handler. The engine executes it after it has processed all packets and calls
+    /// that the element has emitted so far.
     pub fn call_later(&mut self, call: &Arc<Call>) {
         self.cx.core.emitted.push(Emitted::Call { element: self.cx.id as u32, call: Arc::clone(call) });
     }

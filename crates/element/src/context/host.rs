@@ -1,4 +1,4 @@
-//! The interface that the engine implements for elements, and the types of their requests.
+//! The interface through which elements make requests to the engine, and the types of the requests.
 
 use std::any::Any;
 use std::fmt;
@@ -16,28 +16,29 @@ use super::{Core, Cx};
 use crate::args::Place;
 use crate::{ElementId, Rights};
 
-/// A handler call that a configuration asks for: `element.handler value`.
+/// A call of a handler: `element.handler value`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// The element. `None` for a handler of the whole graph.
+    /// The element that has the handler. `None` for a handler of the whole graph.
     pub element: Option<ElementId>,
     /// The handler's name.
     pub handler: String,
-    /// The value or parameter.
+    /// The value that is written, or the parameter with which the handler is read.
     pub value: String,
-    /// The rights of the call.
+    /// The rights of the caller, which decide where a write handler may create files.
     pub rights: Rights,
 }
 
 impl Call {
-    /// Makes a call on behalf of the configuration.
+    /// Makes a call with the rights of the configuration.
     pub fn new(element: Option<ElementId>, handler: impl Into<String>, value: impl Into<String>) -> Call {
         Call { element, handler: handler.into(), value: value.into(), rights: Rights::default() }
     }
 
-    /// Parses `element.handler value` as written by the current element. A bare `handler` belongs to the
-    /// element that `own` returns for it, otherwise to the graph; `.handler` belongs to the graph. If the
-    /// text comes from a client, the call has the client's rights.
+    /// Parses `element.handler value`, as the element of the context or its caller wrote it. A bare
+    /// `handler` belongs to the element that `own` returns for the name, or to the graph if `own` returns
+    /// `None`; `.handler` belongs to the graph. If a client wrote the text, the call has the client's
+    /// rights.
     ///
     /// # Errors
     /// Click's text for the error.
@@ -46,7 +47,8 @@ impl Call {
         Ok(Call { rights: cx.rights().clone(), ..call })
     }
 
-    /// Parses `element.handler value` in a configuration, for an element at `place`, like [`Call::parse`].
+    /// Parses `element.handler value`, like [`Call::parse`], in an argument of an element at `place`. The
+    /// call has the rights of the configuration.
     ///
     /// # Errors
     /// Click's text for the error.
@@ -73,30 +75,33 @@ impl Call {
     }
 }
 
-/// A handler call that an element will make, as far as its arguments determine it. It allows a check that
-/// the handler exists before anything runs.
+/// A handler call that an element will make during the run, as far as its arguments determine it. With it
+/// the engine can check before the run that the handler exists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlannedCall {
-    /// The call, as for [`Call::parse`].
+    /// The call, in the form that [`Call::parse`] parses.
     pub text: String,
-    /// True if the call writes the handler.
+    /// True if the call writes the handler, false if it reads it.
     pub writes: bool,
-    /// True if the call is made in every run.
+    /// True if the call is made in every run, so that a missing handler is an error.
     pub is_certain: bool,
-    /// The number of the argument that contains the call.
+    /// The index of the argument that contains the call, among all arguments of the element.
     pub argument: usize,
 }
 
-/// A signal of an element to other elements along the pull and push paths (Click's notifiers).
+/// A signal with which an element tells elements upstream that it has no room, or elements downstream that
+/// it has no packets, so that they need not push or pull (Click's notifiers).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// A signal to elements that pull from it, directly or through others, that there are packets.
+    /// A signal to elements downstream that pull from the element, directly or through other elements: it
+    /// has packets.
     Packets,
-    /// A signal to elements that push to it, directly or through others, that there is room.
+    /// A signal to elements upstream that push to the element, directly or through other elements: it has
+    /// room.
     Room,
 }
 
-/// The operation for which an element waits on a file.
+/// The operation on a file for which an element waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
     /// Reading, or accepting a connection.
@@ -105,108 +110,114 @@ pub enum Interest {
     Write,
     /// Reading or writing.
     Both,
-    /// Reading, for input that is of use only while the run goes on: the run does not wait for this input
-    /// if it has nothing else to do.
+    /// Reading, for input that is of no use once the run has nothing else to do: the run ends without
+    /// waiting for this input.
     Aside,
 }
 
-/// The destination of text.
+/// The destination of text that an element writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stream {
     /// Standard output: values that users asked for.
     Output,
     /// Standard error: messages and printed packets.
     Messages,
-    /// Standard error: a line about the run. In a log its time and severity come first.
+    /// Standard error: a line about the run. In a log, its time and severity precede it.
     Log(Severity),
 }
 
 /// The precision of a timer under the machine's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Precision {
-    /// A worker without work is awake when the timer is due: it wakes up earlier by the delay with which
-    /// its sleeps end.
+    /// Exact to the machine's clock. A worker without work wakes up earlier, by the delay with which its
+    /// sleeps end, so that it is awake when the timer is due.
     Exact,
-    /// The timer is late by the delay with which a sleep ends. It is meant for polling, many times a
-    /// millisecond, a device that does not signal when it is ready.
+    /// Late by the delay with which a sleep of the worker ends. It is meant for timers that poll a device,
+    /// which does not signal when it is ready, many times a millisecond.
     Coarse,
 }
 
-/// An element that has published a service, and the service.
+/// The number of an element that has published a service, and the service.
 pub type Nearby = (ElementId, Arc<dyn Any + Send + Sync>);
 
-/// The engine's side: pulling, and everything that an element requests less than once per batch.
+/// The requests that the engine executes for elements: pulling, and everything that an element requests less
+/// than once per batch. In all methods, `element` is the number of the element that makes the request or
+/// that it is about.
 pub trait Host {
-    /// Pulls at most `max` packets from the element that is connected to an input.
+    /// Pulls at most `max` packets from the element that is connected to an input of `element`.
     fn pull(&mut self, core: &mut Core, element: ElementId, input: usize, max: usize) -> Batch;
-    /// Schedules or unschedules the element's task.
+    /// Schedules the element's task, or unschedules it if `on` is false.
     fn schedule(&mut self, element: ElementId, on: bool);
-    /// True if the task is scheduled.
+    /// True if the element's task is scheduled.
     fn is_scheduled(&self, element: ElementId) -> bool;
-    /// Sets the element's timer `token`, or clears it.
+    /// Sets the element's timer `token` to a time; `None` clears it.
     fn set_timer(&mut self, element: ElementId, token: u32, at: Option<(Timestamp, Precision)>);
-    /// Waits for a file on behalf of the element, or stops waiting.
+    /// Watches a file for the element under the number `token`; `None` stops watching.
     fn watch(&mut self, element: ElementId, token: u32, file: Option<(OwnedFd, Interest)>);
-    /// Makes the element receive a signal of the operating system, or ends this.
+    /// Makes the element receive the signal `number` of the operating system; stops this if `on` is false.
     ///
     /// # Errors
-    /// If the signal cannot be waited for.
+    /// If the operating system does not allow to wait for the signal.
     fn on_os_signal(&mut self, element: ElementId, number: i32, on: bool) -> io::Result<()>;
-    /// Changes a signal that the element gives.
+    /// Switches a signal that the element gives on or off.
     fn set_signal(&mut self, element: ElementId, signal: Signal, on: bool);
-    /// True if any element that the signal can come from, over the port, gives the signal, or if one of
-    /// them gives no signals at all.
+    /// True if, of the elements from which the signal can come over the port, any gives the signal now, or
+    /// any gives no such signals at all.
     fn signal(&self, element: ElementId, signal: Signal, port: usize) -> bool;
-    /// Calls a read handler.
+    /// Reads a handler for the element `caller`.
     ///
     /// # Errors
-    /// A text for the user.
+    /// A text for the user that says why the handler cannot be read.
     fn read(&mut self, core: &mut Core, caller: ElementId, call: &Call) -> Result<String, String>;
-    /// Calls a write handler.
+    /// Writes a handler for the element `caller`.
     ///
     /// # Errors
-    /// A text for the user.
+    /// A text for the user that says why the handler cannot be written.
     fn write(&mut self, core: &mut Core, caller: ElementId, call: &Call) -> Result<(), String>;
     /// Asks the driver to stop.
     fn stop(&mut self);
-    /// Writes text.
+    /// Writes text to a destination.
     fn print(&mut self, stream: Stream, text: fmt::Arguments<'_>);
-    /// Returns the worker that this copy of the graph belongs to, and the number of workers.
+    /// Returns the number of the worker that this copy of the graph belongs to, from 0, and the number of
+    /// workers.
     fn worker(&self) -> (usize, usize);
-    /// Returns the number of workers at which an element works.
+    /// Returns the number of workers that have a working copy of an element: one or all.
     fn copies(&self, element: ElementId) -> usize;
-    /// Returns the arguments of the running element of the same name and class whose place this element is
-    /// to take, if there is one.
+    /// Returns the arguments of the running element that `element` will replace, which has the same name and
+    /// class. `None` if it replaces no element.
     fn predecessor(&self, element: ElementId) -> Option<&[String]>;
-    /// Returns the key of the hash that determines to which worker packets belong.
+    /// Returns the key of the hash that determines to which worker a packet belongs.
     fn steering_key(&self) -> rss::Key;
-    /// Returns the worker that a frame belongs to.
+    /// Returns the worker to which a frame with a link header of type `link` belongs.
     fn worker_of(&self, frame: &[u8], link: LinkType) -> usize;
-    /// Returns the worker whose copy of an element a packet belongs to.
+    /// Returns the worker whose copy of `element` has to process a packet.
     fn owner_of(&self, element: ElementId, packet: &Packet) -> usize;
-    /// Returns the worker whose copy of an element packets between two ends belong to.
+    /// Returns the worker whose copy of `element` has to process packets between two endpoints, each an
+    /// address and a port.
     fn worker_between(&self, element: ElementId, a: (IpAddr, u16), b: (IpAddr, u16)) -> usize;
-    /// Returns the place at which names in the element's values are looked up.
+    /// Returns the element's place in the configuration, by which names in values of its handlers are
+    /// resolved.
     fn place(&self, element: ElementId) -> Place<'_>;
-    /// Returns the element's name and class.
+    /// Returns the name of an element and the name of its class.
     fn name(&self, element: ElementId) -> (&str, &'static str);
-    /// True if an output (or an input) of an element is a push port.
+    /// True if an output of an element (or an input, if `output` is false) is a push port.
     fn is_push(&self, element: ElementId, output: bool, port: usize) -> bool;
-    /// Returns a service that an element has published, by its type.
+    /// Returns the service of a type that an element has published; `None` if it has published none.
     fn service(&self, element: ElementId, of: std::any::TypeId) -> Option<Arc<dyn Any + Send + Sync>>;
-    /// Returns the nearest elements that have published a service of a type, along every path that packets
-    /// can take from the element's outputs (or to its inputs), and their services.
+    /// Returns the nearest elements that have published a service of a type, with their services, along
+    /// every path that packets can take from the element's outputs (or to its inputs, if `downstream` is
+    /// false).
     fn nearest(&self, element: ElementId, downstream: bool, of: std::any::TypeId) -> Vec<Nearby>;
 
-    /// Returns all elements that packets which leave by an output may come to.
+    /// Returns the numbers of all elements to which packets that leave by an output may come.
     fn reached(&self, element: ElementId, output: usize) -> std::collections::BTreeSet<ElementId>;
 
-    /// Returns the state of a signal at a port. For each element that gives the signal, it has the
-    /// element's number among all elements that give this signal, and true if the signal is on. `None` if
-    /// an element on the path gives no signal.
+    /// Returns the state of a signal at a port: for each element from which the signal can come, its number
+    /// in the list of all elements that give this signal, and true if the signal is on. `None` if an element
+    /// on the path gives no such signal, so that it counts as always on.
     fn signal_sources(&self, element: ElementId, signal: Signal, port: usize) -> Option<Vec<(usize, bool)>>;
-    /// Returns a counter of processor cycles, for meters; it is not reproducible.
+    /// Returns a count of processor cycles, for meters. It differs from run to run.
     fn cycles(&self) -> u64;
-    /// True if the handler exists and can be read (or written).
+    /// True if the handler of a call exists and can be read (or written, if `write` is true).
     fn has_handler(&self, call: &Call, write: bool) -> bool;
 }

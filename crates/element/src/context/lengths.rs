@@ -1,33 +1,33 @@
-//! The lengths of packets whose payloads may be parked.
+//! The lengths of packets, parked payloads included.
 
 use packet::Packet;
 
 use super::Cx;
 
 impl Cx<'_> {
-    /// Returns a reader of packet lengths that includes parked payloads.
+    /// Returns a reader of packet lengths. It adds the length of payload that is parked.
     #[inline]
     pub fn lengths(&self) -> Lengths {
         Lengths { tells: self.core.facts.tells_lengths }
     }
 }
 
-/// A reader of packet lengths that includes parked payloads
-/// ([`Support::whole_length`](crate::effects::Support::whole_length)).
+/// A reader of packet lengths that adds the length of parked payload. Elements that use it declare
+/// [`Effects::whole_length`](crate::Effects::whole_length).
 #[derive(Clone, Copy, Debug)]
 pub struct Lengths {
-    /// True if annotations give the length of parked payload.
+    /// True if packets carry the length of their parked payload in their metadata.
     tells: bool,
 }
 
 impl Lengths {
-    /// Returns the length of a packet in bytes, parked payload included.
+    /// Returns the length of a packet in bytes, its parked payload included.
     #[inline]
     pub fn of(self, packet: &Packet) -> usize {
         packet.len() + self.aside(packet)
     }
 
-    /// Returns the number of bytes of the packet's payload that are parked.
+    /// Returns the number of bytes of the packet's payload that are parked; 0 if none are.
     #[inline]
     pub fn aside(self, packet: &Packet) -> usize {
         if self.tells { packet.annotations().parked as usize } else { 0 }

@@ -1,4 +1,4 @@
-//! Counting of packets that an element processes in place of other elements.
+//! Counters of an element that another element replaces.
 
 use packet::DropReason;
 
@@ -6,8 +6,8 @@ use super::Counters;
 use crate::effects::{Case, Target};
 
 impl Counters {
-    /// Counts packets that another element processed in place of this element, according to this case of
-    /// its declaration. `outputs` is the number of outputs of the element.
+    /// Counts `packets` packets that another element processed in place of this element, according to `case`
+    /// of its declaration. `outputs` is the number of outputs of this element.
     pub fn pass(&mut self, case: &Case, outputs: usize, packets: u64) {
         self.arrived += packets;
         match case.to {

@@ -1,4 +1,4 @@
-//! Packets that are lent repeatedly.
+//! Stores of packets that are lent to the graph again and again, for sources that replay captures.
 
 use std::ops::Range;
 
@@ -6,13 +6,13 @@ use packet::{Batch, DropReason, Packet, Store};
 
 use super::Cx;
 
-/// The stores of packets that are lent repeatedly, for sources that replay captures.
+/// The methods with which a source lends the packets of a store to the graph again and again.
 pub struct Stores<'c, 'a> {
     cx: &'c mut Cx<'a>,
 }
 
 impl<'a> Cx<'a> {
-    /// Returns the stores of packets that are lent repeatedly, for sources that replay captures.
+    /// Returns the methods with which a source lends the packets of a store to the graph again and again.
     #[inline]
     pub fn stores(&mut self) -> Stores<'_, 'a> {
         Stores { cx: self }
@@ -20,8 +20,10 @@ impl<'a> Cx<'a> {
 }
 
 impl Stores<'_, '_> {
-    /// Adds packets on loan from a store to a batch, and returns their number. The number is smaller than
-    /// requested if a packet cannot be lent now. This counts no drops, because a source can wait.
+    /// Adds the packets `range` of a store to a batch, on loan, and returns their number. They count as
+    /// made. The number is smaller than requested if a packet cannot be lent now, because it is still on
+    /// loan or there is no memory for a copy. This counts no drops, because a source can lend the packet
+    /// later.
     #[inline]
     pub fn lend_into(&mut self, store: &mut Store, range: Range<usize>, batch: &mut Batch) -> usize {
         let lent = store.lend_into(range, &mut self.cx.core.pool, batch);
@@ -29,20 +31,21 @@ impl Stores<'_, '_> {
         lent
     }
 
-    /// Makes a store for packets that are lent repeatedly, with the properties that the graph needs.
+    /// Makes an empty store. Before it lends a packet again, it restores what the elements of the graph may
+    /// have changed ([`Facts::restore`](crate::Facts::restore)).
     pub fn store(&self) -> Store {
         Store::new(self.cx.core.facts.restore)
     }
 
-    /// Puts a packet into a store; it counts as held. A packet on loan is copied, or dropped if it cannot
-    /// be copied.
+    /// Puts a packet into a store, where it counts as held. A packet that is itself on loan is copied, or
+    /// dropped if there is no memory for the copy.
     pub fn keep(&mut self, store: &mut Store, packet: Packet) {
         if !store.insert(packet, &mut self.cx.core.pool) {
             self.cx.own().drop(DropReason::NoBuffer, 1);
         }
     }
 
-    /// Returns all packets of a store to the pool and counts them as dropped.
+    /// Returns all packets of a store to the pool, and counts them as dropped for a reason.
     pub fn release(&mut self, store: &mut Store, reason: DropReason) {
         let n = store.release(&mut self.cx.core.pool);
         if n > 0 {

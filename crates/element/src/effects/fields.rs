@@ -1,13 +1,13 @@
-//! The parts of packets that declarations name: fields and headers.
+//! The parts of packets that declarations of effects name: fields and headers.
 
 use packet::{Annotations, Base};
 
-/// A part of a packet, or of the data that travels with it.
+/// A part of a packet, or of the metadata that travels with it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Field {
-    /// Bytes at a fixed offset from a base.
+    /// Bytes of the packet at a fixed offset from the packet's start or from a header.
     Bytes {
-        /// The base from which the offset counts.
+        /// The packet's start or the header annotation from which the offset counts.
         base: Base,
         /// The offset from the base, in bytes.
         offset: i32,
@@ -21,22 +21,23 @@ pub enum Field {
         /// The number of bytes.
         length: u8,
     },
-    /// The offset of a header annotation; `Base::Data` is the packet's start, so that stripping writes it.
+    /// The offset of a header annotation from the packet's start. For `Base::Data` it is the packet's start
+    /// itself, so that stripping or adding bytes at the front writes it.
     HeaderOffset(Base),
-    /// The length of the packet.
+    /// The length of the packet, from its current start.
     Length,
-    /// All bytes after the headers, for elements that read or write at offsets not known beforehand.
+    /// All bytes after the headers. Elements declare it if they read or write at offsets that are not fixed.
     Payload,
-    /// The time stamp annotation.
+    /// The time stamp of the packet.
     TimeStamp,
-    /// The packet type annotation.
+    /// The packet type annotation: whether the packet arrived as unicast, multicast or broadcast.
     Kind,
-    /// The number of the input or device that the packet came from.
+    /// The input port annotation: the number of the input or device that the packet came in by.
     InputPort,
 }
 
-/// Named fields of the protocols that elements use, as bytes from the start of their headers. Offsets are
-/// those in the RFCs; fields smaller than a byte are read with a mask.
+/// Fields of protocols, as bytes from the start of their headers, for the declarations of elements. Offsets
+/// are the offsets in the RFCs; fields smaller than a byte are read with a mask.
 pub mod wire_field {
     use super::Field;
     use packet::Base;
@@ -45,65 +46,65 @@ pub mod wire_field {
         Field::Bytes { base, offset, length }
     }
 
-    /// Ethernet destination.
+    /// The destination address in the Ethernet header.
     pub const ETHER_DST: Field = at(Base::Mac, 0, 6);
-    /// Ethernet source.
+    /// The source address in the Ethernet header.
     pub const ETHER_SRC: Field = at(Base::Mac, 6, 6);
-    /// Ethernet type.
+    /// The EtherType in the Ethernet header.
     pub const ETHER_TYPE: Field = at(Base::Mac, 12, 2);
-    /// IPv4 version and header length.
+    /// Version and header length of IPv4: one byte, four bits each.
     pub const IP_VERSION_IHL: Field = at(Base::Network, 0, 1);
-    /// IPv4 type of service: DSCP and ECN.
+    /// The type of service byte of IPv4: DSCP (upper six bits) and ECN.
     pub const IP_TOS: Field = at(Base::Network, 1, 1);
-    /// IPv4 total length.
+    /// The total length of an IPv4 packet.
     pub const IP_LENGTH: Field = at(Base::Network, 2, 2);
-    /// IPv4 identification.
+    /// The identification of an IPv4 packet, which its fragments have in common.
     pub const IP_ID: Field = at(Base::Network, 4, 2);
-    /// IPv4 flags and fragment offset.
+    /// The flags (upper three bits) and the fragment offset of IPv4.
     pub const IP_FRAGMENT: Field = at(Base::Network, 6, 2);
-    /// IPv4 time to live.
+    /// The time to live of IPv4.
     pub const IP_TTL: Field = at(Base::Network, 8, 1);
-    /// IPv4 protocol.
+    /// The protocol number in the IPv4 header.
     pub const IP_PROTOCOL: Field = at(Base::Network, 9, 1);
-    /// IPv4 header checksum.
+    /// The header checksum of IPv4.
     pub const IP_CHECKSUM: Field = at(Base::Network, 10, 2);
-    /// IPv4 source address.
+    /// The source address in the IPv4 header.
     pub const IP_SRC: Field = at(Base::Network, 12, 4);
-    /// IPv4 destination address.
+    /// The destination address in the IPv4 header.
     pub const IP_DST: Field = at(Base::Network, 16, 4);
-    /// The whole IPv4 header with options.
+    /// The whole IPv4 header with options, at its largest length of 60 bytes.
     pub const IP_HEADER: Field = at(Base::Network, 0, 60);
-    /// TCP or UDP source port.
+    /// The source port of TCP and UDP.
     pub const SRC_PORT: Field = at(Base::Transport, 0, 2);
-    /// TCP or UDP destination port.
+    /// The destination port of TCP and UDP.
     pub const DST_PORT: Field = at(Base::Transport, 2, 2);
 }
 
-/// A header that a packet may or may not have, and that may or may not be valid.
+/// A kind of header. A packet may or may not have it, and it may or may not be valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Header {
-    /// Ethernet.
+    /// The Ethernet header without tags.
     Ethernet,
-    /// An 802.1Q tag.
+    /// The Ethernet header with one 802.1Q tag.
     Vlan,
-    /// ARP.
+    /// An ARP packet for Ethernet and IPv4.
     Arp,
-    /// IPv4.
+    /// The IPv4 header.
     Ipv4,
-    /// IPv6.
+    /// The fixed IPv6 header, without extension headers.
     Ipv6,
-    /// TCP.
+    /// The TCP header.
     Tcp,
-    /// UDP.
+    /// The UDP header.
     Udp,
-    /// ICMP.
+    /// The ICMP header.
     Icmp,
-    /// ICMPv6.
+    /// The ICMPv6 header.
     Icmpv6,
 }
 
 impl Header {
-    /// The header annotation that gives the start of the header.
+    /// The header annotation that gives the offset at which the header starts.
     pub fn base(self) -> Base {
         match self {
             Header::Ethernet | Header::Vlan => Base::Mac,
@@ -112,7 +113,7 @@ impl Header {
         }
     }
 
-    /// The length of the fixed part of the header, in bytes.
+    /// The length of the fixed part of the header in bytes, from its header annotation on.
     pub fn least_length(self) -> u16 {
         match self {
             Header::Ethernet => 14,
@@ -124,7 +125,7 @@ impl Header {
         }
     }
 
-    /// The bytes that a check of the header reads.
+    /// The bytes of the packet that a check of the header reads, its checksum included.
     pub fn extent(self) -> Field {
         match self {
             Header::Ethernet => Field::Bytes { base: Base::Mac, offset: 0, length: 14 },
@@ -137,7 +138,7 @@ impl Header {
         }
     }
 
-    /// The checksum field of the header, if it has one.
+    /// The checksum field of the header; `None` if this kind of header has none.
     pub fn checksum(self) -> Option<Field> {
         let at = |base, offset| Some(Field::Bytes { base, offset, length: 2 });
         match self {
@@ -150,12 +151,13 @@ impl Header {
     }
 }
 
-/// The paint annotation.
+/// The paint annotation, one byte.
 pub const PAINT: Field = Field::Annotation { offset: Annotations::PAINT as u8, length: 1 };
-/// The destination address annotation.
+/// The destination address annotation: the address of the packet's next hop, 4 bytes.
 pub const DST_IP: Field = Field::Annotation { offset: Annotations::DST_IP as u8, length: 4 };
 
 /// The destination address annotation of IPv6, at the same offset as the annotation of IPv4.
 pub const DST_IP6: Field = Field::Annotation { offset: Annotations::DST_IP as u8, length: 16 };
-/// The extra length annotation.
+/// The extra length annotation, 4 bytes: the number of bytes that were on the wire but are not in the
+/// packet.
 pub const EXTRA_LENGTH: Field = Field::Annotation { offset: Annotations::EXTRA_LENGTH as u8, length: 4 };

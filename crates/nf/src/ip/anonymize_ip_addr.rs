@@ -1,10 +1,11 @@
 //! # AnonymizeIPAddr
-//! Replaces IP addresses by others, so that equal prefixes stay equal.
+//! Replaces IPv4 addresses by pseudonyms that keep common prefixes.
 //!
-//! If two addresses have exactly their first n bits in common, so do their replacements. 0.0.0.0 and
-//! 255.255.255.255 are not replaced. The IP header checksum is updated; in ICMP errors, the addresses of
-//! the quoted packet are replaced, too, and the ICMP checksum is updated. Checksums of TCP and UDP are not
-//! updated. Packets without an IPv4 header leave by output 1, or are dropped.
+//! If two addresses have exactly their first n bits in common, so have the addresses that replace them. The
+//! replacements depend on a random key. 0.0.0.0 and 255.255.255.255 are not replaced. The IP header checksum
+//! is updated; in ICMP errors, the addresses of the quoted packet are replaced, too, and the ICMP checksum
+//! is updated. Checksums of TCP and UDP are not updated. Packets without an IPv4 header leave by output 1,
+//! or are dropped.
 //!
 //! ## Usage
 //! `AnonymizeIPAddr([KEYWORDS])`
@@ -66,23 +67,25 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// A permutation of addresses.
+/// A prefix-preserving permutation of IPv4 addresses.
 struct Map {
     class: u32,
-    /// First bytes of addresses that are not replaced.
+    /// The values of the first byte of addresses whose first byte stays.
     kept: Vec<u8>,
     key: u64,
 }
 
 impl Map {
-    /// True if the bit after a prefix of `length` bits is changed. This depends on the prefix only, so that
-    /// common prefixes are preserved (Xu et al., "Prefix-Preserving IP Address Anonymization", 2002).
+    /// True if the bit after a prefix of `length` bits is inverted. This depends on the prefix only, so that
+    /// addresses with a common prefix keep a common prefix (Xu et al., "Prefix-Preserving IP Address
+    /// Anonymization", 2002).
     fn flips(&self, prefix: u32, length: u32) -> bool {
         let starts = |byte: u8| u32::from(byte) >> (8 - length) == prefix;
         if length < 8 && self.kept.iter().any(|&byte| starts(byte)) {
             return false;
         }
-        // The bits of an address that say its class end with the first zero.
+        // The bits that give the class of an address end with the first zero: up to there, the prefix has
+        // only ones.
         if length < self.class && prefix == (1u32.checked_shl(length).unwrap_or(0)).wrapping_sub(1) {
             return false;
         }
@@ -108,8 +111,8 @@ impl Map {
             return address;
         }
         let mut mapped = self.step(address);
-        // No other address may map to 0.0.0.0 or 255.255.255.255; continuing from there keeps the map a
-        // permutation.
+        // No other address may be replaced by 0.0.0.0 or 255.255.255.255. Applying the permutation again
+        // from there keeps the map a permutation.
         while stays(mapped) {
             mapped = self.step(mapped);
         }

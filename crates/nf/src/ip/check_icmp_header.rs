@@ -1,9 +1,9 @@
 //! # CheckICMPHeader
 //! Checks ICMP messages: their length, as far as their type fixes it, and their checksum.
 //!
-//! The message extends to the end of the packet. Put CheckIPHeader upstream: it cuts link padding off, and
-//! sets the header annotations. Bad packets leave by output 1, or are dropped. With DETAILS, a handler
-//! `drop_details` counts them by reason.
+//! The element takes all bytes up to the end of the packet as the ICMP message. Put CheckIPHeader upstream:
+//! it cuts link padding off, and sets the header annotations. Bad packets leave by output 1, or are dropped.
+//! With DETAILS, a handler `drop_details` counts them by reason.
 //!
 //! ## Usage
 //! `CheckICMPHeader([KEYWORDS])`
@@ -55,8 +55,8 @@ struct CheckIcmpHeader {
     checksum: bool,
 }
 
-/// True if a message of this type can have this length (RFC 792): errors quote an IP header and 8 bytes,
-/// time stamp messages have three numbers, information messages have no data.
+/// True if an ICMP message with this header can have `length` bytes (RFC 792). Errors quote at least an IP
+/// header and 8 bytes, time stamp messages have three numbers of 4 bytes, information messages have no data.
 fn length_fits(header: &icmp::Header, length: usize) -> bool {
     use icmp::kind::{INFORMATION, INFORMATION_REPLY, TIME_STAMP, TIME_STAMP_REPLY};
     match header.kind {

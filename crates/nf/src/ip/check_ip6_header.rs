@@ -1,10 +1,10 @@
 //! # CheckIP6Header
 //! Checks IPv6 headers, and sets the header annotations of good packets.
 //!
-//! A packet is good if it has at least 40 bytes, version 6, a payload length that lies within the packet,
-//! and no bad source address; `ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff` is always a bad source. In good
-//! packets, the network and transport header annotations are set, and bytes after the payload are cut off.
-//! Bad packets leave by output 1, or are dropped.
+//! A packet is good if it has at least 40 bytes, version 6, a payload that does not extend beyond the
+//! packet's end, and no bad source address; `ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff` is always a bad
+//! source. In good packets, the network and transport header annotations are set, and bytes after the
+//! payload are cut off. Bad packets leave by output 1, or are dropped.
 //!
 //! ## Usage
 //! `CheckIP6Header([BADADDRS, OFFSET, KEYWORDS])`
@@ -65,7 +65,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// A list of addresses, separated by spaces.
+/// A list of IPv6 addresses in an argument, separated by spaces.
 #[derive(Default)]
 struct Addresses(Vec<u128>);
 
@@ -103,7 +103,8 @@ impl HeaderCheck for CheckIp6Header {
             Filter::AtMost(end.clone(), Number::of(Field::Length)),
             Filter::In { field: at(8, 16), mask: u128::MAX, set: bad }.not(),
         ]);
-        // The length of extension headers is not bounded, so the position depends on the whole payload.
+        // The length of extension headers is not bounded. So the declaration says that the offset of the
+        // transport header depends on the whole payload.
         let transport = Field::HeaderOffset(Base::Transport);
         let transport = match self.extensions {
             true => pure(transport, "after the IPv6 headers", &[Field::Payload]),

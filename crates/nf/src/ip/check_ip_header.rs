@@ -72,7 +72,7 @@ pub(super) const DESCRIPTION: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Builds CheckIPHeader or CheckIPHeader2, which differ in the default of CHECKSUM only.
+/// Makes a CheckIPHeader or a CheckIPHeader2, which differ only in the default of CHECKSUM.
 pub(super) fn build(args: &mut Args<'_>, class: &'static Class) -> Result<Box<dyn Element>, Invalid> {
     let offset = args.value::<u32>("OFFSET") as usize;
     if offset > packet::MAX_PACKET {
@@ -83,7 +83,7 @@ pub(super) fn build(args: &mut Args<'_>, class: &'static Class) -> Result<Box<dy
     Checker::boxed(args, class, checks)
 }
 
-/// A list of prefixes, separated by spaces.
+/// A list of IPv4 prefixes in an argument, separated by spaces.
 #[derive(Default)]
 struct Prefixes(Vec<Ipv4Prefix>);
 
@@ -97,7 +97,7 @@ impl Arg for Prefixes {
     }
 }
 
-/// A list of addresses, separated by spaces.
+/// A list of IPv4 addresses in an argument, separated by spaces.
 #[derive(Default)]
 pub(crate) struct Addresses(pub(crate) Vec<u32>);
 
@@ -108,23 +108,25 @@ impl Arg for Addresses {
     }
 }
 
-/// The settings of the checks.
+/// The settings of an element that checks IPv4 headers.
 pub(super) struct Checks {
     offset: usize,
-    /// The bad source addresses, sorted.
+    /// The source addresses that make a packet bad, sorted. They include the broadcast addresses of the
+    /// interfaces.
     bad_sources: Vec<u32>,
-    /// The destinations to which packets are good with any source, sorted.
+    /// The destinations to which packets are good whatever their source is, sorted.
     good_destinations: Vec<u32>,
     checksum: bool,
-    /// True if an element reads the destination address annotation.
+    /// True if an element of the graph reads the destination address annotation. Otherwise it is not set.
     sets_destination: bool,
-    /// True if the fast path of `check` is possible: the checksum is checked, there are no bad sources, and
-    /// the destination annotation is not set.
+    /// True if [`check`](HeaderCheck::check) may use its fast path: the checksum is checked, there are no
+    /// bad sources, and the destination address annotation is not set.
     usual: bool,
 }
 
 impl Checks {
-    /// Reads the arguments about good and bad addresses.
+    /// Reads the arguments about good and bad addresses. `offset` is the offset of the IP header, and
+    /// `checksum` is true if the checksum is checked.
     pub(super) fn read(args: &mut Args<'_>, offset: usize, checksum: bool) -> Checks {
         let Prefixes(interfaces) = args.get("INTERFACES").unwrap_or_default();
         let Addresses(mut bad_sources) = args.get("BADSRC").unwrap_or_default();
@@ -141,7 +143,8 @@ impl Checks {
         Checks { offset, bad_sources, good_destinations, checksum, sets_destination: true, usual: false }
     }
 
-    /// Checks a packet in full, if the fast path of `check` does not apply.
+    /// Checks a packet in full, if the fast path of [`check`](HeaderCheck::check) does not apply. The error
+    /// is the index of the reason in `REASONS`.
     #[inline(never)]
     fn check_all(&self, packet: &mut Packet) -> Result<(), usize> {
         let data = packet.data().get(self.offset..).unwrap_or_default();
@@ -164,8 +167,8 @@ impl Checks {
         self.accept(packet, header_length, self.offset + total)
     }
 
-    /// Handles a packet with a valid header: checks its source, sets annotations, and cuts the packet off
-    /// at `end`.
+    /// Accepts a packet with a valid header unless its source is bad: sets annotations, and cuts off the
+    /// bytes from the offset `end` on. The error is the index of the reason in `REASONS`.
     fn accept(&self, packet: &mut Packet, header_length: usize, end: usize) -> Result<(), usize> {
         if !self.bad_sources.is_empty() && self.is_bad_source(packet) {
             return Err(5);
@@ -246,7 +249,7 @@ impl HeaderCheck for Checks {
 
     #[inline]
     fn check(&self, packet: &mut Packet) -> Result<(), usize> {
-        // Fast path: nearly all packets have no options, no padding, and a valid header.
+        // Fast path: nearly all packets have a valid header without options, and no padding.
         let offset = self.offset;
         let header = packet.data().get(offset..offset + ipv4::Header::LEN);
         if let Some(Ok(ip)) = header.map(ipv4::Header::ref_from_bytes)

@@ -62,16 +62,16 @@ struct CheckTcpHeader {
     checksum: bool,
 }
 
-/// Returns the IP header and options of a packet of this protocol, if both header annotations are set. The
-/// packet may be a fragment.
+/// Returns the IP header and options of a packet with this transport protocol. `None` if the protocol
+/// differs, or if the network or transport header annotation is not set. The packet may be a fragment.
 pub(super) fn ipv4_of(packet: &Packet, protocol: u8) -> Option<(&ipv4::Header, &[u8])> {
     let (ip, options) = ipv4_with_options(packet)?;
     let marked = packet.offset(Base::Transport).is_some();
     (marked && ip.protocol == protocol).then_some((ip, options))
 }
 
-/// Returns the number of bytes from the packet's network header to its end, or 0 without a network header
-/// annotation.
+/// Returns the number of bytes from the packet's network header to its end; 0 if the network header
+/// annotation is not set.
 pub(super) fn from_network(packet: &Packet) -> usize {
     crate::editing::length_from(packet, Base::Network).unwrap_or(0)
 }

@@ -1,9 +1,9 @@
 //! # CheckUDPHeader
 //! Checks UDP headers: length and checksum.
 //!
-//! A checksum of zero means that there is none. The network and transport header annotations must be set:
-//! put CheckIPHeader upstream. Bad packets leave by output 1, or are dropped. With DETAILS, a handler
-//! `drop_details` counts them by reason.
+//! A packet with a checksum of zero has no checksum, and is good in this respect. The network and transport
+//! header annotations must be set: put CheckIPHeader upstream. Bad packets leave by output 1, or are
+//! dropped. With DETAILS, a handler `drop_details` counts them by reason.
 //!
 //! ## Usage
 //! `CheckUDPHeader([KEYWORDS])`

@@ -40,7 +40,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The index of the case of expired packets.
+/// The index of the case for expired packets in the declaration.
 const EXPIRED: usize = 1;
 
 struct DecIp6Hlim {

@@ -54,7 +54,9 @@ struct DecIpTtl {
     expired: u64,
 }
 
-/// Decrements a packet's time to live, or returns the reason why it cannot be decremented.
+/// Decrements a packet's time to live, and updates the checksum. If `multicast` is false, packets to
+/// multicast addresses stay unchanged. The error is the reason for which the packet cannot be forwarded: no
+/// IP header, or the time to live has expired.
 #[inline]
 pub(super) fn decrement(packet: &mut Packet, multicast: bool) -> Result<(), DropReason> {
     let header =
@@ -87,8 +89,8 @@ impl Element for DecIpTtl {
                 .with(Action::Set(ttl.clone(), Value::Plus(ttl, -1)))
                 .updating(&[Header::Ipv4]),
         );
-        // A handler can activate the element at any time, so the cases of the active element are declared,
-        // too.
+        // A handler can switch the element on at any time. So the cases of the active element are declared
+        // even if it is switched off.
         if !self.active {
             let off = Filter::Opaque { about: "switched off", reads: Vec::new() };
             cases.insert(0, Case::new(off, Target::Output(0)));
@@ -115,8 +117,8 @@ impl Element for DecIpTtl {
     }
 
     fn tally(&mut self, tally: &Tally) {
-        // The index of the case of expired packets: after packets without a header, and after multicast
-        // packets if these have a case.
+        // The index of the case for expired packets in the declaration: it comes after the case for packets
+        // without a header, and after the case for multicast packets if there is one.
         let expired = 1 + usize::from(!self.multicast);
         if self.active && tally.case == expired {
             self.expired += tally.packets;

@@ -1,14 +1,15 @@
 //! # FixIPSrc
-//! Sets the IPv4 source address of packets that ask for it with the "fix IP source" annotation.
+//! Sets the IPv4 source address of packets whose "fix IP source" annotation is not zero.
 //!
-//! ICMPError sets that annotation. This element clears it, and recomputes the header checksum; other
-//! packets pass unchanged.
+//! ICMPError sets this annotation, so that its messages get the address of the interface by which they
+//! leave. FixIPSrc clears the annotation, and recomputes the header checksum. All other packets pass
+//! unchanged.
 //!
 //! ## Usage
 //! `FixIPSrc(IPADDR)`
 //!
 //! ## Arguments
-//! - `IPADDR`: the address.
+//! - `IPADDR`: the new source address.
 //!
 //! ## Example
 //! ```click
@@ -47,7 +48,7 @@ struct FixIpSrc {
     address: Ipv4Addr,
 }
 
-/// The annotation that requests a new source.
+/// The annotation that requests a new source address, if it is not zero.
 pub(super) const WISH: Field = Field::Annotation { offset: Annotations::FIX_IP_SRC as u8, length: 1 };
 
 fn fix(packet: &mut Packet, address: Ipv4Addr) -> Option<()> {
@@ -59,7 +60,8 @@ fn fix(packet: &mut Packet, address: Ipv4Addr) -> Option<()> {
     checksum::fill_ipv4(&mut header[..length]).ok()
 }
 
-/// Sets the source of a packet if its annotation requests this.
+/// Sets the source address of a packet and clears the annotation, if the annotation requests it and the
+/// packet has an IP header.
 #[inline]
 pub(super) fn fix_where_asked(packet: &mut Packet, address: Ipv4Addr) {
     if packet.annotations().u8(Annotations::FIX_IP_SRC) != 0 && fix(packet, address).is_some() {

@@ -1,30 +1,33 @@
-//! The common part of elements that split packets.
+//! The common part of the elements that split packets into fragments.
 
 use element::{Batch, Cx, DropReason, Packet, Timestamp};
 use packet::{Annotations, PacketKind};
 
-/// The decision about a packet.
+/// The decision about a packet: to pass it unchanged, to refuse it because it may not be fragmented, or to
+/// split it.
 #[derive(Debug, PartialEq)]
 pub(super) enum Choice<P> {
     Pass,
     Refuse,
-    /// Split, by this plan.
+    /// The packet is split. The plan has the numbers that the split needs.
     Split(P),
 }
 
-/// An element that splits packets.
+/// An element that splits packets that are too long into fragments.
 pub(super) trait Fragmenting {
     type Plan;
 
     fn choose(&self, packet: &Packet) -> Result<Choice<Self::Plan>, DropReason>;
 
-    /// Handles a packet that cannot be fragmented: sends it to another output, or drops it.
+    /// Processes a packet that is too long but may not be fragmented: emits it to another output, or drops
+    /// it.
     fn refuse(&mut self, cx: &mut Cx<'_>, packet: Packet);
 
-    /// Sends all fragments of a packet.
+    /// Emits all fragments of a packet, and frees the packet.
     fn split(&mut self, cx: &mut Cx<'_>, packet: Packet, plan: &Self::Plan);
 
-    /// Passes, refuses or splits each packet of a batch, as chosen.
+    /// Passes, refuses or splits each packet of a batch as [`choose`](Self::choose) decides; if it fails,
+    /// the packet is dropped. Returns the batch itself if all of its packets pass.
     fn fragment(&mut self, cx: &mut Cx<'_>, mut batch: Batch) -> Option<Batch> {
         let passes = |packet: &Packet| matches!(self.choose(packet), Ok(Choice::Pass));
         let Some(first) = batch.iter().position(|packet| !passes(packet)) else { return Some(batch) };
@@ -45,7 +48,7 @@ pub(super) trait Fragmenting {
     }
 }
 
-/// The properties of a packet, other than its bytes, that its fragments inherit.
+/// The metadata of a packet that its fragments inherit: time stamp, packet type and annotations.
 pub(super) struct Marks {
     time: Timestamp,
     kind: PacketKind,
@@ -58,7 +61,8 @@ impl Marks {
         Marks { time: packet.time(), kind: packet.kind(), annotations }
     }
 
-    /// Sends a fragment whose header has this length; returns false if there was no room for the fragment.
+    /// Emits a fragment with these bytes, whose IP header has `header_length` bytes. Returns false if the
+    /// pool has no room for the fragment.
     pub(super) fn send(&self, cx: &mut Cx<'_>, bytes: &[u8], header_length: usize) -> bool {
         let Some(mut fragment) = cx.packet(bytes) else { return false };
         fragment.set_headers(0, header_length);

@@ -1,9 +1,9 @@
 //! # IP6Fragmenter
 //! Splits IPv6 packets that are longer than a limit into fragments (RFC 8200, section 4.5).
 //!
-//! Only the source of a packet may fragment it, so this element is for sources and for the ends of tunnels;
-//! routers answer packets that are too long with ICMP6Error. With HONOR_DF, all packets count as "don't
-//! fragment", as packets do that a router forwards.
+//! Only the source of a packet may fragment it, so this element is for sources and for the ends of tunnels.
+//! Routers must not fragment: they answer packets that are too long with ICMP6Error. With HONOR_DF the
+//! element only separates these packets: they leave by output 1, and nothing is split.
 //!
 //! Hop-by-hop options and a routing header, with the destination options that precede it, are repeated in
 //! each fragment. Packets that cannot be split leave by output 1, or are dropped: fragments, jumbograms,
@@ -67,45 +67,49 @@ struct Ip6Fragmenter {
     honors: bool,
     drops: u64,
     fragments: u64,
-    /// A buffer for the part of a packet that is split.
+    /// A buffer for the bytes of a packet that are distributed over its fragments.
     payload: Vec<u8>,
     /// A buffer for the fragment that is being written.
     fragment: Vec<u8>,
 }
 
-/// A plan for splitting a packet. All numbers are bytes; offsets count from the IPv6 header.
+/// The numbers that are needed to split a packet. Lengths are in bytes, and offsets count from the IPv6
+/// header.
 #[derive(Debug, PartialEq)]
 struct Plan {
-    /// The length of the headers that every fragment has.
+    /// The length of the IPv6 header and the extension headers that every fragment repeats.
     repeated: usize,
-    /// The offset of the last repeated header's next header field, and the value of that field.
+    /// The offset of the next header field in the last repeated header, and the value of that field
+    /// (`next_header`).
     next_header_at: usize,
     next_header: u8,
-    /// The identification in the fragment header after these headers, if there is a fragment header
-    /// already.
+    /// The identification in the packet's fragment header, if it has one after the repeated headers; `None`
+    /// if a fragment header must be added.
     id: Option<u32>,
     /// The offset of the packet's end.
     total: usize,
-    /// The number of bytes that each fragment gets.
+    /// The number of payload bytes in each fragment but the last; a multiple of 8.
     room: usize,
 }
 
-/// The headers of a packet. Offsets count from the IPv6 header.
+/// The headers of a packet, as far as they determine how it is split. Offsets count from the IPv6 header.
 #[derive(Debug, PartialEq)]
 struct Headers {
-    /// The end of the headers that every fragment has.
+    /// The offset of the end of the headers that every fragment repeats.
     repeated: usize,
-    /// The offset of the last repeated header's next header field, and the value of that field.
+    /// The offset of the next header field in the last repeated header, and the value of that field
+    /// (`next_header`).
     next_header_at: usize,
     next_header: u8,
-    /// The identification in the fragment header after these headers, if there is a fragment header
-    /// already.
+    /// The identification in the packet's fragment header, if it has one after the repeated headers.
     id: Option<u32>,
-    /// The end of the headers that must be in the first fragment.
+    /// The offset of the end of the headers that must be in the first fragment: all extension headers and
+    /// the transport header (RFC 7112).
     first_end: usize,
 }
 
-/// Returns the headers of a packet; `None` if the chain cannot be read, or the packet is a fragment.
+/// Finds the headers of a packet. `None` if its extension headers cannot be parsed, or if the packet is a
+/// fragment.
 fn headers(ip: &ipv6::Header, rest: &[u8]) -> Option<Headers> {
     let mut at = ipv6::Header::LEN;
     let (mut repeated, mut next_header_at, mut next_header) = (at, 6, ip.next_header);
@@ -114,7 +118,8 @@ fn headers(ip: &ipv6::Header, rest: &[u8]) -> Option<Headers> {
         let extension = extension.ok()?;
         match extension.fragment() {
             Some(fragment) if !fragment.is_atomic() => return None,
-            // Headers after the fragment header are not repeated.
+            // The first fragment header ends the repeated headers; it is replaced by the header of each
+            // fragment.
             Some(fragment) if id.is_none() => {
                 (next_header_at, next_header) = (named_at, extension.next_header);
                 (repeated, id) = (at, Some(fragment.id.get()));
@@ -147,7 +152,8 @@ impl Fragmenting for Ip6Fragmenter {
         let data = packet.header(Base::Network).ok_or(DropReason::NoHeader)?;
         let (ip, rest) = ipv6::Header::ref_from_prefix(data).map_err(|_| DropReason::NoHeader)?;
         let available = length_from(packet, Base::Network).ok_or(DropReason::NoHeader)?;
-        // Bytes after the packet are padding. The length of a jumbogram is not in this field.
+        // Bytes after the payload length are padding. For a jumbogram the field is zero; its length is in an
+        // option.
         let told = match usize::from(ip.payload_length.get()) {
             0 => available,
             length => ipv6::Header::LEN + length,
@@ -156,7 +162,8 @@ impl Fragmenting for Ip6Fragmenter {
         if total <= self.mtu {
             return Ok(Choice::Pass);
         }
-        // A packet that was cut off is refused, because its fragments would form a complete packet.
+        // A packet of which the end was cut off is refused. Otherwise its fragments would form a packet that
+        // seems complete.
         if self.honors || ip.payload_length.get() == 0 || told > available {
             return Ok(Choice::Refuse);
         }
@@ -168,8 +175,8 @@ impl Fragmenting for Ip6Fragmenter {
         if room < 8 || first_end > start + room || start >= total {
             return Ok(Choice::Refuse);
         }
-        // Refuses packets whose repeated headers leave less than a quarter of the MTU, because many
-        // fragments with long headers would multiply the traffic.
+        // Packets whose repeated headers leave less than a quarter of the MTU for payload are refused,
+        // because many fragments with long headers would multiply the traffic.
         if repeated > ipv6::Header::LEN && room < self.mtu / 4 {
             return Ok(Choice::Refuse);
         }
@@ -214,13 +221,13 @@ impl Fragmenting for Ip6Fragmenter {
     }
 }
 
-/// Returns the length of a fragment header that is there already, or 0.
+/// Returns the length of the fragment header that a packet already has, 0 if it has none.
 fn present(id: Option<u32>) -> usize {
     id.map_or(0, |_| FragmentHeader::LEN)
 }
 
-/// Turns a packet into its first fragment. Returns false, and leaves the packet as it was, if there is no
-/// headroom.
+/// Turns a packet into its first fragment, with the identification `id` unless it already has one. Returns
+/// false, and leaves the packet unchanged, if there is no headroom for a fragment header.
 fn make_first(packet: &mut Packet, network: usize, plan: &Plan, id: u32) -> bool {
     let Plan { repeated, room, .. } = *plan;
     let end = network + repeated;
@@ -240,7 +247,9 @@ fn make_first(packet: &mut Packet, network: usize, plan: &Plan, id: u32) -> bool
     true
 }
 
-/// Writes the fields that differ between fragments: length, offset and "more fragments".
+/// Writes the fields that differ between the fragments of a packet: payload length, fragment offset and
+/// "more fragments". `part` is the number of payload bytes in the fragment, and `offset` is their offset in
+/// the payload of the whole packet.
 fn write_lengths(fragment: &mut [u8], repeated: usize, part: usize, offset: usize, is_last: bool) {
     // The length fits, because all fragments are shorter than the packet was.
     let length = (repeated - ipv6::Header::LEN + FragmentHeader::LEN + part) as u16;
@@ -302,9 +311,9 @@ const HANDLERS: &[Handler<Ip6Fragmenter>] =
 mod tests {
     use super::*;
 
-    /// Returns the length of the repeated headers, the offset and value of the last one's next header
-    /// field, and the end of the headers of the first fragment, for extension headers of 8 bytes each,
-    /// followed by UDP.
+    /// Builds a packet of UDP after extension headers of these kinds, each 8 bytes long, and finds its
+    /// headers. Returns the end of the repeated headers, offset and value of the last repeated next header
+    /// field, and the end of the headers of the first fragment.
     fn found(kinds: &[u8]) -> Option<(usize, usize, u8, usize)> {
         let follows = |i: usize| kinds.get(i).copied().unwrap_or(ip_protocol::UDP);
         let mut bytes = vec![0; 40];

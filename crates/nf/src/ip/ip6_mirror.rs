@@ -1,10 +1,10 @@
 //! # IP6Mirror
 //! Swaps source and destination of IPv6 packets: addresses, and the ports of TCP and UDP.
 //!
-//! Transport checksums stay valid. Swapping the two addresses does not change a checksum; where it covers
-//! other addresses (with a routing header that has segments left, or a home address option), the checksum
-//! is updated. Only after a routing header of an unknown type it is not updated. The network header
-//! annotation must be set; packets without it are dropped.
+//! Transport checksums stay valid. Swapping the two addresses does not change a checksum; If it covers other
+//! addresses (with a routing header that has segments left, or a home address option), the checksum is
+//! updated. After a routing header of an unknown type it is not updated, because it is unknown which
+//! addresses it covers. The network header annotation must be set; packets without it are dropped.
 //!
 //! Extension headers are not changed, so that a mirrored packet follows the rest of its route; the ports
 //! after them are not swapped.
@@ -42,7 +42,8 @@ pub static CLASS: Class = Class {
 
 struct Ip6Mirror;
 
-/// Returns the fixed part of the IPv6 header at the network header annotation.
+/// Returns the fixed part of the IPv6 header at the network header annotation. The error is
+/// [`DropReason::NoHeader`] if the annotation is not set or the packet is too short.
 pub(super) fn ipv6(packet: &mut Packet) -> Result<&mut ipv6::Header, DropReason> {
     let bytes =
         packet.header_chunk_mut::<{ ipv6::Header::LEN }>(Base::Network).ok_or(DropReason::NoHeader)?;
@@ -62,7 +63,8 @@ fn mirror(packet: &mut Packet) -> Fate {
     Ok(())
 }
 
-/// Swaps the addresses of a packet with extension headers, whose checksum may cover other addresses.
+/// Swaps the addresses of a packet with extension headers. Its transport checksum may cover other addresses
+/// than those in the IPv6 header, and is then updated.
 #[cold]
 fn mirror_extended(packet: &mut Packet) -> Fate {
     let before = checksum_addresses(packet);
@@ -77,7 +79,7 @@ fn mirror_extended(packet: &mut Packet) -> Fate {
     Ok(())
 }
 
-/// Returns the two addresses that the transport checksum covers, if they can be known.
+/// Returns source and destination as the transport checksum covers them. `None` if they are unknown.
 fn checksum_addresses(packet: &Packet) -> Option<[u8; 32]> {
     let (ip, rest) = ipv6::Header::ref_from_prefix(packet.header(Base::Network)?).ok()?;
     let (source, destination) = ipv6::checksum_addresses(ip, rest)?;
@@ -87,8 +89,8 @@ fn checksum_addresses(packet: &Packet) -> Option<[u8; 32]> {
     Some(both)
 }
 
-/// Updates the transport checksum after the extension headers, if there is one. The first fragment of a
-/// datagram has one, too.
+/// Updates the transport checksum after the extension headers by a difference. Nothing happens if the packet
+/// has no transport header; the first fragment of a datagram has one.
 fn update(packet: &mut Packet, delta: Delta) {
     let Some(data) = packet.header_mut(Base::Network) else { return };
     let Ok((ip, rest)) = ipv6::Header::mut_from_prefix(data) else { return };

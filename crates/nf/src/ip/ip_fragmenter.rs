@@ -2,8 +2,9 @@
 //! Splits IPv4 packets that are longer than a limit into fragments (RFC 791).
 //!
 //! The first fragment keeps the bytes that precede the IP header; the other fragments start with their IP
-//! header, which has the options that must be copied. Packets that must not be fragmented, or cannot be,
-//! leave by output 1, or are dropped. The network header annotation must be set.
+//! header, which has only the options with the "copied" flag. Packets that are too long but must not be
+//! fragmented, or whose header leaves no room for payload, leave by output 1, or are dropped. The network
+//! header annotation must be set.
 //!
 //! ## Usage
 //! `IPFragmenter(MTU [, HONOR_DF, VERBOSE, KEYWORDS])`
@@ -83,16 +84,17 @@ struct IpFragmenter {
     fragment: Vec<u8>,
 }
 
-/// A plan for splitting a packet.
+/// The numbers that are needed to split a packet, in bytes.
 struct Plan {
     header_length: usize,
-    /// The number of payload bytes in the first fragment.
+    /// The number of payload bytes in the first fragment; a multiple of 8.
     first: usize,
-    /// The number of payload bytes in the packet.
+    /// The number of payload bytes in the packet that is split.
     payload: usize,
 }
 
-/// Appends the options that every fragment has, with padding.
+/// Appends the options that every fragment has (those with the "copied" flag, the upper bit of the kind),
+/// padded to a multiple of four bytes.
 fn copy_options(options: &[u8], to: &mut Vec<u8>) {
     for option in ipv4::options(options).flatten().filter(|option| option.kind & 0x80 != 0) {
         to.extend_from_slice(&[option.kind, option.data.len() as u8 + 2]);
@@ -101,11 +103,12 @@ fn copy_options(options: &[u8], to: &mut Vec<u8>) {
     to.resize(to.len().next_multiple_of(4), option::END);
 }
 
-/// Returns the length of a first fragment: the largest for which the payload is a multiple of eight bytes.
+/// Returns the length of a first fragment from its IP header on: the largest length up to the MTU for which
+/// the payload is a multiple of eight bytes.
 fn first_total(mtu: u32) -> Number {
     let words = i64::from(mtu / 4);
-    // The header is a multiple of four bytes, the payload of eight; so the length depends on whether the
-    // header has an odd number of words.
+    // The header is a multiple of four bytes, the payload of eight. So the length depends on the lowest bit
+    // of the header length in words.
     let (least, odd) = if words % 2 == 0 { (words, -4) } else { (words - 1, 4) };
     Number::constant(4 * least).plus(odd, wire_field::IP_VERSION_IHL, 1)
 }
@@ -147,7 +150,7 @@ impl Fragmenting for IpFragmenter {
 
     fn split(&mut self, cx: &mut Cx<'_>, mut packet: Packet, plan: &Plan) {
         let Plan { header_length, first, payload } = *plan;
-        // The offset is negative if the IP header has been stripped.
+        // The offset is negative if the IP header and more bytes have been stripped.
         let start = packet.offset(Base::Network).map(|network| network + header_length as isize);
         let Some(Ok(start)) = start.map(usize::try_from) else {
             return cx.drop(packet, DropReason::NoHeader);
@@ -212,13 +215,14 @@ impl Element for IpFragmenter {
         if self.honors {
             refusals.push(within(wire_field::IP_FRAGMENT, 0x4000, 0x4000, 0x4000));
         }
-        // These packets are counted by the handler `drops`, and reported in messages.
+        // The handler `drops` counts these packets, and messages report them, so they must come to this
+        // element.
         let refused = aside(Filter::One(refusals), DropReason::TooLong).shown();
         let payload = header_length().plus(1, Field::HeaderOffset(Base::Network), u128::MAX);
         let stripped = Filter::AtMost(Number::constant(0), payload).not();
         let reads = [Field::Length, Header::Ipv4.extent(), Field::HeaderOffset(Base::Network)];
-        // The exact length is declared, so that it is known upstream of another fragmenter which packets
-        // exceed its limit.
+        // The exact length is declared. If another fragmenter follows, the synthesizer then knows which
+        // packets exceed its limit.
         let first_total = || first_total(self.mtu);
         let length = first_total().plus(1, Field::HeaderOffset(Base::Network), u128::MAX);
         let flags = Value::Bits {

@@ -4,7 +4,7 @@
 //! The element does the work of `Paint(COLOR) -> Strip(14) -> CheckIPHeader -> GetIPAddress(16)`: the frame
 //! is painted, its Ethernet header is stripped, the IPv4 header is checked, header annotations and the
 //! destination address annotation are set, and bytes after the IP packet are cut off. Bad packets are
-//! dropped; the first is reported.
+//! dropped, and a message reports the first of them.
 //!
 //! ## Usage
 //! `IPInputCombo(COLOR [, BADSRC, KEYWORDS])`
@@ -90,7 +90,7 @@ impl HeaderCheck for IpInputCombo {
     fn check(&self, packet: &mut Packet) -> Result<(), usize> {
         self.headers.check(packet)?;
         packet.annotations_mut().set_u8(Annotations::PAINT, self.colour);
-        // A packet with a valid IP header at offset 14 always has these bytes.
+        // A packet with a valid IP header at offset 14 is longer than 14 bytes, so this never fails.
         if packet.strip(ethernet::Header::LEN) { Ok(()) } else { Err(0) }
     }
 }

@@ -1,11 +1,13 @@
 //! # IPMirror
 //! Swaps source and destination of IPv4 packets: addresses, and the ports of TCP and UDP.
 //!
-//! The sequence and acknowledgment numbers of TCP are swapped too. Checksums stay valid, except for the
-//! transport checksum of a packet with an unfinished source route, which covers the last address of the
-//! route: put SetTCPChecksum or SetUDPChecksum downstream to correct it. Fragments other than the first
-//! have no ports. If a TCP header is cut short, only the ports are swapped, and nothing if fewer than eight
-//! bytes are there. The network header annotation must be set; packets without it are dropped.
+//! The sequence and acknowledgment numbers of TCP are swapped too. Checksums stay valid, because the same
+//! values are added up in another order. The exception is the transport checksum of a packet with an
+//! unfinished source route, which covers the last address of the route: put SetTCPChecksum or SetUDPChecksum
+//! downstream to correct it. Fragments other than the first have no ports. If a TCP header is cut short,
+//! only the addresses and ports are swapped. If fewer than eight bytes of a TCP or UDP header are there,
+//! only the addresses are swapped. The network header annotation must be set; packets without it are
+//! dropped.
 //!
 //! ## Usage
 //! `IPMirror([DST_ANNO])`
@@ -47,14 +49,16 @@ struct IpMirror {
     sets_destination: bool,
 }
 
-/// Returns the ports in swapped order. They must be read before anything is changed, because the transport
-/// header annotation can point into the IP header.
+/// Returns the ports in swapped order; `None` if the packet has fewer than eight bytes after the transport
+/// header annotation. They must be read before anything is changed, because that annotation can point into
+/// the IP header.
 pub(super) fn swapped_ports(packet: &mut Packet) -> Option<[u8; 4]> {
     let &mut [a, b, c, d, ..] = packet.header_chunk_mut::<8>(Base::Transport)?;
     Some([c, d, a, b])
 }
 
-/// Returns the sequence and acknowledgment numbers of TCP in swapped order.
+/// Returns the sequence and acknowledgment numbers of TCP in swapped order; `None` if the packet has no
+/// whole TCP header.
 fn swapped_numbers(packet: &mut Packet) -> Option<[u8; 8]> {
     let header = packet.header_chunk_mut::<{ tcp::Header::LEN }>(Base::Transport)?;
     let mut numbers = [0; 8];
@@ -63,7 +67,7 @@ fn swapped_numbers(packet: &mut Packet) -> Option<[u8; 8]> {
     Some(numbers)
 }
 
-/// Writes ports, if there are any.
+/// Writes the ports into the transport header. `None` leaves the packet unchanged.
 pub(super) fn set_ports(packet: &mut Packet, ports: Option<[u8; 4]>) {
     if let (Some(header), Some(ports)) = (packet.header_chunk_mut::<8>(Base::Transport), ports) {
         header[..4].copy_from_slice(&ports);
@@ -91,7 +95,7 @@ fn mirror(packet: &mut Packet, sets_destination: bool) -> Fate {
     Ok(())
 }
 
-/// Returns the actions that swap two fields.
+/// Returns two actions that swap the values of two fields.
 pub(crate) fn swapped(one: Field, other: Field) -> [Action; 2] {
     [Action::Set(one.clone(), Value::Copy(other.clone())), Action::Set(other, Value::Copy(one))]
 }
@@ -119,7 +123,7 @@ impl Element for IpMirror {
         };
         let mut tcp = case(vec![is(ip_protocol::TCP)], Header::Tcp);
         tcp.actions.extend(swapped(bytes(Base::Transport, 4, 4), bytes(Base::Transport, 8, 4)));
-        // Eight bytes are the length of a UDP header, and contain the ports of TCP.
+        // Eight bytes contain the ports of TCP and are a whole UDP header.
         let ports = case(vec![is(ip_protocol::TCP), is(ip_protocol::UDP)], Header::Udp);
         Effects::cases(vec![needs(Header::Ipv4), tcp, ports, otherwise(addresses())])
     }

@@ -1,13 +1,13 @@
 //! # IPOutputCombo
 //! Does in one step what a router does with IPv4 packets that leave by one of its interfaces.
 //!
-//! The element does the work of `DropBroadcasts -> PaintTee(COLOR) -> IPGWOptions(IPADDR) -> FixIPSrc(IPADDR)
-//! -> DecIPTTL -> CheckLength(MTU)`: link-level broadcasts are dropped; a copy of a packet with the paint
-//! leaves by output 1; packets with bad options leave by output 2, with the offset of the wrong byte in the
-//! parameter problem annotation; packets whose time to live has expired leave by output 3, packets longer
-//! than the MTU by output 4, and all others by output 0. All copies of a batch leave before its packets,
-//! whereas the separate elements would alternate between them. Packets are not fragmented. The network header
-//! annotation must be set; packets without it are dropped.
+//! The element does the work of `DropBroadcasts -> PaintTee(COLOR) -> IPGWOptions(IPADDR) ->
+//! FixIPSrc(IPADDR) -> DecIPTTL -> CheckLength(MTU)`: link-level broadcasts are dropped; if a packet has the
+//! paint, a copy of it leaves by output 1; packets with bad options leave by output 2, with the offset of
+//! the wrong byte in the parameter problem annotation; packets whose time to live has expired leave by
+//! output 3, packets longer than the MTU by output 4, and all others by output 0. All copies of a batch
+//! leave before its packets, whereas the separate elements would alternate between them. Packets are not
+//! fragmented. The network header annotation must be set; packets without it are dropped.
 //!
 //! ## Usage
 //! `IPOutputCombo(COLOR, IPADDR, MTU)`
@@ -77,28 +77,29 @@ struct IpOutputCombo {
     gateway: Gateway,
     mtu: usize,
     sorter: Sorter,
-    /// The fate of each packet of a batch.
+    /// The fate of each packet of a batch: an output or a drop reason.
     fates: Vec<Fate>,
 }
 
-/// The outputs other than the usual output 0.
+/// The outputs of packets that need an ICMP error or fragmentation. All other packets leave by output 0.
 const SAME_INTERFACE: usize = 1;
 const BAD_OPTIONS: usize = 2;
 const EXPIRED: usize = 3;
 const TOO_LONG: usize = 4;
 
-/// True if a packet arrived as link-level broadcast or multicast.
+/// True if a packet arrived as a link-level broadcast or multicast.
 fn is_group(packet: &Packet) -> bool {
     matches!(packet.kind(), PacketKind::Broadcast | PacketKind::Multicast)
 }
 
 impl IpOutputCombo {
-    /// True if a copy of the packet must leave by output 1.
+    /// True if a copy of the packet must leave by output 1: the packet leaves by the interface by which it
+    /// arrived, so that its sender should be redirected.
     fn came_by_the_same_way(&self, packet: &Packet) -> bool {
         !is_group(packet) && packet.annotations().u8(Annotations::PAINT) == self.colour
     }
 
-    /// Processes a packet; returns its output, or the reason for which it is dropped.
+    /// Processes a packet. Returns the output by which it leaves, or the reason for which it is dropped.
     fn treat(&self, packet: &mut Packet, now: Timestamp) -> Result<usize, DropReason> {
         if is_group(packet) {
             return Err(DropReason::Denied);
@@ -128,8 +129,8 @@ impl Element for IpOutputCombo {
         let bad = when("bad options", &header, Target::Output(BAD_OPTIONS));
         let problem = pure(annotation(Annotations::ICMP_PARAM, 1), "wrong byte of options", &header);
         let mut cases = vec![group.clone(), needs(Header::Ipv4), bad.with(recorded()).with(problem)];
-        // The checksum is recomputed if an address or an option was written; otherwise it is updated for
-        // the time to live.
+        // If an address or an option is written, the checksum is recomputed; otherwise it is only updated
+        // for the time to live.
         let plain = within(wire_field::IP_VERSION_IHL, 15, 0, 5);
         let wished = Filter::equals(fix_ip_src::WISH, 0).not();
         let ttl = wire_field::IP_TTL;
@@ -178,7 +179,7 @@ impl Element for IpOutputCombo {
             self.fates.push(fate);
         }
         let mut fates = self.fates.iter().copied();
-        // The closure is called once per packet.
+        // The closure is called once for each packet, in order.
         self.sorter.send(cx, batch, |_, _| fates.next().unwrap_or(Fate::Output(0)))
     }
 }

@@ -1,25 +1,26 @@
 //! # IPReassembler
 //! Reassembles IPv4 packets from their fragments (RFC 791).
 //!
-//! The result has the header, link header and annotations of the first part, and the time stamp of the
-//! fragment that came last. Other packets pass unchanged. The network header annotation must be set.
+//! The reassembled packet has the IP header, link header and annotations of the first fragment (at offset
+//! 0), and the time stamp of the fragment that came last. Packets that are no fragments pass unchanged. The
+//! network header annotation must be set.
 //!
 //! Fragments belong together if they have the same addresses, protocol, identification and VLANs. The VLANs
 //! are the VLAN annotation and the tags between link header and network header, at most two in total.
-//! Elements that number aggregates, such as AggregateIPFlows, write to the bytes of the VLAN annotation:
-//! downstream of these, set VLAN to false.
+//! Elements that number aggregates, such as AggregateIPFlows, write to the bytes of the VLAN annotation: in
+//! an IPReassembler downstream of such elements, set VLAN to false.
 //!
 //! Packets whose fragments overlap are dropped with all of their fragments (RFC 5722, and RFC 8200, section
-//! 4.5, for IPv6; RFC 1858 and RFC 3128 show what overlaps do to filters for IPv4), and so are packets
-//! whose fragments contradict each other about the packet's end. A fragment that arrives a second time with
-//! the same bytes is dropped alone. With OVERLAP, later fragments replace the bytes of earlier fragments,
-//! as in Click.
+//! 4.5, for IPv6; RFC 1858 and RFC 3128 show what overlaps do to filters for IPv4), and so are packets whose
+//! fragments contradict each other about the packet's end. A fragment that arrives a second time with the
+//! same bytes is dropped alone. With OVERLAP, later fragments replace the bytes of earlier fragments, as in
+//! Click, and a fragment that contradicts the packet's end is dropped alone.
 //!
 //! An incomplete packet expires 30 seconds after its first fragment arrived. It is evicted when its memory
 //! is needed for other packets, or when one of the limits below is reached. In both cases its fragments
-//! leave by output 1 as they came; without output 1 they are dropped. The reasons are `out of time`,
+//! leave by output 1 as they came. Without output 1 they are dropped; the drop reasons are `out of time`,
 //! `memory limit` and `fragment limit`. Time is the time of the packets' time stamps, or the clock's for
-//! packets without one; expired packets are noticed when the next packet arrives.
+//! packets without one; expired packets are removed only when the next packet arrives.
 //!
 //! ## Memory
 //! HIMEM bounds all memory for fragments: a fragment takes the slots of its packet, whatever its length or
@@ -27,21 +28,21 @@
 //! the default holds about 2,500 fragments. The tables are reserved at the start. Each worker has HIMEM
 //! bytes for itself. If the packet pool has few free slots, packets are evicted as if HIMEM were reached.
 //!
-//! When memory runs out, the source that holds most (rounded down to a power of two) loses the oldest
-//! packet that it has not completed. Each packet that a source completes doubles the amount that it can
-//! hold before it loses any, up to 64 times; each evicted packet halves this again. An eighth of HIMEM is
-//! for remembering sources that hold nothing at the moment. So a flood from other addresses, one or many,
-//! does not evict sources that complete packets. A source that has not completed any packet yet has,
-//! between its first and last fragment, the time that a flood from many addresses takes to fill the memory:
-//! 25 ms at 100,000 fragments per second.
+//! When memory runs out, the source that holds most (rounded down to a power of two) loses the oldest packet
+//! that it has not completed. Each packet that a source completes doubles the amount that it can hold before
+//! it loses any, up to 64 times; each evicted packet halves this again. An eighth of HIMEM is reserved for
+//! remembering the completed packets of sources that hold nothing at the moment. So a flood from other
+//! addresses, one or many, does not evict sources that complete packets. A source that has not completed any
+//! packet yet has, between its first and last fragment, the time that a flood from many addresses takes to
+//! fill the memory: 25 ms at 100,000 fragments per second.
 //!
 //! ## Forged fragments
 //! Nothing in a fragment proves who sent it. A sender who forges another host's addresses and guesses
 //! identifications can make any packet fail, or have it assembled from bytes of both senders, if all
 //! lengths fit; only a checksum or authentication of the whole packet detects this (RFC 4963). MAX_OPEN
-//! bounds how many identifications are blocked at a time. Two attacks remain: a sender who forges MAX_OPEN
-//! first fragments between the halves of a packet makes it fail, and a sender who knows identifications in
-//! advance makes these packets fail.
+//! bounds the number of identifications between two addresses that forged fragments can occupy at a time.
+//! Two attacks remain: a sender who forges MAX_OPEN first fragments between the halves of a packet makes it
+//! fail, and a sender who knows identifications in advance makes these packets fail.
 //!
 //! ## Usage
 //! `IPReassembler([KEYWORDS])`
@@ -139,7 +140,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The time after which an incomplete packet expires.
+/// The time after which an incomplete packet expires, counted from its first fragment.
 const PATIENCE: Timestamp = Timestamp::from_secs(30);
 /// The largest number of VLAN tags that are read from a frame.
 const TAGS: usize = 2;
@@ -153,7 +154,8 @@ struct Counts {
 }
 
 struct IpReassembler {
-    /// True if a fragment may arrive at a worker other than its home.
+    /// True if packets of a flow are spread over workers, so that a fragment may arrive at a worker that
+    /// does not own its set.
     is_spread: bool,
     longest: Option<usize>,
     most_open: u32,
@@ -164,17 +166,18 @@ struct IpReassembler {
     counts: Counts,
 }
 
-/// The position of a fragment in its packet: payload bytes `from` to `to`.
+/// A fragment's position in its datagram: it has the bytes `from` to `to` of the datagram's payload.
 struct Part {
     key: Key,
     from: usize,
     to: usize,
-    /// The offset in bytes of the fragment's payload from the start of the packet data.
+    /// The offset of the fragment's payload from the start of the packet's data, in bytes.
     at: usize,
     is_last: bool,
 }
 
-/// Returns the position of a fragment; `Ok(None)` for packets that are no fragments.
+/// Returns the position of a fragment in its datagram, or `Ok(None)` for a packet that is no fragment. `Err`
+/// has the drop reason of a packet without a header or with an invalid one.
 fn part_of(packet: &Packet, by_vlan: bool) -> Result<Option<Part>, DropReason> {
     let (ip, _) = ipv4_with_options(packet).ok_or(DropReason::NoHeader)?;
     if !ip.is_fragment() {
@@ -201,15 +204,15 @@ fn part_of(packet: &Packet, by_vlan: bool) -> Result<Option<Part>, DropReason> {
     Ok(Some(Part { key, from, to, at, is_last: !ip.more_fragments() }))
 }
 
-/// Returns the VLANs of a packet, the outer first: the VLAN of the annotation, and the VLANs of tags; 0 for
-/// none.
+/// Returns the VLANs of a packet, the outer first: the VLAN in the annotation and the VLANs of tags, at most
+/// two. A VLAN that is missing is 0.
 fn vlans(packet: &Packet) -> [u16; 2] {
     let annotated = [tci_annotation(packet) & 0x0fff];
     let mut found = annotated.into_iter().chain(tagged(packet)).filter(|&id| id != 0);
     std::array::from_fn(|_| found.next().unwrap_or(0))
 }
 
-/// Returns the VLANs of the tags between link header and network header.
+/// Returns the VLANs of the tags in the link header; 0 for tags that are missing.
 fn tagged(packet: &Packet) -> [u16; TAGS] {
     let mut ids = [0; TAGS];
     let frame = packet.header(Base::Mac).unwrap_or_default();
@@ -227,7 +230,8 @@ fn tagged(packet: &Packet) -> [u16; TAGS] {
 }
 
 impl IpReassembler {
-    /// Handles a packet; returns the packet that now leaves by output 0, if any.
+    /// Processes a packet: passes it, holds it or drops it. Returns the packet that leaves by output 0: the
+    /// packet itself, or a reassembled packet.
     fn take(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Option<Packet> {
         let part = match part_of(&packet, self.by_vlan) {
             Ok(None) => return Some(packet),
@@ -254,7 +258,8 @@ impl IpReassembler {
         None
     }
 
-    /// Adds a fragment to its set. Returns the set, or `None` if it no longer exists.
+    /// Adds a fragment to its set. Returns the index of the set; `None` if the set was closed, or if none
+    /// could be made, because of the fragment.
     fn hold(&mut self, cx: &mut Cx<'_>, packet: Packet, part: &Part, time: Timestamp) -> Option<u32> {
         let set = match self.store.find(&part.key) {
             Some(set) => set,
@@ -292,14 +297,15 @@ impl IpReassembler {
         }
     }
 
-    /// Returns the reassembled packet of a complete set, and closes the set.
+    /// Closes a complete set, and returns the reassembled packet. Returns `None` if the packet would be too
+    /// long or if there is no memory for it; the fragments are then dropped.
     fn join(&mut self, cx: &mut Cx<'_>, set: u32, time: Timestamp) -> Option<Packet> {
         let length = self.store.length(set) as usize;
         let Piece { mut packet, to, at, .. } = self.store.pop(set)?;
         let mut longest = total_length(&packet);
         let header = packet.offset(Base::Network).map_or(0, |network| (at as isize - network) as usize);
         if header + length > usize::from(u16::MAX) {
-            // The other fragments had shorter headers.
+            // The datagram is too long with this header: the headers of the other fragments were shorter.
             self.counts.bad += 1;
             cx.drop(packet, DropReason::BadIpHeader);
             self.end(set, |packet| cx.drop(packet, DropReason::BadIpHeader));
@@ -327,8 +333,8 @@ impl IpReassembler {
             }
         }
         packet.set_time(time);
-        // The flow mark is removed: the ports of the whole packet can differ from those that the first
-        // fragment showed.
+        // The flow mark names the flow of the first fragment's ports. The payload of the whole packet may
+        // begin with other ports.
         packet.set_flow_mark(None);
         if let Some(place) = self.longest {
             packet.annotations_mut().set_array(place, longest.to_ne_bytes());
@@ -336,7 +342,7 @@ impl IpReassembler {
         Some(packet)
     }
 
-    /// Ends an incomplete set; passes each of its fragments to `fragment`.
+    /// Closes an incomplete set, and passes each of its fragments to `fragment`.
     fn end(&mut self, set: u32, mut fragment: impl FnMut(Packet)) {
         self.counts.failed += 1;
         while let Some(piece) = self.store.pop(set) {
@@ -345,12 +351,12 @@ impl IpReassembler {
         self.store.close(set, false);
     }
 
-    /// Evicts a set: its fragments leave by output 1, or are dropped.
+    /// Evicts a set. Its fragments leave by output 1; without output 1 they are dropped for `reason`.
     fn give_up(&mut self, cx: &mut Cx<'_>, set: u32, reason: DropReason) {
         self.end(set, |packet| cx.emit_one(1, packet, reason));
     }
 
-    /// Evicts the sets that are older than `PATIENCE`.
+    /// Evicts the sets that are older than [`PATIENCE`] at the time `now`.
     fn end_old(&mut self, cx: &mut Cx<'_>, now: Timestamp) {
         while let Some((set, began)) = self.store.oldest()
             && now - began > PATIENCE
@@ -359,7 +365,8 @@ impl IpReassembler {
         }
     }
 
-    /// Evicts sets, at least one, until there is room again.
+    /// Evicts sets until the store is within its limit again, and at least one set, because the packet pool
+    /// may have few free slots.
     fn make_room(&mut self, cx: &mut Cx<'_>) {
         while let Some(set) = self.store.victim() {
             self.give_up(cx, set, DropReason::MemoryLimit);
@@ -370,17 +377,18 @@ impl IpReassembler {
     }
 }
 
-/// Returns the time at which a packet arrived.
+/// Returns the time at which a packet arrived: its time stamp or, without a time stamp, the time of the
+/// clock.
 fn time_of(cx: &Cx<'_>, packet: &Packet) -> Timestamp {
     if packet.time().is_set() { packet.time() } else { cx.now() }
 }
 
-/// Returns the total length in a packet's IPv4 header.
+/// Returns the total length in a packet's IPv4 header, in bytes.
 fn total_length(packet: &Packet) -> u16 {
     ipv4_with_options(packet).map_or(0, |(ip, _)| ip.total_length.get())
 }
 
-/// Sends fragments to the home worker of their packet.
+/// Removes the fragments that belong to other workers from a batch, and sends them to their home workers.
 fn send_fragments_home(cx: &mut Cx<'_>, port: usize, batch: &mut Batch) {
     let (me, _) = cx.worker();
     let is_fragment = |packet: &Packet| {
@@ -441,7 +449,7 @@ impl Element for IpReassembler {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        // Packets that are no fragments also show that time has passed.
+        // Packets that are no fragments also advance the time, so that sets expire.
         if let Some(last) = batch.iter().last().filter(|_| self.store.held() > 0) {
             let now = time_of(cx, last);
             self.end_old(cx, now);

@@ -1,9 +1,10 @@
 //! # IPGWOptions
-//! Handles IPv4 options as a gateway must: records its address and the time (RFC 791).
+//! Processes IPv4 options as a gateway must: writes its address and the time into record route and time
+//! stamp options (RFC 791).
 //!
-//! Packets with invalid options leave by output 1, or are dropped; their parameter problem annotation is
-//! the offset of the wrong byte in the header, for ICMPError. The header checksum is recomputed if there
-//! was a record route or time stamp option. The network header annotation must be set.
+//! Packets with invalid options leave by output 1, or are dropped; their parameter problem annotation is the
+//! offset of the wrong byte in the header, for ICMPError. The header checksum is recomputed if there is a
+//! record route or time stamp option. The network header annotation must be set.
 //!
 //! ## Usage
 //! `IPGWOptions(MYADDR [, OTHERADDRS])`
@@ -59,31 +60,32 @@ struct IpgwOptions {
     drops: u64,
 }
 
-/// A gateway that records its address in options.
+/// A gateway, which writes its address into record route and time stamp options.
 pub(super) struct Gateway {
     address: [u8; 4],
-    /// All addresses of the gateway, including `address`.
+    /// All addresses of the gateway, including `address`. A time stamp option may request the time of any of
+    /// them.
     own: Vec<u32>,
 }
 
-/// The offset of the header's byte that is wrong.
+/// An error in the options: the offset of the wrong byte in the IP header.
 struct Problem(u8);
 
 impl Gateway {
-    /// Returns a gateway with an address and further addresses.
+    /// Makes a gateway that records `address` and also has the addresses `own`.
     pub(super) fn new(address: Ipv4Addr, mut own: Vec<u32>) -> Gateway {
         own.push(address.to_bits());
         Gateway { address: address.octets(), own }
     }
 
-    /// Returns the action that declares what a gateway writes.
+    /// Returns an action that declares the changes of options by a gateway.
     pub(super) fn recorded() -> Action {
         let options = Field::Bytes { base: Base::Network, offset: 20, length: 40 };
         pure(options, "record route and time", &[wire_field::IP_HEADER, Field::Length])
     }
 
-    /// Handles the options of a header, at `header[20..]`. Returns true if an option was handled that can
-    /// be written to, so that the checksum must be recomputed.
+    /// Processes the options of an IP header, which start at offset 20. Returns true if there was a record
+    /// route or time stamp option, so that the checksum must be recomputed.
     fn handle(&self, header: &mut [u8], now: Timestamp) -> Result<bool, Problem> {
         let mut writes = false;
         let mut at = ipv4::Header::LEN;
@@ -114,8 +116,8 @@ impl Gateway {
         Ok(writes)
     }
 
-    /// Writes the address to the next free place of the option. The error is the offset of the option's
-    /// wrong byte.
+    /// Writes the address to the next free entry of a record route option. A full option stays unchanged.
+    /// The error is the offset of the wrong byte in the option.
     fn record_route(&self, option: &mut [u8]) -> Result<(), usize> {
         const POINTER: usize = 2;
         let free =
@@ -133,8 +135,9 @@ impl Gateway {
         }
     }
 
-    /// Writes the time, and the address if the option's flags request it. The error is the offset of the
-    /// option's wrong byte.
+    /// Writes the time to the next free entry of a time stamp option, with the address if the option's flags
+    /// request it. If the option is full, its overflow counter is incremented. The error is the offset of
+    /// the wrong byte in the option.
     fn record_time(&self, option: &mut [u8], now: Timestamp) -> Result<(), usize> {
         const POINTER: usize = 2;
         const FLAGS: usize = 3;
@@ -166,15 +169,15 @@ impl Gateway {
         };
         match used {
             Some(n) => option[POINTER] += n,
-            // The upper half of the flags byte counts the gateways that found no room.
+            // The upper half of the flags byte counts the gateways that found no free entry.
             None if flags >> 4 == 15 => return Err(FLAGS),
             None => option[FLAGS] += 0x10,
         }
         Ok(())
     }
 
-    /// Handles a packet's options. The error is the reason to drop the packet; for invalid options it is
-    /// `Unsuitable`.
+    /// Processes the options of a packet. If they are invalid, sets the parameter problem annotation and
+    /// returns [`DropReason::Unsuitable`]. Without an IP header it returns [`DropReason::NoHeader`].
     pub(super) fn process(&self, packet: &mut Packet, now: Timestamp) -> Result<(), DropReason> {
         let header = packet.header_mut(Base::Network).ok_or(DropReason::NoHeader)?;
         let Ok((ip, _)) = ipv4::Header::ref_from_prefix(header) else { return Err(DropReason::NoHeader) };
@@ -214,7 +217,7 @@ impl Element for IpgwOptions {
             "wrong byte of options",
             &[header.clone(), Field::Length],
         );
-        // The options that precede the invalid option have been recorded already.
+        // The options ahead of the invalid option have been changed already.
         let bad = refused("bad options", &[header, Field::Length], DropReason::Unsuitable);
         let handled = Case {
             checksum: Checksum::Recomputed(vec![Header::Ipv4]),
@@ -258,7 +261,8 @@ mod tests {
         Gateway { address: [10, 0, 0, 1], own: vec![0x0a00_0001, 0x0a00_0002] }
     }
 
-    /// Returns the header's options after handling, or the offset of the wrong byte.
+    /// Processes options, and returns true if the checksum must be recomputed, and the options afterwards;
+    /// or the offset of the wrong byte in the header.
     fn handled(options: &[u8]) -> Result<(bool, Vec<u8>), u8> {
         let mut header = vec![0; 20];
         header.extend_from_slice(options);

@@ -1,6 +1,6 @@
 //! # MarkIP6Header
 //! Sets the network header annotation, and the transport header annotation 40 bytes after it, without
-//! checks.
+//! checking that there is an IPv6 header.
 //!
 //! ## Usage
 //! `MarkIP6Header([OFFSET])`

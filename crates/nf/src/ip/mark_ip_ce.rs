@@ -1,5 +1,6 @@
 //! # MarkIPCE
-//! Marks IPv4 packets as having experienced congestion: sets the ECN bits to 3, and updates the checksum.
+//! Marks IPv4 packets as having experienced congestion: sets the ECN bits to 3 (RFC 3168), and updates the
+//! checksum.
 //!
 //! Packets whose sender does not support ECN (bits 0) are dropped. The network header annotation must be
 //! set; packets without it are dropped.
@@ -58,8 +59,8 @@ impl Element for MarkIpCe {
                 Filter::In { field: wire_field::IP_TOS, mask: 3, set },
             ])
         };
-        // A packet that is marked already is not changed, nor is its checksum, which an update could change
-        // from all ones to zero.
+        // A packet that is marked already must not be changed: an update of its checksum by a difference of
+        // zero could change it from all ones to zero.
         effects.cases.insert(0, Case::new(marked(3), Target::Output(0)));
         if !self.force {
             effects.cases.insert(0, Case::new(marked(0), Target::Drop(DropReason::Unsuitable)));

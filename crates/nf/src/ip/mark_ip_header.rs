@@ -1,5 +1,6 @@
 //! # MarkIPHeader
-//! Sets the network and transport header annotations without checks.
+//! Sets the network and transport header annotations of IPv4 packets, without checking that there is an IP
+//! header.
 //!
 //! ## Usage
 //! `MarkIPHeader([OFFSET])`
@@ -56,8 +57,8 @@ impl Element for MarkIpHeader {
 
     fn process(&mut self, _cx: &mut Cx<'_>, batch: &mut Batch) {
         for packet in batch.iter_mut() {
-            // Without a first byte, the header length is unknown, so the transport header annotation is
-            // cleared.
+            // Without the first byte of the header, the header's length is unknown. The transport header
+            // annotation is then cleared.
             let header_length = packet.data().get(self.offset).map(|first| usize::from(first & 15) * 4);
             packet.set_offset(Base::Network, Some(self.offset as isize));
             packet.set_offset(Base::Transport, header_length.map(|n| (self.offset + n) as isize));

@@ -1,4 +1,5 @@
-//! Elements that read and write IPv4 and IPv6 headers.
+//! Elements that check, read and write IPv4 and IPv6 headers: checks, look-ups, filters, fragmentation and
+//! reassembly, and changes of single fields.
 
 pub mod anonymize_ip_addr;
 pub mod check_icmp_header;

@@ -40,7 +40,8 @@ pub(super) struct V6;
 
 impl Version for V6 {
     fn effects(mask: u8, bits: u8) -> Effects {
-        // The traffic class is split between the first two bytes.
+        // The traffic class is split: its upper half is in the first byte of the header, and its lower half
+        // in the second.
         let across = |byte: u8| vec![byte >> 4, byte << 4];
         let value = Value::Bits { mask: across(mask), value: across(bits) };
         let set = Action::Set(bytes(Base::Network, 0, 2), value);

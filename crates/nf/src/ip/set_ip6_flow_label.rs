@@ -43,7 +43,7 @@ pub static CLASS: Class = Class {
 
 struct FlowLabel;
 
-/// The bits of a flow label.
+/// The largest flow label: a flow label has 20 bits.
 const ALL: u32 = 0xf_ffff;
 
 impl Field for FlowLabel {
@@ -55,7 +55,7 @@ impl Field for FlowLabel {
     }
 
     fn action(value: u32) -> Action {
-        // The flow label begins in the middle of a byte.
+        // The flow label begins in the lower half of the second byte.
         let three = |bits: u32| bits.to_be_bytes()[1..].to_vec();
         let value = Value::Bits { mask: three(ALL), value: three(value) };
         Action::Set(bytes(Base::Network, 1, 3), value)

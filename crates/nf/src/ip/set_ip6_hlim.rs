@@ -43,18 +43,18 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// A field of IPv6 headers to which a number is written.
+/// A field of IPv6 headers that an element sets to a number.
 pub(super) trait Field: Send + 'static {
-    /// The name of the handler.
+    /// The name of the handler that reads and writes the number.
     const HANDLER: &'static str;
 
-    /// Parses the number.
+    /// Parses the number from the text of an argument or of a write handler.
     ///
     /// # Errors
-    /// If the text is not a number in the field's range.
+    /// If the text is not a number, or the number is too large for the field.
     fn parse(text: &str, place: &Place<'_>) -> Result<u32, Complaint>;
 
-    /// Returns the action that declares writing the number.
+    /// Returns the action that declares that the field is set to `value`.
     fn action(value: u32) -> Action;
 
     fn set(ip: &mut ipv6::Header, value: u32);
@@ -79,7 +79,7 @@ impl Field for HopLimit {
     }
 }
 
-/// An element that writes a [`Field`].
+/// An element that sets a [`Field`] of IPv6 headers to a number.
 pub(super) struct SetField<F> {
     value: u32,
     text: String,
@@ -87,10 +87,7 @@ pub(super) struct SetField<F> {
 }
 
 impl<F: Field> SetField<F> {
-    /// Builds the element from its argument.
-    ///
-    /// # Errors
-    /// If the argument is missing or invalid.
+    /// Makes the element from its argument `name`, which is the number.
     pub(super) fn build(args: &mut Args<'_>, name: &'static str) -> Result<Box<dyn Element>, Invalid> {
         let Raw(text) = args.required(name);
         args.finish()?;
@@ -119,7 +116,7 @@ impl<F: Field> Element for SetField<F> {
 }
 
 impl<F: Field> SetField<F> {
-    /// The handlers.
+    /// The handlers: one that reads and writes the number.
     pub(super) const HANDLERS: &'static [Handler<Self>] = &[Handler::data(
         F::HANDLER,
         |e| e.text.clone(),

@@ -2,7 +2,7 @@
 //! Recomputes the checksum of the IPv4 header.
 //!
 //! The header is at the network header annotation, or at the start of the packet without this annotation.
-//! Packets without room for the header are dropped, the first of them with a message.
+//! Packets that are too short for the header are dropped, and a message reports the first of them.
 //!
 //! ## Usage
 //! `SetIPChecksum`

@@ -38,7 +38,7 @@ pub static CLASS: Class = Class {
     ..DESCRIPTION
 };
 
-/// The common part of SetIPDSCP and SetIP6DSCP.
+/// The fields of the class that SetIPDSCP and SetIP6DSCP have in common.
 pub(super) const DESCRIPTION: Class = Class {
     args: &[ArgInfo::required("DSCP", "0-63")],
     table: &SetDscp::<V4>::HANDLERS,
@@ -47,13 +47,14 @@ pub(super) const DESCRIPTION: Class = Class {
     ..Class::DEFAULT
 };
 
-/// A version of IP, whose header has a code point.
+/// A version of IP, for elements that set the code point or the ECN bits. Both are in one byte: type of
+/// service in IPv4, traffic class in IPv6.
 pub(super) trait Version: Send + 'static {
-    /// Returns the effects of an element that sets these bits of the byte with the code point and ECN; see
-    /// [`Element::effects`].
+    /// Declares an element that sets the bits in `mask` of that byte to `bits`, for [`Element::effects`].
     fn effects(mask: u8, bits: u8) -> Effects;
 
-    /// Changes the byte that contains the code point and ECN.
+    /// Changes that byte of a packet to `new` of its old value. The error is the drop reason of a packet
+    /// without a header of this version.
     fn change(packet: &mut Packet, new: impl FnOnce(u8) -> u8) -> Fate;
 }
 
@@ -71,7 +72,7 @@ impl Version for V4 {
 }
 
 pub(super) struct SetDscp<V> {
-    /// The code point, shifted to its position in the byte.
+    /// The code point, shifted left by two bits, as it is in the byte with the ECN bits.
     bits: u8,
     text: String,
     version: PhantomData<V>,
@@ -90,7 +91,7 @@ impl<V: Version> SetDscp<V> {
     }
 }
 
-/// Parses a code point, and shifts it to its position in the byte.
+/// Parses a code point from 0 to 63, and shifts it left by two bits, as it is in the byte with the ECN bits.
 fn parse(text: &str, place: &Place<'_>) -> Result<u8, Complaint> {
     match read_value::<u32>("DSCP", text, place)? {
         dscp @ 0..=63 => Ok((dscp as u8) << 2),
@@ -110,7 +111,7 @@ impl<V: Version> Element for SetDscp<V> {
 }
 
 impl<V: Version> SetDscp<V> {
-    /// The handlers.
+    /// The handlers: one that reads and writes the code point.
     pub(super) const HANDLERS: &'static [Handler<Self>] = &[Handler::data(
         "dscp",
         |e| e.text.clone(),

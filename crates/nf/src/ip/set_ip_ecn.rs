@@ -38,7 +38,7 @@ pub static CLASS: Class = Class {
     ..DESCRIPTION
 };
 
-/// The common part of SetIPECN and SetIP6ECN.
+/// The fields of the class that SetIPECN and SetIP6ECN have in common.
 pub(super) const DESCRIPTION: Class = Class {
     args: &[ArgInfo::required("ECN", "0-3 or a name")],
     table: &SetEcn::<V4>::HANDLERS,
@@ -90,7 +90,7 @@ impl<V: Version> Element for SetEcn<V> {
 }
 
 impl<V: Version> SetEcn<V> {
-    /// The handlers.
+    /// The handlers: one that reads and writes the ECN bits.
     pub(super) const HANDLERS: &'static [Handler<Self>] = &[Handler::data(
         "ecn",
         |e| e.text.clone(),

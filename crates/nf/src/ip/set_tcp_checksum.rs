@@ -2,13 +2,14 @@
 //! Recomputes the checksum of the TCP segment.
 //!
 //! The network and transport header annotations must be set. Packets that are shorter than their IP header
-//! says are dropped, each with a message. The protocol field is not checked.
+//! says, or too short for a TCP header, are dropped, each with a message. The protocol field is not checked.
 //!
 //! ## Usage
 //! `SetTCPChecksum([FIXOFF])`
 //!
 //! ## Arguments
-//! - `FIXOFF`: if true, a data offset that is too small or too large is corrected.
+//! - `FIXOFF`: if true, a data offset (the length of the TCP header) that is smaller than 20 bytes or larger
+//!   than the segment is corrected.
 //!
 //! ## Example
 //! ```click
@@ -46,13 +47,15 @@ struct SetTcpChecksum {
     fix_offset: bool,
 }
 
-/// Returns the TCP header of a packet.
+/// Returns the fixed part of a packet's TCP header; `None` if the packet is too short or the transport
+/// header annotation is not set.
 fn header_mut(packet: &mut Packet) -> Option<&mut tcp::Header> {
     let bytes = packet.header_chunk_mut::<{ tcp::Header::LEN }>(Base::Transport)?;
     tcp::Header::mut_from_bytes(bytes).ok()
 }
 
-/// Sets the checksum; returns `None` if lengths are invalid.
+/// Sets the checksum of a packet, and corrects the data offset if `fix_offset` is true. Returns `None` if
+/// lengths are invalid or a header annotation is not set.
 fn set(packet: &mut Packet, fix_offset: bool) -> Option<()> {
     let (ip, _) = ipv4_with_options(packet)?;
     let length = usize::from(ip.total_length.get()).checked_sub(ip.header_len())?;
@@ -64,13 +67,14 @@ fn set(packet: &mut Packet, fix_offset: bool) -> Option<()> {
     if fix_offset {
         let words = match header.header_len() {
             n if n < tcp::Header::LEN => tcp::Header::LEN / 4,
-            // The segment is shorter than the header length, so it has at most 14 words.
+            // The segment is shorter than the header length, which is at most 15 words, so the result is at
+            // most 14.
             n if n > length && !fragment => length / 4,
             n => n / 4,
         };
         header.data_offset = (words as u8) << 4 | header.data_offset & 0x0f;
     }
-    // Adding the complement of the old checksum cancels it in the sum.
+    // The sum includes the old checksum. Adding the complement of the old checksum cancels it.
     let old = header.checksum.get();
     let (ip, options) = ipv4_with_options(packet)?;
     let sum = PseudoHeader::routed(ip, options).sum(ip_protocol::TCP, length).word(!old);

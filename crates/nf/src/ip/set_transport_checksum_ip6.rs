@@ -7,9 +7,9 @@
 //! fragment header that contains the whole packet (RFC 6946) does not count as a fragment.
 //!
 //! The checksum covers the final destination (RFC 8200, section 8.1): while a routing header has segments
-//! left, this is its last address, or the first of a segment list. Packets with segments left in a routing
-//! header of an unknown type (known are 0, 2, 3 and 4) are dropped. The source that the checksum covers is
-//! the address of a home address option (RFC 6275), if there is one.
+//! left, this is its last address or, in a segment routing header, the first entry of the segment list.
+//! Packets with segments left in a routing header of an unknown type (known are 0, 2, 3 and 4) are dropped.
+//! The source that the checksum covers is the address of a home address option (RFC 6275), if there is one.
 //!
 //! ## Usage
 //! `SetTransportChecksumIP6`
@@ -70,7 +70,8 @@ fn set(packet: &mut Packet) -> Fate {
     let header = packet.header_mut(Base::Transport).and_then(|header| header.get_mut(at..at + 2));
     header.ok_or(bad)?.fill(0);
     let sum = sum_from(packet, Base::Transport, length, pseudo).ok_or(bad)?.checksum();
-    // UDP over IPv6 always has a checksum, so zero is written as 0xffff (RFC 8200, section 8.1).
+    // UDP over IPv6 must have a checksum, and zero would mean none, so zero is written as 0xffff (RFC 8200,
+    // section 8.1).
     let sum = if is_udp && sum == 0 { 0xffff } else { sum };
     let header = packet.header_mut(Base::Transport).and_then(|header| header.get_mut(at..at + 2));
     header.ok_or(bad)?.copy_from_slice(&sum.to_be_bytes());

@@ -2,7 +2,7 @@
 //! Recomputes the checksum of the UDP datagram.
 //!
 //! The network and transport header annotations must be set. Fragments and packets shorter than their UDP
-//! length leave by output 1; without output 1 they are dropped, and the first is reported.
+//! length leave by output 1; without output 1 they are dropped, and a message reports the first of them.
 //!
 //! ## Usage
 //! `SetUDPChecksum`
@@ -40,8 +40,9 @@ struct SetUdpChecksum {
     warned: bool,
 }
 
-/// Sets the checksum; returns `None` for fragments and short packets. A sum of zero stays zero, as in
-/// Click.
+/// Sets the checksum of a packet. Returns `None` for fragments, for packets that are shorter than their UDP
+/// length, and if a header annotation is not set. A checksum that is computed as zero stays zero, as in
+/// Click, although receivers then take the packet as one without a checksum.
 fn set(packet: &mut Packet) -> Option<()> {
     let (ip, options) = ipv4_with_options(packet)?;
     let available = length_from(packet, Base::Transport)?;
@@ -50,7 +51,7 @@ fn set(packet: &mut Packet) -> Option<()> {
     if ip.is_fragment() || length > available || length < udp::Header::LEN {
         return None;
     }
-    // Adding the complement of the old checksum cancels it in the sum.
+    // The sum includes the old checksum. Adding the complement of the old checksum cancels it.
     let sum = PseudoHeader::routed(ip, options).sum(ip_protocol::UDP, length).word(!udp.checksum.get());
     let checksum = sum_from(packet, Base::Transport, length, sum)?.checksum();
     let header = packet.header_chunk_mut::<{ udp::Header::LEN }>(Base::Transport)?;

@@ -2,14 +2,15 @@
 //! Writes an IPv6 address, or the destination address annotation, into the packet.
 //!
 //! The network header annotation must be set; offsets count from the network header. An annotation of zero
-//! is not stored. Checksums are not updated: put SetTransportChecksumIP6 downstream to correct them.
-//! Packets without room for the address leave by output 1, or are dropped.
+//! is not written. Checksums are not updated: put SetTransportChecksumIP6 downstream to correct them.
+//! Packets that are too short for the address, or whose annotation is zero, leave by output 1, or are
+//! dropped.
 //!
 //! ## Usage
 //! `StoreIP6Address(OFFSET)`, `StoreIP6Address(ADDR, OFFSET)`
 //!
 //! ## Arguments
-//! - `ADDR`: the address; by default, the annotation.
+//! - `ADDR`: the address; if it is left out, the destination address annotation is written.
 //! - `OFFSET`: the offset in bytes from the IPv6 header, or `src` or `dst` for the header's fields.
 //!
 //! ## Example
@@ -62,9 +63,9 @@ pub static CLASS: Class = Class {
 };
 
 struct StoreIp6Address {
-    /// The address; `None` to use the annotation.
+    /// The address that is written; `None` to write the destination address annotation.
     address: Option<[u8; 16]>,
-    /// The offset in bytes from the network header.
+    /// The offset from the network header, in bytes.
     offset: usize,
 }
 

@@ -1,15 +1,16 @@
 //! # StoreIPAddress
 //! Writes an address, or the destination address annotation, into the packet.
 //!
-//! When the source or destination field is written, the IP, TCP and UDP checksums are updated; at an
-//! offset, nothing else is changed. An annotation of zero is not stored at an offset. Packets without room
-//! for the address leave by output 1, or are dropped.
+//! If the source or destination field is written, the IP, TCP and UDP checksums are updated. If the address
+//! is written at an offset, nothing else is changed, and an annotation of zero is not written. Packets that
+//! do not get the address, also because they are too short or have no IPv4 header, leave by output 1, or are
+//! dropped.
 //!
 //! ## Usage
 //! `StoreIPAddress(OFFSET)`, `StoreIPAddress(ADDR, OFFSET)`
 //!
 //! ## Arguments
-//! - `ADDR`: the address; by default, the annotation.
+//! - `ADDR`: the address; if it is left out, the destination address annotation is written.
 //! - `OFFSET`: the offset in bytes from the start of the packet, or `src` or `dst` for the field of the
 //!   IPv4 header.
 //!
@@ -62,10 +63,11 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Reads the address, if one is given, and the text of the offset. A single argument is the offset.
+/// Reads the address, if one is given, and the text of the offset. If there is only one argument, it is the
+/// offset.
 ///
 /// # Errors
-/// If there is no argument.
+/// If there is no argument, or if an argument is invalid.
 pub(super) fn address_and_place<A: Arg>(args: &mut Args<'_>) -> Result<(Option<A>, String), Invalid> {
     let (first, second): (Option<Raw>, Option<Raw>) = (args.get("ADDR"), args.get("OFFSET"));
     let (address, offset) = match (first, second) {
@@ -94,12 +96,13 @@ enum Place {
 }
 
 struct StoreIpAddress {
-    /// The address; `None` to use the annotation.
+    /// The address that is written; `None` to write the destination address annotation.
     address: Option<[u8; 4]>,
     place: Place,
 }
 
-/// Writes the address into the header and updates all checksums that cover it.
+/// Sets the source address of a packet (or the destination address, if `source` is false) to `new`, and
+/// updates all checksums that cover it. The error is the drop reason of a packet without an IPv4 header.
 #[inline]
 pub(crate) fn store(packet: &mut Packet, new: [u8; 4], source: bool) -> Fate {
     let ip = ipv4(packet)?;
@@ -126,8 +129,9 @@ pub(crate) fn store(packet: &mut Packet, new: [u8; 4], source: bool) -> Fate {
     Ok(())
 }
 
-/// Returns the cases of packets with an IPv4 header to which [`store`] is applied, with these actions. The
-/// protocol and the fragment offset decide which transport checksum is updated.
+/// Returns the cases of packets to which [`store`] is applied, all with the same actions. `case` makes a
+/// case for a condition. Protocol and fragment offset decide which transport checksum is updated, so there
+/// is a case for TCP, for UDP, and for all other packets with an IPv4 header.
 pub(crate) fn stored(actions: &[Action], case: impl Fn(Filter) -> Case) -> Vec<Case> {
     let first = || within(wire_field::IP_FRAGMENT, 0x1fff, 0, 0);
     let of = |header: Header, protocol: u8| {

@@ -1,5 +1,5 @@
 //! # StripIPHeader
-//! Removes all bytes up to the transport header.
+//! Removes the IP header and all bytes ahead of it: the packet then starts at its transport header.
 //!
 //! The transport header annotation must be set; packets without it are dropped.
 //!

@@ -1,9 +1,8 @@
 //! # StripTCPHeader
 //! Removes a TCP header from the front of the packet.
 //!
-//! If the transport header annotation is set, everything up to the end of the TCP header is removed;
-//! otherwise the packet is expected to start with the TCP header. Packets that end inside the header are
-//! dropped.
+//! If the transport header annotation is set, all bytes up to the end of the TCP header are removed;
+//! otherwise the packet must start with the TCP header. Packets that end inside the header are dropped.
 //!
 //! ## Usage
 //! `StripTCPHeader`

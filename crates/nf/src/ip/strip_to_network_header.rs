@@ -1,5 +1,6 @@
 //! # StripToNetworkHeader
-//! Moves the start of the packet to its network header, forward or back.
+//! Moves the start of the packet to its network header: removes bytes ahead of the header, or restores bytes
+//! of a header that was stripped.
 //!
 //! The network header annotation must be set; packets without it are dropped.
 //!

@@ -1,8 +1,8 @@
 //! # StripTransportHeader
-//! Removes everything up to the payload of TCP and UDP packets.
+//! Removes all bytes ahead of the payload of TCP and UDP packets.
 //!
-//! The network and transport header annotations must be set; packets without them are dropped. For other
-//! protocols, everything up to the transport header is removed.
+//! The network and transport header annotations must be set; packets without them are dropped. In packets of
+//! other protocols, all bytes ahead of the transport header are removed.
 //!
 //! ## Usage
 //! `StripTransportHeader`

@@ -1,5 +1,5 @@
 //! # UnstripTransportHeader
-//! Moves the start of the packet back to its transport header.
+//! Restores a stripped transport header: the packet starts at its transport header again.
 //!
 //! The transport header annotation must be set; packets without it are dropped.
 //!

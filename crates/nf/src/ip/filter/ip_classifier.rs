@@ -21,11 +21,10 @@
 //! - `true`, `false`; a pattern `-`, `any` or `all` matches everything.
 //!
 //! Values can follow `==`, `!=` and, for numbers, `<`, `>`, `<=`, `>=`; `& MASK` can precede these.
-//! Questions are combined with `and`, `or`, `not` (`&&`, `||`, `!`; two questions without a word between
-//! them mean `and`), parentheses, and `CONDITION ? A : B` with spaces around the colon; CONDITION may
-//! contain such a choice again, up to four deep. Most words can be omitted (`tcp`, `www`, `syn`,
-//! `10.0.0.0/24`, `unfrag`), and so can words that are repeated from the previous question
-//! (`src port 80 or 81`).
+//! Questions are combined by `and`, `or`, `not` (`&&`, `||`, `!`; two questions without a word between them
+//! mean `and`), parentheses, and `CONDITION ? A : B` with spaces around the colon; CONDITION may contain
+//! such a choice again, up to four deep. Most words can be omitted (`tcp`, `www`, `syn`, `10.0.0.0/24`,
+//! `unfrag`), and so can words that are repeated from the previous question (`src port 80 or 81`).
 //!
 //! A question is false if the packet lacks the bytes, also with `!=`; a question about ports, flags,
 //! `icmp type` or a transport header is false for other protocols and for all fragments but the first.
@@ -94,7 +93,7 @@ pub static CLASS: Class = Class {
         let (numbers, patterns): (Vec<_>, Vec<_>) = args.rest().into_iter().unzip();
         args.finish()?;
         let outputs = args.outputs();
-        // Click reports no further errors if the number is wrong.
+        // If the number of patterns is wrong, Click reports no further errors.
         let goes_on = patterns::check_count(args, (patterns.len(), "pattern"), (outputs, "output"));
         let tables = args.setup.common.get_or_make(args.id(), Tables::default);
         let (rules, issues) = compile(&patterns, args.place(), &tables);
@@ -115,7 +114,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Compiles one pattern per output. Each complaint comes with the number of its pattern, and true if it is
+/// Compiles one pattern per output. Each complaint comes with the index of its pattern, and true if it is
 /// only a warning.
 fn compile(patterns: &[String], place: Place<'_>, tables: &Tables) -> (Rules, Vec<(usize, Complaint, bool)>) {
     let names = PlaceNames(place);
@@ -133,7 +132,7 @@ fn compile(patterns: &[String], place: Place<'_>, tables: &Tables) -> (Rules, Ve
 }
 
 struct IpClassifier {
-    /// The patterns as configured or written.
+    /// The texts of the patterns, as configured or written by handlers.
     patterns: Vec<String>,
     rules: Rules,
     tables: Arc<Tables>,

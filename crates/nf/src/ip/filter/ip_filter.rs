@@ -83,7 +83,7 @@ pub static CLASS: Class = Class {
     build: |args| {
         let caching = args.value::<bool>("CACHING");
         let texts = args.rest();
-        // Click reports no further errors if a keyword is wrong.
+        // If a keyword is wrong, Click reports no further errors.
         let goes_on = args.finish().is_ok();
         let outputs = args.outputs();
         let mut reader = Reader {
@@ -111,10 +111,11 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The largest number of rules that a warning names.
+/// The largest number of hidden rules that a warning names.
 const NAMED: usize = 5;
 
-/// Warns of rules that never decide, because earlier rules always do.
+/// Warns of hidden rules: rules that never decide about a packet, because earlier rules match all packets
+/// that they match.
 fn warn_of_hidden(args: &mut Args<'_>, rules: &[Rule]) {
     let conditions: Vec<_> = rules.iter().map(|rule| rule.condition.clone()).collect();
     let Shadows { hidden, compared } = shadows(&conditions);
@@ -131,7 +132,8 @@ fn warn_of_hidden(args: &mut Args<'_>, rules: &[Rule]) {
     }
 }
 
-/// Returns a text that names hidden rules and the rules that hide them.
+/// Returns a text that names hidden rules, and for each of them the rules that hide it. `hidden` has the
+/// indexes of these rules, and `name` returns the name of a rule. `None` if no rule is hidden.
 fn what_is_hidden(hidden: &[(usize, Vec<usize>)], name: impl Fn(usize) -> String) -> Option<String> {
     let names = |numbers: &[usize]| numbers.iter().map(|&number| name(number)).collect::<Vec<_>>().join(", ");
     let mut named = hidden.iter().take(NAMED);
@@ -148,25 +150,26 @@ fn what_is_hidden(hidden: &[(usize, Vec<usize>)], name: impl Fn(usize) -> String
     Some(text)
 }
 
-/// A reader of rules, which collects errors and warnings.
+/// A reader of rules from arguments and files. It collects errors and warnings, so that all of them are
+/// reported at once.
 struct Reader<'p> {
     names: PlaceNames<'p>,
     outputs: usize,
     rules: Vec<Rule>,
     issues: Vec<Issue>,
-    /// The paths of the files that were read.
+    /// The paths of the files that were read, for reports.
     files: Vec<PathBuf>,
 }
 
 /// An error or a warning about a rule.
 struct Issue {
-    /// The number of the argument that contains the rule.
+    /// The index of the argument that contains the rule, or that names the rule's file.
     argument: usize,
     complaint: Complaint,
     is_warning: bool,
 }
 
-/// The beginning of messages about a rule, and Click's beginning.
+/// The text with which messages about a rule begin, and the text with which Click's messages begin.
 struct Prefix {
     own: String,
     clicks: String,
@@ -193,7 +196,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads the rules of a file; `usual` is the action of lines without an action.
+    /// Reads the rules of the file `name`, one per line. Rules of ClassBench have no action of their own and
+    /// get the action `usual`.
     fn file(&mut self, argument: usize, prefix: &Prefix, usual: &str, name: &str) {
         let name = name.trim();
         if name.is_empty() || name.contains(char::is_whitespace) {
@@ -270,7 +274,7 @@ impl Reader<'_> {
     }
 }
 
-/// Returns the error about a rule that does not begin with an action.
+/// Returns the error about a rule whose first word `word` is no action.
 fn no_action(word: &str) -> String {
     let near = lang::nearest(word, ["allow", "deny", "drop", "file"].into_iter());
     let guess = near.map(|near| format!(". Did you mean {near}?")).unwrap_or_default();
@@ -295,7 +299,7 @@ impl Element for IpFilter {
             wire_field::DST_PORT,
             wire_field::IP_PROTOCOL,
         ];
-        // Only the cache's counts depend on the key.
+        // Only the counts of the cache depend on these fields, not the outcome for packets.
         let mut effects = effects.observing(&key).counting(Counts::Own);
         effects.state.push(State {
             table: "cache",

@@ -1,5 +1,5 @@
-//! The common part of IPFilter and IPClassifier: rules in Click's filter language, each with the fate of
-//! its packets.
+//! The common part of IPFilter and IPClassifier: rules in Click's filter language, each with what happens to
+//! packets that match it.
 
 pub mod ip_classifier;
 pub mod ip_filter;
@@ -19,47 +19,49 @@ use packet::BATCH_CAPACITY;
 
 use crate::sorting::{Fate, Sorter};
 
-/// A rule: a condition, and the fate of the packets for which it holds.
+/// A rule: a condition, and whether packets for which it is true leave by an output or are dropped.
 #[derive(Clone, PartialEq, Eq)]
 struct Rule {
     condition: Condition,
     fate: Fate,
-    /// The place in the configuration where the rule is written.
+    /// The position in the configuration at which the user wrote the rule.
     written: Written,
 }
 
-/// Compiled rules, of which the first that holds decides. The workers' copies of an element share the
-/// table.
+/// Compiled rules. The first rule whose condition is true decides about a packet. The workers' copies of an
+/// element share one table.
 struct Table {
     rules: Vec<Rule>,
     matcher: Matcher,
-    /// True if a rule reads the link-layer header, which few rules do.
+    /// True if a rule reads the link header; few rules do.
     with_mac: bool,
-    /// The distinct fates; the first is the fate of packets for which no rule holds.
+    /// The distinct fates of packets: an output or a drop reason. The first is the fate of packets that
+    /// match no rule.
     fates: Vec<Fate>,
-    /// For each rule, the index of its fate; packets with equal indexes are sent together.
+    /// For each rule, the index of its fate in `fates`. Packets with equal indexes are sent together.
     places: Vec<u32>,
 }
 
-/// The tables that the copies of an element share.
+/// The table that the copies of an element share as long as their rules are equal.
 type Tables = Same<Table>;
 
-/// The rules of one copy of an element, with the copy's own state.
+/// The rules of one copy of an element: the shared table, and the state that each copy has for itself.
 struct Rules {
     table: Arc<Table>,
     sorter: Sorter,
-    /// For each packet of a batch, the index of its fate.
+    /// For each packet of a batch, the index of its fate in the table.
     found: Vec<u32>,
-    /// For each rule, the number of packets for which it was the first that holds; the last count is for
-    /// packets without such a rule.
+    /// For each rule, the number of packets about which it decided. The last count is the number of packets
+    /// that matched no rule.
     counts: Vec<u64>,
-    /// The first rule for each flow mark; and, in `unknown`, the indexes of the batch's packets whose mark
-    /// has no note.
+    /// For each flow mark that was seen, the index of the rule that decides about the flow's packets.
+    /// `unknown` has the indexes of the packets in a batch that have no mark or whose mark was not seen
+    /// before.
     notes: Notes<u32>,
     unknown: Vec<u8>,
 }
 
-/// The handlers of all elements with rules.
+/// The handlers that all elements with rules have.
 const RULE_COUNTS: HandlerInfo = HandlerInfo::count("rule_counts");
 const RESET_RULE_COUNTS: HandlerInfo = HandlerInfo::write("reset_rule_counts");
 
@@ -82,7 +84,8 @@ impl Table {
 }
 
 impl Rules {
-    /// Returns rules, with a table that another copy may already have compiled.
+    /// Makes the rules of one copy of an element. If another copy has compiled equal rules, both share its
+    /// table.
     fn new(rules: Vec<Rule>, outputs: usize, tables: &Tables) -> Rules {
         let counts = vec![0; rules.len() + 1];
         let table = tables.get_or_make(rules, |table, rules| table.rules == *rules, Table::new);
@@ -91,16 +94,17 @@ impl Rules {
         Rules { table, sorter: Sorter::new(outputs), found, counts, notes, unknown }
     }
 
-    /// Returns `Marks::Takes` if the rules depend on a packet's flow only, so that results can be noted by
-    /// flow mark.
+    /// Returns [`Marks::Takes`] if the rules read only fields that all packets of a flow have in common, so
+    /// that the result for a flow can be remembered by its mark.
     fn marks(&self) -> Marks {
         if self.table.matcher.is_by_flow() { Marks::Takes } else { Marks::None }
     }
 
-    /// Sends packets to their fates. With `recent`, packets of the same flow as the previous packet are not
-    /// looked up.
+    /// Sends each packet of a batch to its output, or drops it. With `recent`, packets of the same flow as
+    /// the previous packet get the same result without a look-up.
     fn push(&mut self, cx: &mut Cx<'_>, batch: Batch, recent: Option<&mut Recent>) -> Option<Batch> {
-        // The rules may have changed since flow marks were enabled, so that they now read more than flows.
+        // The rules may have been replaced after flow marks were enabled, so that they now read other fields
+        // than those that identify a flow.
         if recent.is_none() && self.table.matcher.is_by_flow() && cx.graph().uses_flow_marks() {
             self.find_by_marks(&batch);
         } else {
@@ -111,7 +115,7 @@ impl Rules {
         sorter.send_by(cx, batch, |_, _| found.next().copied().unwrap_or(0), |place| fates[place as usize])
     }
 
-    /// Looks up all packets.
+    /// Looks up the rules for all packets of a batch.
     #[inline]
     fn find(&mut self, batch: &Batch, recent: Option<&mut Recent>) {
         let Rules { table, found, counts, .. } = self;
@@ -124,7 +128,8 @@ impl Rules {
         });
     }
 
-    /// Looks up only packets of flows for which nothing is noted.
+    /// Looks up the rules only for packets without a flow mark, and for marks that were not seen before; the
+    /// results for all others were remembered.
     #[inline]
     fn find_by_marks(&mut self, batch: &Batch) {
         let Rules { table, found, counts, notes, unknown, .. } = self;
@@ -153,8 +158,8 @@ impl Rules {
         });
     }
 
-    /// Returns a line with number and count for each rule that decided about packets; the number is `-` for
-    /// no rule. Rules count from 0.
+    /// Returns the text of the handler `rule_counts`: for each rule that decided about packets, a line with
+    /// its index from 0 and the number of packets. The index is `-` for packets that matched no rule.
     fn counts(&self) -> String {
         let mut text = String::new();
         for (rule, count) in self.counts.iter().enumerate().filter(|(_, count)| **count > 0) {
@@ -167,7 +172,8 @@ impl Rules {
         text
     }
 
-    /// Counts packets of a case; the rule has the number of its case.
+    /// Counts packets that another element processed according to a case of [`effects`](Self::effects). A
+    /// case and its rule have the same index.
     fn tally(&mut self, tally: &Tally) {
         if let Some(count) = self.counts.get_mut(tally.case) {
             *count += tally.packets;
@@ -186,7 +192,7 @@ impl Rules {
         Listing::new(self.table.rules.iter().map(|rule| (&rule.condition, output(rule.fate))))
     }
 
-    /// Declares one case for each rule, and one for packets that match no rule.
+    /// Declares one case for each rule, in order, and a last case for packets that match no rule.
     fn effects(&self) -> Effects {
         let mut cases: Vec<Case> = Vec::with_capacity(self.table.rules.len() + 1);
         for rule in &self.table.rules {
@@ -209,8 +215,9 @@ impl Rules {
     }
 }
 
-/// Returns the headers that the annotations point to, as far as the first slot contains them. The
-/// link-layer header is returned only if `with_mac` is true, because few rules read it.
+/// Returns the headers to which a packet's annotations point, as far as the packet's first slot contains
+/// them. A header without an annotation is empty. The link header is returned only if `with_mac` is true,
+/// because few rules read it.
 #[inline]
 fn headers(packet: &Packet, with_mac: bool) -> Headers<'_> {
     let of = |base| packet.header(base).unwrap_or_default();
@@ -218,7 +225,7 @@ fn headers(packet: &Packet, with_mac: bool) -> Headers<'_> {
     Headers { mac, network: of(Base::Network), transport: of(Base::Transport) }
 }
 
-/// Converts a condition to a declaration.
+/// Converts the condition of a rule to a filter of a declaration.
 fn filter_of(condition: &Condition) -> Filter {
     let all = |parts: &[Condition]| parts.iter().map(filter_of).collect();
     let not = |inner| Filter::Not(Box::new(inner));
@@ -267,7 +274,7 @@ mod tests {
         let one = Rules::new(vec![rule(true, 0)], 1, &tables);
         let other = Rules::new(vec![rule(true, 0)], 1, &tables);
         assert!(Arc::ptr_eq(&one.table, &other.table));
-        // The rules differ from the first rules; elements that use the first table keep it.
+        // Changed rules get a table of their own; elements that use the first table keep it.
         let changed = Rules::new(vec![rule(false, 0), rule(true, 1)], 1, &tables);
         assert!(!Arc::ptr_eq(&changed.table, &one.table));
         let again = Rules::new(vec![rule(false, 0), rule(true, 1)], 1, &tables);

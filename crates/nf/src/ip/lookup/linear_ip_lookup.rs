@@ -2,10 +2,10 @@
 //! Sends IP packets by the longest route that their destination annotation matches, and sets the gateway.
 //!
 //! If the route has a gateway, it becomes the new destination annotation. Packets without a route are
-//! dropped; a message names the first five destinations.
+//! dropped, and for each of the first five such packets a message names the destination.
 //!
 //! All classes of route look-ups share one table implementation. It finds the route of an address in one to
-//! three steps, independently of the number of routes, and is changed at run time without being rebuilt.
+//! three steps, independently of the number of routes. Handlers change it at run time without rebuilding it.
 //! The classes differ in their handlers, and in the order in which `table` shows routes: here, the order in
 //! which they were given; a new route takes the first line that a removed route has left free.
 //!

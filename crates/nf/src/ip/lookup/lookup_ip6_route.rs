@@ -81,7 +81,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Parses a route.
+/// Parses a route from its words: prefix, optional gateway, output. `None` if they are not well formed.
 fn parse(words: &[String], place: &Place<'_>) -> Option<Route> {
     let (prefix, gateway, output) = match words {
         [prefix, output] => (prefix, None, output),
@@ -101,7 +101,8 @@ fn parse_prefix(word: &str, place: &Place<'_>) -> Option<Prefix<u128>> {
 struct LookupIp6Route {
     table: Arc<RouteTable<u128, Ipv6Addr>>,
     sorter: Sorter,
-    /// The destination addresses of a batch's packets; and, in `numbers`, the numbers of their hops.
+    /// The destination addresses of the packets of a batch. `numbers` has, for each packet, the number of
+    /// its next hop in the table, or `None` if there is no route.
     addresses: Box<[u128; BATCH_CAPACITY]>,
     numbers: Box<[Option<u32>; BATCH_CAPACITY]>,
 }
@@ -116,7 +117,8 @@ impl LookupIp6Route {
         }
     }
 
-    /// Adds a route. A route for the same prefix is removed first, so that its line may be reused.
+    /// Adds a route. If there is a route for the same prefix, it is removed first; the line that it had in
+    /// the table that users see is then free and may get the new route.
     fn add(&mut self, route: Route) -> Result<(), String> {
         self.remove(route.prefix);
         Arc::make_mut(&mut self.table).add(route, false).map(drop).map_err(|_| "too many next hops".into())
@@ -159,8 +161,8 @@ impl Element for LookupIp6Route {
                 false => case.with(constant(DST_IP6, &hop.gateway.octets())),
             }
         });
-        // The filter reads the annotation even if there are no routes, so that upstream elements never
-        // leave it without a value.
+        // The filter reads the annotation even if there are no routes. Elements upstream that write it thus
+        // never leave it out, and routes that are added later find it.
         let other = Filter::In { field: DST_IP6, mask: 0, set: classify::IntervalSet::one(0, 0) };
         let lost = Case::new(other, Target::Drop(DropReason::NoRoute));
         let effects = Effects::cases(cases.chain([lost]).collect()).counting(Counts::Tallied);

@@ -1,7 +1,7 @@
 //! # LookupIPRouteMP
-//! Sends IP packets by routes that stay as they are configured, and has no handlers.
+//! Sends IP packets by the longest route that their destination annotation matches, and has no handlers.
 //!
-//! Works like StaticIPLookup. Each worker has a table of its own.
+//! Works like StaticIPLookup: routes cannot be changed at run time.
 //!
 //! ## Usage
 //! `LookupIPRouteMP(ROUTE, ...)`
@@ -35,12 +35,14 @@ pub static CLASS: Class = Class {
 
 static KIND: Kind = Kind { listing: Listing::FirstFree, complaint: Some(complaint), changes: false };
 
-/// Returns Click's message: the address in hexadecimal digits, in the machine's byte order.
+/// Returns Click's message about an address without a route: it shows the address in hexadecimal digits, in
+/// the machine's byte order.
 fn complaint(address: Ipv4Addr) -> String {
     format!("LookupIPRouteMP: no gw for {:x}", u32::from_ne_bytes(address.octets()))
 }
 
-/// Builds the element. The checks of arguments and their errors differ from the other classes'.
+/// Makes the element. Unlike the function `build` for the other classes, it accepts no gateway `-`, gives no
+/// warning about routes for the same prefix, and has Click's other error messages.
 fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let mut table = RouteTable::new(KIND.listing);
     let outputs = args.outputs();

@@ -1,7 +1,8 @@
-//! Look-ups of routes by destination address: one element for Click's many classes.
+//! Look-ups of routes by destination address. One element implements Click's many classes for IPv4;
+//! [`lookup_ip6_route`] is the class for IPv6.
 //!
-//! The classes differ in their handlers, in the order in which they show their table, and in their message
-//! about an address without a route. Each class's file contains its manual and its kind.
+//! The classes for IPv4 differ in their handlers, in the order in which they show their table, and in their
+//! message about an address without a route. Each class's file contains its manual and its `Kind`.
 
 pub mod direct_ip_lookup;
 pub mod linear_ip_lookup;
@@ -29,7 +30,8 @@ use crate::sorting::{Fate, Sorter};
 use route::{Hop, Route, words};
 use table::{Listing, Refused, RouteTable};
 
-/// The common part of the classes; each class adds its name, manual and [`build`].
+/// The fields that the classes for IPv4 have in common. Each class adds its name, manual and [`build`]
+/// function.
 const CLASS: Class = Class {
     ports: "1/-",
     processing: "h/h",
@@ -54,20 +56,21 @@ const SAMPLES: &[&str] = &[
     "",
 ];
 
-/// The differences between the classes.
+/// The differences between the classes for IPv4.
 struct Kind {
-    /// The order in which the table is shown.
+    /// The order in which the handler `table` shows routes.
     listing: Listing,
-    /// The message about an address without a route.
+    /// The message about an address without a route; `None` if packets without a route are dropped silently.
     complaint: Option<fn(Ipv4Addr) -> String>,
-    /// True if handlers can change the table.
+    /// True if the class has handlers that change the table.
     changes: bool,
 }
 
-/// The largest number of messages about packets without a route.
+/// The largest number of messages about packets without a route that one element writes.
 const COMPLAINTS: u32 = 5;
 
-/// Builds an element of most classes from its routes.
+/// Makes an element of the kind `kind` from the routes in its arguments. Of several routes for one prefix
+/// the first is used, and a warning is given.
 fn build(args: &mut Args<'_>, kind: &'static Kind) -> Result<Box<dyn Element>, Invalid> {
     let mut table = RouteTable::new(kind.listing);
     let outputs = args.outputs();
@@ -94,7 +97,8 @@ fn build(args: &mut Args<'_>, kind: &'static Kind) -> Result<Box<dyn Element>, I
     Ok(Box::new(RouteLookup::new(kind, table.share(args), outputs)))
 }
 
-/// Sends each packet of a batch by the output of its hop; packets without a hop are dropped.
+/// Sends each packet of a batch by the output of its next hop. `numbers` has the number of the next hop in
+/// the table for each packet; packets with `None` are dropped ([`DropReason::NoRoute`]).
 fn send<A: Address, G: Copy + Eq + Hash>(
     cx: &mut Cx<'_>,
     batch: Batch,
@@ -112,8 +116,8 @@ fn send<A: Address, G: Copy + Eq + Hash>(
     )
 }
 
-/// Finishes the reading of routes, for the classes that count the outputs they need; it is an error if
-/// there are fewer than `needed`.
+/// Finishes the reading of routes, which need `needed` outputs. Warns if there are no routes, and fails if
+/// the element has fewer outputs than `needed`.
 fn need_outputs(args: &mut Args<'_>, needed: usize, outputs: usize) -> Result<(), Invalid> {
     args.finish()?;
     if needed == 0 {
@@ -133,18 +137,19 @@ fn no_memory(route: &Route) -> String {
     format!("no memory to store route '{route}'")
 }
 
-/// An element of any of the classes for IPv4.
+/// A route look-up for IPv4, of any of the classes.
 struct RouteLookup {
     kind: &'static Kind,
     table: Arc<RouteTable>,
     complaints: u32,
     sorter: Sorter,
-    /// The destination addresses of a batch's packets; and, in `numbers`, the numbers of their hops.
+    /// The destination addresses of the packets of a batch. `numbers` has, for each packet, the number of
+    /// its next hop in the table, or `None` if there is no route.
     addresses: Box<[u32; BATCH_CAPACITY]>,
     numbers: Box<[Option<u32>; BATCH_CAPACITY]>,
 }
 
-/// A change that a handler requests.
+/// A command of a handler to change the table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Command {
     Add,
@@ -163,10 +168,10 @@ impl Command {
     }
 }
 
-/// A change that a command has made.
+/// A change that a command has made to the table, with the route that is needed to undo it.
 enum Change {
     Added(Route),
-    /// The route that was replaced.
+    /// A route was replaced. This is the old route.
     Replaced(Route),
     Removed(Route),
 }
@@ -207,7 +212,8 @@ impl RouteLookup {
         }
         if removes {
             let removed = Arc::make_mut(&mut self.table).remove(route).map(Change::Removed);
-            // The message repeats the command, because omitted parts mean any value.
+            // The message repeats the words of the command, because parts that are left out mean any
+            // value.
             return removed.ok_or_else(|| format!("route '{}' not found", words.join(" ")));
         }
         match Arc::make_mut(&mut self.table).add(route, command == Command::Set) {
@@ -217,7 +223,8 @@ impl RouteLookup {
         }
     }
 
-    /// Executes commands, one per line. If a command fails, all are undone.
+    /// Executes commands, one per line. If a command fails, the commands before it are undone, and the error
+    /// is returned.
     fn control(&mut self, cx: &Cx<'_>, commands: &str) -> Result<(), String> {
         let mut changes = Vec::new();
         for line in commands.lines() {
@@ -243,7 +250,7 @@ impl RouteLookup {
         for change in changes.into_iter().rev() {
             match change {
                 Change::Added(route) => drop(table.remove(route)),
-                // There is room for the route, because it was in the table before.
+                // There is room for the route, because it was in the table before the command.
                 Change::Replaced(route) | Change::Removed(route) => drop(table.add(route, true)),
             }
         }
@@ -261,8 +268,8 @@ impl Element for RouteLookup {
                 false => case.with(constant(DST_IP, &hop.gateway.octets())),
             });
         }
-        // The filter reads the annotation even if there are no routes, so that upstream elements never
-        // leave it without a value.
+        // The filter reads the annotation even if there are no routes. Elements upstream that write it thus
+        // never leave it out, and routes that are added later find it.
         let other = Filter::In { field: DST_IP, mask: 0, set: classify::IntervalSet::one(0, 0) };
         let lost = Case::new(other, Target::Drop(DropReason::NoRoute));
         cases.push(if self.kind.complaint.is_some() { lost.shown() } else { lost });

@@ -1,8 +1,9 @@
 //! # RadixIPLookup
 //! Sends IP packets by the longest route that their destination annotation matches, and sets the gateway.
 //!
-//! Works like LinearIPLookup (see its page for details). In its `table`, a new route takes the line that
-//! was left free last, and a route that replaces another route takes a new line.
+//! Works like LinearIPLookup (see its page for details). In its `table`, a new route takes the line that was
+//! freed last by a removed route. A route that replaces another route takes a line in the same way, and does
+//! not keep the other route's line.
 //!
 //! ## Usage
 //! `RadixIPLookup(ROUTE, ...)`

@@ -2,7 +2,7 @@
 //! Sends IP packets by the longest route that their destination annotation matches, and sets the gateway.
 //!
 //! Works like LinearIPLookup (see its page for details), except that packets without a route are dropped
-//! without a message, and that the table can be emptied.
+//! without a message, and that the handler `flush` empties the table.
 //!
 //! ## Usage
 //! `RangeIPLookup(ROUTE, ...)`

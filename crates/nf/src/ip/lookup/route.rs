@@ -1,5 +1,5 @@
-//! Routes, and the text form of IPv4 routes in arguments, handlers and tables:
-//! `ADDR/MASK [GATEWAY] OUTPUT`.
+//! Routes and next hops, and the text form of IPv4 routes in arguments, handlers and tables: `ADDR/MASK
+//! [GATEWAY] OUTPUT`.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -11,31 +11,32 @@ use lang::args::split_spaces;
 /// A route for a prefix of addresses of type `A`, with gateways of type `G`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Route<A = u32, G = Ipv4Addr> {
-    /// The destination addresses that take the route.
+    /// The destination addresses of packets that take the route.
     pub(super) prefix: Prefix<A>,
     pub(super) hop: Hop<G>,
 }
 
-/// The next hop of a packet.
+/// The next hop of a packet: where a route sends it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Hop<G = Ipv4Addr> {
-    /// The address that becomes the packet's destination annotation; zero for none.
+    /// The address that becomes the packet's destination annotation. If it is zero, the annotation stays.
     pub(super) gateway: G,
-    /// The output by which the packet leaves; `ANY_OUTPUT` in a request to remove a route.
+    /// The output by which the packet leaves. [`ANY_OUTPUT`](Self::ANY_OUTPUT) in a request to remove a
+    /// route.
     pub(super) output: i32,
 }
 
 impl<G> Hop<G> {
-    /// The output in a request that matches routes with any output.
+    /// The output in a request to remove the route for a prefix, whatever its output and gateway.
     pub(super) const ANY_OUTPUT: i32 = -1;
 }
 
-/// Splits a route, or a command, into words.
+/// Splits the text of a route, or of a command, into words.
 pub(super) fn words(text: &str) -> Vec<String> {
     split_spaces(text).into_iter().map(|word| word.text).collect()
 }
 
-/// Parses a prefix; a mask must consist of leading ones only.
+/// Parses an IPv4 prefix. `None` if it is not well formed, or if its mask has a one after a zero.
 pub(super) fn prefix(word: &str, place: &Place<'_>) -> Option<Prefix> {
     let given = Ipv4Prefix::parse(word, place).ok()?;
     let mask = given.mask.to_bits();
@@ -44,8 +45,9 @@ pub(super) fn prefix(word: &str, place: &Place<'_>) -> Option<Prefix> {
 }
 
 impl Route {
-    /// Parses a route. With `or_any`, the output can be omitted after a gateway, and everything after the
-    /// prefix.
+    /// Parses a route from its words. `None` if they are not well formed. With `or_any`, for requests to
+    /// remove a route, the output can be left out, and so can the gateway; the output is then
+    /// [`Hop::ANY_OUTPUT`].
     pub(super) fn parse(words: &[String], place: &Place<'_>, or_any: bool) -> Option<Route> {
         let (first, mut rest) = words.split_first()?;
         let prefix = prefix(first, place)?;
@@ -65,11 +67,11 @@ impl Route {
         Some(Route { prefix, hop: Hop { gateway, output } })
     }
 
-    /// Formats the route as a line of a table, in columns.
+    /// Formats the route as a line of the handler `table`, with tabs between the columns.
     pub(super) fn line(&self) -> String {
         let (prefix, gateway) = (self.prefix_text(), self.gateway_text());
-        // A tab is eight columns wide: the gateway starts in the third such column, the output in the
-        // second after that.
+        // A tab stop is every eight characters: the gateway starts at the third stop, and the output at the
+        // second stop after it.
         let pad = |text: &str, width| if text.len() + 1 < width { "\t\t" } else { "\t" };
         let (a, b) = (pad(&prefix, 17), pad(&gateway, 9));
         format!("{prefix}{a}{gateway}{b}{}\n", self.hop.output)
@@ -84,7 +86,7 @@ impl Route {
     }
 }
 
-/// Formats the route for messages.
+/// Formats the route for messages: prefix, gateway (or `-`), output.
 impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} {} {}", self.prefix_text(), self.gateway_text(), self.hop.output)
@@ -136,7 +138,7 @@ mod tests {
         let setup = Setup::default();
         let line = |text: &str| Route::parse(&words(text), &Place::new(&setup, 0), false).unwrap().line();
         assert_eq!(line("10/8 0"), "10.0.0.0/8\t\t-\t\t0\n");
-        // A text of 16 characters and a tab reach the third column; 15 characters and a tab do not.
+        // A text of 16 characters and a tab reach the third tab stop; 15 characters and a tab do not.
         assert_eq!(line("100.100.200.0/24 1.2.3.4 1"), "100.100.200.0/24\t1.2.3.4\t\t1\n");
         assert_eq!(line("10.100.200.0/24 18.26.4.1 12"), "10.100.200.0/24\t\t18.26.4.1\t12\n");
         assert_eq!(line("1/8 1.1.1.10 1"), "1.0.0.0/8\t\t1.1.1.10\t1\n");

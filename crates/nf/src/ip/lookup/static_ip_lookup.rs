@@ -1,5 +1,6 @@
 //! # StaticIPLookup
-//! Sends IP packets by routes that stay as they are configured.
+//! Sends IP packets by the longest route that their destination annotation matches; routes cannot change at
+//! run time.
 //!
 //! Works like LinearIPLookup (see its page for details), without the handlers that change the table.
 //!

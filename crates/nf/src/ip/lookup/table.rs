@@ -1,4 +1,5 @@
-//! A table of routes with longest-prefix match, which remembers the order in which its class shows routes.
+//! A table of routes with longest-prefix match. It also keeps the line that each route has in the table that
+//! users see.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::Hash;
@@ -12,38 +13,39 @@ use element::setup::Same;
 
 use super::route::{Hop, Route};
 
-/// The rule for the line of a new route in the table that users see.
+/// The rule that chooses the line of a new route in the table that users see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Listing {
-    /// The first free line; a route that replaces another route takes its line.
+    /// The first free line. A route that replaces another route takes the other's line.
     FirstFree,
-    /// The line that was freed last; a route that replaces another route takes its line before the other's
-    /// line is freed.
+    /// The line that was freed last. If a route replaces another route, it takes its line before the other's
+    /// line is freed, so that the lines differ.
     LastFreed,
 }
 
-/// The reason for which a route was not added.
+/// The reason for which a route was not added to a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Refused<A = u32, G = Ipv4Addr> {
-    /// There is another route for the prefix.
+    /// The table has this route for the same prefix.
     Exists(Route<A, G>),
-    /// There are too many different next hops.
+    /// The table has no number left for another next hop: there are too many different next hops.
     Full,
 }
 
-/// A table of routes. The workers' copies of an element share a table until it is changed (see
-/// [`share`](Self::share)).
+/// A table of routes. The workers' copies of an element share one table as long as their routes are equal
+/// (see [`share`](Self::share)).
 #[derive(Clone)]
 pub(super) struct RouteTable<A = u32, G = Ipv4Addr> {
-    /// The prefixes, each with the number of a hop and of a line.
+    /// The prefixes of all routes. The value of each is the number of its next hop, and its note is the
+    /// number of its line.
     prefixes: PrefixTable<A>,
-    /// The hops, each with the number of routes that use it.
+    /// The next hops by number, each with the number of routes that use it.
     hops: Vec<(Hop<G>, u32)>,
     numbers: HashMap<Hop<G>, u32>,
     unused: Vec<u32>,
     lines: Vec<Option<Prefix<A>>>,
     listing: Listing,
-    /// The lines without a route, with the next line to be used first.
+    /// The free lines, each with a rank; the line with the lowest rank is used first.
     free: BTreeSet<(u64, u32)>,
     freed: u64,
 }
@@ -62,8 +64,8 @@ impl<A: Address, G: Copy + Eq + Hash> RouteTable<A, G> {
         }
     }
 
-    /// Returns the table of another copy of the element, if it has the same routes. An element that changes
-    /// a shared table first makes its own copy (`Arc::make_mut`).
+    /// Returns the table of another copy of the element if it has the same routes, otherwise this table. An
+    /// element that changes a shared table must first make a copy of its own (`Arc::make_mut`).
     pub(super) fn share(self, args: &Args<'_>) -> Arc<RouteTable<A, G>>
     where
         A: Send + Sync + 'static,
@@ -73,31 +75,32 @@ impl<A: Address, G: Copy + Eq + Hash> RouteTable<A, G> {
         same.get_or_make(self, |there, own| own.routes().eq(there.routes()), |own| own)
     }
 
-    /// Looks up the numbers of the hops for a batch of addresses. This is the hot path.
+    /// Looks up the longest routes for a batch of addresses. Writes the number of the next hop for each
+    /// address to `numbers`, or `None` if there is no route. It is called for every batch of packets.
     #[inline]
     pub(super) fn lookup_batch(&self, addresses: &[A], numbers: &mut [Option<u32>]) {
         self.prefixes.lookup_batch(addresses, numbers);
     }
 
-    /// Returns the hop with a number.
+    /// Returns the next hop with a number.
     #[inline]
     pub(super) fn hop(&self, number: u32) -> Option<&Hop<G>> {
         self.hops.get(number as usize).map(|(hop, _)| hop)
     }
 
-    /// Returns the hop for an address.
+    /// Returns the next hop of the longest route for an address; `None` if there is no route.
     pub(super) fn lookup(&self, address: A) -> Option<Hop<G>> {
         self.prefixes.lookup(address).and_then(|number| self.hop(number)).copied()
     }
 
-    /// Returns the route for exactly this prefix.
+    /// Returns the route for exactly this prefix; `None` if there is none.
     fn get(&self, prefix: Prefix<A>) -> Option<Route<A, G>> {
         let hop = *self.hop(self.prefixes.get(prefix)?.value)?;
         Some(Route { prefix, hop })
     }
 
-    /// Adds a route. With `replace`, a route for the same prefix is replaced and returned; without it, such
-    /// a route is an error.
+    /// Adds a route. If there is a route for the same prefix, it is replaced and returned with `replace`;
+    /// without `replace`, this is an error.
     pub(super) fn add(
         &mut self,
         route: Route<A, G>,
@@ -128,7 +131,9 @@ impl<A: Address, G: Copy + Eq + Hash> RouteTable<A, G> {
         Ok(before)
     }
 
-    /// Removes the route for a prefix if it equals the requested route, and returns it.
+    /// Removes the route for the prefix of `asked`, and returns it. Nothing is removed, and the result is
+    /// `None`, if there is no such route or if its next hop differs from the next hop of `asked`.
+    /// [`Hop::ANY_OUTPUT`] matches any next hop.
     pub(super) fn remove(&mut self, asked: Route<A, G>) -> Option<Route<A, G>> {
         let found = self.get(asked.prefix)?;
         if asked.hop.output != Hop::<G>::ANY_OUTPUT && asked.hop != found.hop {
@@ -140,22 +145,22 @@ impl<A: Address, G: Copy + Eq + Hash> RouteTable<A, G> {
         Some(found)
     }
 
-    /// Returns an empty table with the same listing.
+    /// Returns an empty table with the same rule for lines.
     pub(super) fn cleared(&self) -> RouteTable<A, G> {
         RouteTable::new(self.listing)
     }
 
-    /// True if there has never been a route.
+    /// True if the table has never had a route.
     pub(super) fn is_new(&self) -> bool {
         self.lines.is_empty()
     }
 
-    /// Returns all routes in the order of the table that users see.
+    /// Returns all routes in the order of their lines in the table that users see.
     pub(super) fn routes(&self) -> impl Iterator<Item = Route<A, G>> + '_ {
         self.lines.iter().flatten().filter_map(|&prefix| self.get(prefix))
     }
 
-    /// Returns each hop with the set of addresses that take it.
+    /// Returns each next hop with the set of addresses whose packets take it.
     pub(super) fn sets(&self) -> impl Iterator<Item = (Hop<G>, IntervalSet)> + '_ {
         self.prefixes.sets().into_iter().filter_map(|(number, set)| Some((*self.hop(number)?, set)))
     }
@@ -271,8 +276,8 @@ mod tests {
                     let hop = table.lookup(u32::from(net) << 24 | 77);
                     prop_assert_eq!(hop.map(|hop| hop.output), model.get(&net).copied());
                 }
-                // There are no more hops than are in use, and no more lines than were ever in use at a
-                // time.
+                // Numbers of next hops and lines are used again: there are never more than were in use at
+                // one time.
                 prop_assert_eq!(table.numbers.len() + table.unused.len(), table.hops.len());
                 prop_assert_eq!(table.lines.len(), model.len() + table.free.len());
             }

@@ -1,5 +1,5 @@
-//! Doubly linked lists of table entries by their index, in arrays that never grow beyond the reserved
-//! capacity.
+//! Doubly linked lists of table entries, which are given by their index. The arrays never grow beyond the
+//! capacity that is reserved at the start.
 
 use std::collections::TryReserveError;
 
@@ -8,7 +8,7 @@ use crate::memory::reserved;
 /// The index that means no entry.
 pub(super) const NONE: u32 = u32::MAX;
 
-/// The ends of a list.
+/// The first and the last entry of a list.
 #[derive(Clone, Copy)]
 pub(super) struct List {
     pub(super) first: u32,
@@ -23,14 +23,15 @@ impl List {
     }
 }
 
-/// The links of entries, each of which is in at most one list.
+/// The links between entries. Each entry is in at most one list.
 pub(super) struct Links {
-    /// The previous and the next entry.
+    /// For each entry, the indexes of the previous and the next entry in its list.
     of: Vec<[u32; 2]>,
 }
 
 impl Links {
-    /// Reserves links for entries with an index below `count`. Indexes are used in ascending order.
+    /// Reserves links for entries with indexes below `count`. The first use of an index must follow the
+    /// first use of the index before it.
     pub(super) fn new(count: usize) -> Result<Links, TryReserveError> {
         Ok(Links { of: reserved(count)? })
     }
@@ -43,13 +44,13 @@ impl Links {
         self.of[entry as usize][1]
     }
 
-    /// Adds an entry that is in no list at the end of a list.
+    /// Adds an entry at the end of a list. The entry must be in no list.
     pub(super) fn push(&mut self, list: &mut List, entry: u32) {
         self.insert(list, entry, NONE);
     }
 
-    /// Inserts an entry that is in no list as the predecessor of the entry `behind`, or at the end if
-    /// `behind` is [`NONE`].
+    /// Inserts an entry into a list ahead of the entry `behind`, or at the end if `behind` is [`NONE`]. The
+    /// entry must be in no list.
     pub(super) fn insert(&mut self, list: &mut List, entry: u32, behind: u32) {
         let before = if behind == NONE { list.last } else { self.before(behind) };
         put(&mut self.of, entry, [before, behind]);
@@ -57,13 +58,14 @@ impl Links {
         self.join(list, entry, behind);
     }
 
-    /// Removes an entry from its list.
+    /// Removes an entry from the list that it is in.
     pub(super) fn remove(&mut self, list: &mut List, entry: u32) {
         let [before, behind] = self.of[entry as usize];
         self.join(list, before, behind);
     }
 
-    /// Links two neighbouring entries; [`NONE`] means the end of the list on that side.
+    /// Links the entries `before` and `behind` as neighbours. [`NONE`] means that the other entry becomes
+    /// the first or last entry of the list.
     fn join(&mut self, list: &mut List, before: u32, behind: u32) {
         match before {
             NONE => list.first = behind,
@@ -76,7 +78,7 @@ impl Links {
     }
 }
 
-/// Writes the value of an entry. A new index must be the next index.
+/// Writes the value of an entry. The index must be in use, or be the next index that was never used.
 pub(super) fn put<T>(all: &mut Vec<T>, entry: u32, value: T) {
     match all.get_mut(entry as usize) {
         Some(old) => *old = value,

@@ -1,5 +1,6 @@
-//! The store of a reassembler: fragments by packet, packets by source and by pair of addresses, all in
-//! memory that is reserved at the start.
+//! The store of a reassembler: the fragments that it holds, by set (the fragments of one datagram). The sets
+//! are in lists by pair of addresses, by source and by age, to find the set to evict. All memory is reserved
+//! at the start.
 
 mod links;
 mod pieces;
@@ -20,31 +21,33 @@ use self::pieces::{Pieces, Row};
 use self::sources::Sources;
 use crate::memory::reserved;
 
-/// The number of bytes per entry of a flow table, with its share of buckets that are 60 % full.
+/// The memory for an entry of a flow table in bytes, with the entry's share of buckets that are 60 % full.
 const TABLE_BYTES: usize = 64 + 4 + 10;
-/// The number of bytes of a packet's slot, with its description.
+/// The memory for a packet of one slot in bytes, with the packet's metadata.
 const SLOT_BYTES: usize = packet::SLOT_STRIDE + 64 + size_of::<packet::Annotations>();
-/// The largest number of bytes that a fragment of one slot can take: if it is the only fragment of its
-/// packet, pair and source.
+/// The largest memory in bytes that a fragment of one slot can take. It takes this memory if it is the only
+/// fragment of its set, pair and source.
 const FRAGMENT_BYTES: usize = SLOT_BYTES
     + size_of::<Option<Piece>>()
     + size_of::<[u32; 3]>()
     + (TABLE_BYTES + size_of::<Set>() + 3 * size_of::<[u32; 2]>())
     + (TABLE_BYTES + size_of::<Pair>())
     + sources::BYTES;
-/// The divisor for the part of the memory that is for sources that hold nothing at the moment.
+/// The divisor for the part of the memory that is reserved for sources which hold nothing at the moment: one
+/// eighth.
 const FOR_IDLE: usize = 8;
-/// The least number of bytes of a store: for a packet of two fragments.
+/// The smallest memory of a store in bytes: room for a datagram of two fragments, and for the fragment that
+/// arrives next.
 pub(crate) const LEAST_BYTES: usize = 3 * FRAGMENT_BYTES;
 
-/// The fields that fragments of one packet have in common.
+/// The fields that all fragments of one datagram have in common.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) source: u32,
     pub(crate) destination: u32,
     pub(crate) id: u16,
     pub(crate) protocol: u8,
-    /// The outer and the inner VLAN; 0 for none.
+    /// The outer and the inner VLAN; 0 for a missing VLAN.
     pub(crate) vlans: [u16; 2],
 }
 
@@ -55,7 +58,8 @@ impl Key {
 
     fn fragment(&self) -> FragmentKey {
         let ([source, destination], [outer, inner]) = (self.ends(), self.vlans);
-        // An IPv4 identification takes only half of the 32 bits.
+        // The number has 32 bits. An IPv4 identification takes 16 of them, so that the inner VLAN fits into
+        // the others.
         let identification = u32::from(self.id) | u32::from(inner) << 16;
         FragmentKey::new(source, destination, self.protocol, identification, outer)
     }
@@ -70,7 +74,7 @@ impl Key {
     }
 }
 
-/// The set of fragments of one packet that have arrived.
+/// A set: the fragments of one datagram that have arrived.
 struct Set {
     id: FlowId,
     key: Key,
@@ -78,19 +82,19 @@ struct Set {
     source: u32,
     pair: u32,
     slots: u32,
-    /// The time at which the first fragment arrived.
+    /// The time at which the first fragment of the set arrived.
     began: Timestamp,
 }
 
-/// The sets of packets from one address to another, in one direction.
+/// The sets of all datagrams from one address to another, in one direction.
 struct Pair {
     id: FlowId,
-    /// The sets, oldest first.
+    /// The list of these sets, the oldest first.
     sets: List,
     count: u32,
 }
 
-/// The error if memory for the tables cannot be allocated.
+/// The error if memory for the tables of the store cannot be allocated.
 #[derive(Debug)]
 pub(crate) struct Refusal(String);
 
@@ -112,7 +116,8 @@ impl From<TableError> for Refusal {
     }
 }
 
-/// The store of all fragments that are held.
+/// The store of all fragments that a reassembler holds. Sets are given by their index, which is valid until
+/// the set is closed.
 pub(crate) struct Store {
     hasher: KeyHasher,
     table: FlowTable<FragmentKey>,
@@ -120,24 +125,25 @@ pub(crate) struct Store {
     pieces: Pieces,
     pairs: FlowTable<AddressPairKey>,
     of_pairs: Vec<Pair>,
-    /// The links of sets in the lists of their pairs.
+    /// The links of sets in the list of their pair of addresses.
     of_pair: Links,
     sources: Sources,
-    /// The list of all sets, oldest first.
+    /// The list of all sets, the oldest first.
     ages: List,
     age: Links,
     held: usize,
     slots: usize,
-    /// The largest number of slots that may be held.
+    /// The largest number of slots that the fragments may take before sets are evicted.
     limit: usize,
 }
 
 impl Store {
-    /// Makes an empty store of `bytes` bytes, at least [`LEAST_BYTES`].
+    /// Makes an empty store that takes at most `bytes` bytes; at least [`LEAST_BYTES`] are needed.
     pub(crate) fn new(bytes: usize, hasher: KeyHasher) -> Result<Store, Refusal> {
         let for_idle = bytes / FOR_IDLE;
         let limit = (bytes.saturating_sub(for_idle) / FRAGMENT_BYTES).max(2);
-        // One more, for the fragment that has just arrived and for which others are evicted.
+        // There is room for one more fragment: the fragment that has just arrived and for which others are
+        // evicted.
         let most = limit + 1;
         Ok(Store {
             hasher,
@@ -156,7 +162,7 @@ impl Store {
         })
     }
 
-    /// Sets the hash function; only while nothing is held.
+    /// Sets the hash function of the tables. The store must be empty.
     pub(crate) fn seed(&mut self, hasher: KeyHasher) {
         debug_assert_eq!(self.held, 0);
         self.hasher = hasher;
@@ -167,23 +173,24 @@ impl Store {
         self.held
     }
 
-    /// Returns the bytes that held fragments take, tables included.
+    /// Returns the bytes that the held fragments take, with their share of the tables.
     pub(crate) fn memory(&self) -> usize {
         self.slots * FRAGMENT_BYTES
     }
 
-    /// True if more slots are held than the limit.
+    /// True if the fragments take more slots than the limit, so that sets have to be evicted.
     pub(crate) fn is_over_full(&self) -> bool {
         self.slots > self.limit
     }
 
-    /// Returns the set of a packet.
+    /// Returns the index of the set of a datagram; `None` if the store holds none of its fragments.
     pub(crate) fn find(&self, key: &Key) -> Option<u32> {
         let key = key.fragment();
         self.table.lookup(&key, self.hasher.hash(&key)).map(FlowId::index)
     }
 
-    /// Returns the number of sets between the packet's addresses, and the oldest of these sets.
+    /// Returns the number of sets from the datagram's source to its destination, and the index of the
+    /// oldest. `None` if there are none.
     pub(crate) fn sets_of_pair(&self, key: &Key) -> Option<(u32, u32)> {
         let key = key.pair();
         let id = self.pairs.lookup(&key, self.hasher.hash(&key))?;
@@ -191,7 +198,8 @@ impl Store {
         Some((pair.count, pair.sets.first))
     }
 
-    /// Makes a set for a packet that has none. Returns `None` if too many hashes collide.
+    /// Makes an empty set for a datagram that has none, and returns its index. Returns `None` if there is no
+    /// free entry for its key in a table, because too many hashes collide.
     pub(crate) fn open(&mut self, key: &Key, now: Timestamp) -> Option<u32> {
         let (fragment, of) = (key.fragment(), key.pair());
         let id = self.table.insert(&fragment, self.hasher.hash(&fragment), now).ok()?.id();
@@ -220,7 +228,7 @@ impl Store {
         Some(set)
     }
 
-    /// Adds a fragment to its set; see [`Pieces::add`].
+    /// Adds a fragment to a set; see [`Pieces::add`] for the result.
     pub(crate) fn add(
         &mut self,
         set: u32,
@@ -246,17 +254,18 @@ impl Store {
         self.sets[set as usize].row.count
     }
 
-    /// True if all fragments of a packet have arrived.
+    /// True if all fragments of the set's datagram have arrived.
     pub(crate) fn is_complete(&self, set: u32) -> bool {
         self.sets[set as usize].row.is_complete()
     }
 
-    /// Returns the number of bytes of a packet's payload that have arrived.
+    /// Returns the number of bytes of the datagram's payload that have arrived.
     pub(crate) fn length(&self, set: u32) -> u32 {
         self.sets[set as usize].row.length
     }
 
-    /// Removes the first fragment of a set, and returns it.
+    /// Removes the fragment with the lowest offset from a set, and returns it; `None` if the set has no
+    /// fragments.
     pub(crate) fn pop(&mut self, set: u32) -> Option<Piece> {
         let of = &mut self.sets[set as usize];
         let piece = self.pieces.pop(&mut of.row)?;
@@ -264,7 +273,8 @@ impl Store {
         Some(piece)
     }
 
-    /// Removes a set whose fragments have been removed.
+    /// Removes a set whose fragments have all been removed. `is_complete` tells if its datagram was
+    /// reassembled, which raises the trust in its source.
     pub(crate) fn close(&mut self, set: u32, is_complete: bool) {
         let Set { id, source, pair, slots, .. } = self.sets[set as usize];
         self.slots -= slots as usize;
@@ -284,18 +294,19 @@ impl Store {
         }
     }
 
-    /// Returns the oldest set, and the time at which it began.
+    /// Returns the index of the oldest set, and the time at which its first fragment arrived; `None` if the
+    /// store is empty.
     pub(crate) fn oldest(&self) -> Option<(u32, Timestamp)> {
         let set = self.ages.first;
         self.sets.get(set as usize).filter(|_| set != NONE).map(|of| (set, of.began))
     }
 
-    /// Returns the set to evict next.
+    /// Returns the index of the set to evict next; `None` if no fragment is held.
     pub(crate) fn victim(&self) -> Option<u32> {
         self.sources.victim()
     }
 
-    /// Returns the incomplete packets, oldest first, each with its fragments.
+    /// Returns the key and the fragments of each set, the oldest set first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Key, impl Iterator<Item = &Piece>)> {
         let mut set = self.ages.first;
         std::iter::from_fn(move || {

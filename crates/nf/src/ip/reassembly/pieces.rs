@@ -1,4 +1,4 @@
-//! Fragments that are held, in the order of their bytes and without overlaps.
+//! The fragments of each set, in the order of their bytes and without overlaps.
 
 use std::collections::TryReserveError;
 
@@ -7,28 +7,29 @@ use element::Packet;
 use super::links::{Links, List, NONE, put};
 use crate::memory::reserved;
 
-/// A fragment, or the part of it that later fragments have not replaced.
+/// A fragment that is held, or the part of it that later fragments have not replaced.
 pub(crate) struct Piece {
     pub(crate) packet: Packet,
-    /// The offset of the fragment's bytes in the whole payload; they end at `to`.
+    /// The offset of the fragment's first byte in the datagram's payload; `to` is the offset after its last
+    /// byte.
     pub(crate) from: u32,
     pub(crate) to: u32,
-    /// The offset of the fragment's bytes in the packet that holds them.
+    /// The offset of the fragment's first byte in the data of its packet.
     pub(crate) at: u32,
 }
 
 impl Piece {
-    /// Returns the number of the fragment's bytes.
+    /// Returns the number of payload bytes of the fragment.
     pub(crate) fn length(&self) -> u32 {
         self.to - self.from
     }
 
-    /// Returns the number of slots that the fragment takes.
+    /// Returns the number of slots that the fragment's packet takes.
     pub(super) fn slots(&self) -> u32 {
         self.packet.chunks().count() as u32
     }
 
-    /// Returns the bytes, slot by slot.
+    /// Returns the fragment's payload bytes, slot by slot.
     pub(crate) fn bytes(&self) -> impl Iterator<Item = &[u8]> {
         let (mut skip, mut left) = (self.at as usize, self.length() as usize);
         self.packet.chunks().map_while(move |chunk| {
@@ -54,36 +55,40 @@ impl Piece {
     }
 }
 
-/// The fragments of one packet.
+/// The fragments of one datagram that are held.
 pub(super) struct Row {
     pieces: List,
     pub(super) count: u32,
-    /// The number of bytes that have arrived.
+    /// The number of payload bytes that have arrived.
     pub(super) length: u32,
-    /// The end of the payload, once it is known.
+    /// The length of the datagram's payload, once its last fragment has arrived.
     pub(super) end: Option<u32>,
 }
 
 impl Row {
     pub(super) const EMPTY: Row = Row { pieces: List::EMPTY, count: 0, length: 0, end: None };
 
-    /// True if there is no hole. No byte is held twice, so that counting bytes suffices.
+    /// True if all bytes of the payload have arrived. No byte is held twice, so that it suffices to count
+    /// them.
     pub(super) fn is_complete(&self) -> bool {
         self.end == Some(self.length)
     }
 }
 
-/// The result of adding a fragment.
+/// The result of adding a fragment to its datagram.
 pub(crate) enum Fit {
-    /// The fragment is held; the number is the change in held slots.
+    /// The fragment is held. The number is the change in the number of slots that the datagram's fragments
+    /// take; it is negative if the fragment replaces longer ones.
     Held(i64),
-    /// The fragment was there before, byte for byte, or its bytes were written into another fragment.
+    /// The fragment's bytes are held already, in an equal fragment or written into another fragment. The
+    /// packet is returned to be dropped.
     Known(Packet),
-    /// The fragment contradicts the fragments that are held.
+    /// The fragment contradicts the fragments that are held: it overlaps them, or they disagree about the
+    /// end of the payload. The packet is returned to be dropped.
     Contradiction(Packet),
 }
 
-/// The fragments of all packets in a store.
+/// The fragments of all datagrams in a store.
 pub(super) struct Pieces {
     all: Vec<Option<Piece>>,
     links: Links,
@@ -100,9 +105,9 @@ impl Pieces {
         self.all.get(piece as usize).and_then(Option::as_ref).map_or((0, 0), |piece| (piece.from, piece.to))
     }
 
-    /// Adds a fragment to its row. Without `overlaps`, a fragment that has bytes in common with others
-    /// contradicts them, unless it equals one of them. With `overlaps`, the new bytes replace the old;
-    /// fragments that have no bytes left are passed to `covered`.
+    /// Adds a fragment to the fragments of its datagram. Without `overlaps`, a fragment that has bytes in
+    /// common with others contradicts them, unless it equals one of them. With `overlaps`, the bytes of the
+    /// new fragment replace the old bytes; fragments that have no bytes left are passed to `covered`.
     pub(super) fn add(
         &mut self,
         row: &mut Row,
@@ -116,7 +121,7 @@ impl Pieces {
         if beyond || is_last && extent > new.to {
             return Fit::Contradiction(new.packet);
         }
-        // Fragments mostly arrive in order, so the search begins at the end.
+        // Most fragments arrive in order, so the search begins at the end.
         let mut before = row.pieces.last;
         while before != NONE && self.ends(before).0 > new.from {
             before = self.links.before(before);
@@ -166,8 +171,8 @@ impl Pieces {
         Fit::Held(slots)
     }
 
-    /// Returns the result for a fragment that overlaps others, if this is not allowed: only an equal
-    /// fragment may arrive twice (RFC 8200, section 4.5).
+    /// Returns the result for a fragment that overlaps others, if overlaps are not allowed: the fragment is
+    /// known if it equals one of them, otherwise it contradicts them (RFC 8200, section 4.5).
     fn compare(&self, row: &Row, before: u32, new: Piece, is_last: bool) -> Fit {
         let same = self.all.get(before as usize).and_then(Option::as_ref).is_some_and(|old| {
             (old.from, old.to) == (new.from, new.to)
@@ -177,7 +182,8 @@ impl Pieces {
         if same { Fit::Known(new.packet) } else { Fit::Contradiction(new.packet) }
     }
 
-    /// Writes the bytes of a fragment into a fragment that covers all of them.
+    /// Writes the bytes of a fragment into a held fragment that covers all of them, and returns the packet
+    /// that is no longer needed.
     fn overwrite(&mut self, into: u32, new: Piece) -> Packet {
         if let Some(old) = &mut self.all[into as usize] {
             let mut at = (old.at + new.from - old.from) as usize;
@@ -188,7 +194,8 @@ impl Pieces {
         new.packet
     }
 
-    /// Removes a fragment that has no bytes left, and returns the number of slots that it held.
+    /// Removes a fragment that has no bytes left, passes its packet to `covered`, and returns the number of
+    /// slots that it took.
     fn uncover(&mut self, row: &mut Row, place: u32, covered: &mut impl FnMut(Packet)) -> i64 {
         let Some(piece) = self.take(row, place) else { return 0 };
         let slots = piece.slots();
@@ -205,12 +212,12 @@ impl Pieces {
         Some(piece)
     }
 
-    /// Removes the first fragment of a row, and returns it.
+    /// Removes the fragment with the lowest offset of a datagram, and returns it; `None` if there is none.
     pub(super) fn pop(&mut self, row: &mut Row) -> Option<Piece> {
         self.take(row, row.pieces.first)
     }
 
-    /// Returns the fragments of a row in the order of their bytes.
+    /// Returns the fragments of a datagram in the order of their bytes.
     pub(super) fn of(&self, row: &Row) -> impl Iterator<Item = &Piece> {
         let mut place = row.pieces.first;
         std::iter::from_fn(move || {

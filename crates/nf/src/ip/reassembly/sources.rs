@@ -1,11 +1,13 @@
-//! The memory that each source holds, and the choice of the packet to evict when there is no room.
+//! The memory that the fragments of each source take, and the choice of the set to evict when memory runs
+//! out.
 //!
-//! Sources are ranked by the slots that they hold, in powers of two. Each completed packet lowers the rank
-//! of its source by one, by at most [`TRUST`] ranks in total; each evicted packet raises it again. The
-//! victim is the source of the highest rank; of several, the source that reached this rank first. So a
-//! source that floods loses its packets before all others; a flood from any number of sources does not
-//! evict packets of sources whose packets are completed; and finding the victim takes a constant number of
-//! steps.
+//! The rank of a source is the binary logarithm of the number of slots that its fragments take, reduced by
+//! its trust. Each completed datagram raises the trust of its source by one, up to [`TRUST`]; each evicted
+//! set lowers it by one. The set to evict is the oldest set of the source with the highest rank; of several
+//! such sources, it is the source that reached this rank first.
+//!
+//! So a source that floods loses its sets before all others, and a flood from any number of sources does not
+//! evict sets of sources whose datagrams are completed. The set to evict is found in constant time.
 
 use element::Timestamp;
 use flow::{AddressKey, FlowId, FlowTable, Inserted, KeyHasher};
@@ -14,19 +16,19 @@ use super::Refusal;
 use super::links::{Links, List, NONE, put};
 use crate::memory::reserved;
 
-/// The largest number of ranks by which completed packets lower a source's rank: such a source may hold 64
-/// times as much as others.
+/// The highest trust of a source. A source with it may hold 2^6 = 64 times as much as a source without.
 const TRUST: u8 = 6;
-/// The number of ranks.
+/// The number of ranks that sources can have.
 const RANKS: usize = 32 + TRUST as usize;
 
 struct Source {
     id: FlowId,
-    /// The sets of this source that are not complete, oldest first.
+    /// The list of the source's sets, the oldest first.
     sets: List,
     slots: u32,
     trust: u8,
-    /// The rank, whose list contains the source; `None` for sources that hold nothing.
+    /// The rank in whose list the source is; `None` for sources that hold nothing, which are in the list
+    /// `idle`.
     rank: Option<u8>,
 }
 
@@ -37,27 +39,28 @@ impl Source {
     }
 }
 
-/// All sources that hold something, and sources that have completed packets recently.
+/// All sources that hold fragments, and sources that hold none but are trusted because of completed
+/// datagrams.
 pub(super) struct Sources {
     table: FlowTable<AddressKey>,
     all: Vec<Source>,
     links: Links,
     ranks: [List; RANKS],
-    /// A bit for each rank that has sources.
+    /// A mask with one bit for each rank, which is set if any source has the rank.
     taken: u64,
-    /// Sources that hold nothing, in the order of their last packets.
+    /// The list of sources that hold nothing, in the order in which they became idle.
     idle: List,
     idle_count: usize,
     most_idle: usize,
-    /// The links of sets in the lists of their sources.
+    /// The links of sets in the list of their source.
     of_source: Links,
 }
 
-/// The number of bytes that a source takes in addition to its fragments.
+/// The memory in bytes that a source takes in addition to its fragments.
 pub(super) const BYTES: usize = super::TABLE_BYTES + size_of::<Source>() + size_of::<[u32; 2]>();
 
 impl Sources {
-    /// Reserves memory for `sets` sets and `most_idle` sources that hold nothing.
+    /// Reserves memory for `sets` sets, and for `most_idle` sources that hold nothing.
     pub(super) fn new(sets: usize, most_idle: usize) -> Result<Sources, Refusal> {
         let most = sets + most_idle + 1;
         Ok(Sources {
@@ -73,7 +76,8 @@ impl Sources {
         })
     }
 
-    /// Adds a set to its source, and returns the number of the source.
+    /// Adds a set to its source, and returns the index of the source. Returns `None` if the table has no
+    /// free entry for a new source.
     pub(super) fn open(&mut self, hasher: &KeyHasher, key: &AddressKey, set: u32) -> Option<u32> {
         let source = match self.table.insert(key, hasher.hash(key), Timestamp::ZERO).ok()? {
             Inserted::Present(id) => id.index(),
@@ -89,14 +93,14 @@ impl Sources {
         Some(source)
     }
 
-    /// Removes a set (the fragments of one datagram) from its source, because it is complete or was given up.
-    /// A complete set raises the trust in the source, an incomplete set lowers it; sets of sources with the
-    /// least trust are evicted first.
+    /// Removes a set from its source, because it is complete or was evicted. A complete set raises the trust
+    /// in the source, an incomplete set lowers it.
     pub(super) fn close(&mut self, source: u32, set: u32, is_complete: bool) {
         let of = &mut self.all[source as usize];
         self.of_source.remove(&mut of.sets, set);
         of.trust = if is_complete { (of.trust + 1).min(TRUST) } else { of.trust.saturating_sub(1) };
-        // A source that completes a packet moves to the end of its rank's list.
+        // A source that has completed a datagram moves to the end of its rank's list, so that other sources
+        // of the rank lose their sets first.
         self.place(source, is_complete);
         if self.all[source as usize].sets.is_empty() && self.all[source as usize].trust == 0 {
             self.forget(source);
@@ -106,14 +110,14 @@ impl Sources {
         }
     }
 
-    /// Changes the number of slots that a source holds.
+    /// Adds `slots`, which may be negative, to the number of slots that the fragments of a source take.
     pub(super) fn hold(&mut self, source: u32, slots: i64) {
         let of = &mut self.all[source as usize];
         of.slots = of.slots.saturating_add_signed(slots as i32);
         self.place(source, false);
     }
 
-    /// Moves a source to the end of its rank's list, if the rank has changed or `always` is true.
+    /// Moves a source to the end of the list of its rank, if the rank has changed or `always` is true.
     fn place(&mut self, source: u32, always: bool) {
         let of = &mut self.all[source as usize];
         let (was, due) = (of.rank, of.due_rank());
@@ -146,13 +150,14 @@ impl Sources {
         }
     }
 
-    /// Removes a source that holds nothing.
+    /// Removes a source that holds nothing, with its trust.
     fn forget(&mut self, source: u32) {
         self.unlink(source, None);
         self.table.remove(self.all[source as usize].id);
     }
 
-    /// Returns the set to evict: the oldest set of the source with the highest rank.
+    /// Returns the set to evict: the oldest set of the source with the highest rank. `None` if no source
+    /// holds anything.
     pub(super) fn victim(&self) -> Option<u32> {
         let rank = self.taken.checked_ilog2()?;
         let source = self.ranks[rank as usize].first;

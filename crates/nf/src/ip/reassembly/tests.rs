@@ -19,10 +19,10 @@ impl Bench {
         Bench { store: Store::new(bytes, KeyHasher::default()).unwrap(), pool: Pool::new(64 << 20).unwrap() }
     }
 
-    /// Adds a fragment to a packet's set. Returns true if the fragment's bytes are now in the store.
+    /// Adds a fragment to the set of a datagram. Returns true if the fragment's bytes are now in the store.
     fn add(&mut self, key: Key, from: u32, bytes: &[u8], is_last: bool, overlaps: bool) -> bool {
         let set = self.store.find(&key).unwrap_or_else(|| self.store.open(&key, Timestamp::ZERO).unwrap());
-        // Bytes that precede the payload must be ignored.
+        // The three bytes ahead of the payload must be ignored.
         let packet = self.pool.packet(&[&[0xee; 3], bytes].concat()).unwrap();
         let piece = Piece { packet, from, to: from + bytes.len() as u32, at: 3 };
         let mut covered = Vec::new();
@@ -41,7 +41,7 @@ impl Bench {
         }
     }
 
-    /// Ends a set, and returns its bytes, each with its offset.
+    /// Closes a set, and returns its bytes, each with its offset.
     fn end(&mut self, set: u32, is_complete: bool) -> Vec<(u32, u8)> {
         let mut bytes = Vec::new();
         while let Some(piece) = self.store.pop(set) {
@@ -66,7 +66,8 @@ impl Bench {
 }
 
 proptest! {
-    /// Compares a set with a model of one byte per offset.
+    /// Compares a set with a model that has one optional byte per offset, after fragments with random
+    /// offsets.
     #[test]
     fn a_set_has_what_has_come(
         parts in prop::collection::vec((0u32..60, 1usize..20, prop::bool::weighted(0.1)), 0..12),
@@ -78,7 +79,7 @@ proptest! {
         for (number, &(from, length, is_last)) in parts.iter().enumerate() {
             let to = from as usize + length;
             let place = from as usize..to;
-            // There are two values only, so that some fragments arrive twice.
+            // The bytes have only two values, so that some fragments arrive twice with the same bytes.
             let bytes = vec![(number % 2) as u8; length];
             let extent = model.iter().rposition(Option::is_some).map_or(0, |last| last + 1);
             let contradicts = end.is_some_and(|end| to > end || is_last && to != end) || is_last && extent > to;
@@ -105,7 +106,8 @@ proptest! {
         bench.end_all();
     }
 
-    /// Checks lists and counts for any order of arriving, completed and evicted packets.
+    /// Checks the store's counts and the set to evict after datagrams arrived, were completed and were
+    /// evicted in random order.
     #[test]
     fn nothing_is_lost_or_counted_twice(
         steps in prop::collection::vec((0u32..6, 0u16..12, 0u32..5, 0u8..8), 0..200),
@@ -142,7 +144,7 @@ proptest! {
     }
 }
 
-/// Returns the source of the set to evict.
+/// Returns the source of the set that would be evicted next.
 fn source_of_victim(store: &Store) -> u32 {
     store.sets[store.victim().unwrap() as usize].key.source
 }
@@ -153,7 +155,7 @@ fn who_holds_most_gives_way() {
     for source in 0..8 {
         bench.add(key(source, 0), 0, &[0; 8], false, false);
     }
-    // Of several sources that hold as much, the first is chosen.
+    // If several sources hold the same amount, the source that has held it longest loses its sets first.
     assert_eq!(source_of_victim(&bench.store), 0);
     for id in 0..4 {
         bench.add(key(7, id), 8, &[0; 8], false, false);
@@ -175,7 +177,7 @@ fn who_has_completed_packets_gives_way_last() {
     }
     bench.add(key(2, 0), 0, &[0; 8], false, false);
     assert_eq!(source_of_victim(&bench.store), 2);
-    // Evicted packets reverse the effect of completed packets.
+    // Each evicted set lowers the trust that completed datagrams gave.
     for id in 0..2 {
         let set = bench.store.find(&key(1, id)).unwrap();
         bench.end(set, false);
@@ -183,7 +185,8 @@ fn who_has_completed_packets_gives_way_last() {
     bench.end_all();
 }
 
-/// Sources that hold nothing are forgotten in the order of their last packets.
+/// Completes a datagram of each of very many sources: the table must not become full, because sources that
+/// hold nothing are forgotten in the order in which they became idle.
 #[test]
 fn few_idle_sources_are_remembered() {
     let mut bench = Bench::new(64);
