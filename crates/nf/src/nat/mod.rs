@@ -34,7 +34,8 @@ use element::Args;
 use rewriter::{last_given, last_of};
 use state::Policy;
 
-/// Reads the time-outs of TCP.
+/// Reads TCP's time-outs from the arguments, in nanoseconds. `TIMEOUT` and `TCP_GUARANTEE` are other names
+/// of `TCP_TIMEOUT` and `GUARANTEE`; the name in the class wins if both are given.
 fn tcp_policy(args: &mut Args<'_>) -> Policy {
     Policy {
         plain: last_of(args, &[], "TCP_NODATA_TIMEOUT"),
@@ -44,7 +45,9 @@ fn tcp_policy(args: &mut Args<'_>) -> Policy {
     }
 }
 
-/// Reads the time-outs of UDP; each is the last that is given of several names.
+/// Reads UDP's time-outs from the arguments, in nanoseconds. A time-out can have several names: the class's
+/// own name wins, otherwise the last name in the list that is given. Without a time-out for streams,
+/// streams have the plain time-out.
 fn udp_policy(
     args: &mut Args<'_>,
     (others, plain): (&[&'static str], &'static str),
@@ -57,7 +60,8 @@ fn udp_policy(
     Policy { plain, busy, done: plain, guarantee }
 }
 
-/// Reads the time-outs of translators with one kind of mapping.
+/// Reads `TIMEOUT` and `GUARANTEE` of translators that do not distinguish states of connections: all their
+/// mappings have one time-out. Returns the policy twice, because [`build`](rewriter::build) takes two.
 fn plain_policies(args: &mut Args<'_>) -> [Policy; 2] {
     let plain = last_of(args, &[], "TIMEOUT");
     let guarantee = last_of(args, &[], "GUARANTEE");
