@@ -130,7 +130,7 @@ pub static CLASS: Class = Class {
         args.finish()?;
         let Some(vip) = vip else { return crate::editing::missing(args, "VIP") };
         let (id, worker, workers) = (args.id(), args.setup.worker, args.setup.workers);
-        // FlowIPLoadBalancerReverse reads the address at the start, so it cannot change later.
+        // FlowIPLoadBalancerReverse reads VIP only at its own start, so VIP must not change later.
         if args.setup.service::<Front>(id).is_some_and(|front| front.vip != vip) {
             args.error("VIP: cannot change while it runs; load a new configuration");
             return Err(Invalid);
@@ -142,11 +142,11 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The service that a balancer publishes for elements that process the answers.
+/// The service that a balancer publishes for FlowIPLoadBalancerReverse.
 pub(super) struct Front {
-    /// The address that clients use.
+    /// The virtual address (VIP) to which clients send, and from which they expect answers.
     pub(super) vip: Ipv4Addr,
-    /// The boxes for notices of connections that servers close.
+    /// The boxes, one per worker, for notices of connections that servers have closed.
     pub(super) notices: Arc<Notices>,
 }
 
@@ -155,22 +155,24 @@ impl Place for Ipv4Addr {
     const EXPECTED: &'static str = "expected IP address";
 }
 
-/// A delivery that writes the address of the server into packets.
+/// The part of a load balancer that writes the IPv4 address of a flow's server into its packets.
 struct ToAddress {
     worker: usize,
     notices: Arc<Notices>,
-    /// A buffer for notices; empty between calls.
+    /// A buffer for notices that are being processed; empty between calls.
     heard: Vec<Notice>,
 }
 
-/// Returns the five-tuple of a packet, read at its header annotations.
+/// Returns the five-tuple of an IPv4 packet by its header annotations, without ports for fragments. Returns
+/// `None` without a network header annotation, or if the packet is not IPv4.
 #[inline]
 pub(super) fn marked(packet: &Packet) -> Option<FiveTuple> {
     let (ip, _) = ipv4::Header::ref_from_prefix(packet.header(Base::Network)?).ok()?;
     if ip.version() != 4 {
         return None;
     }
-    // All fragments of a datagram must go to one server, and only the first has ports.
+    // All fragments of a datagram must have one five-tuple, so that they go to one server, and only the
+    // first has ports.
     let has_ports = ip_protocol::has_ports(ip.protocol) && !ip.is_fragment();
     let ports = packet.header(Base::Transport).filter(|_| has_ports).and_then(|bytes| bytes.first_chunk());
     let (source, destination) = match ports {
@@ -180,15 +182,15 @@ pub(super) fn marked(packet: &Packet) -> Option<FiveTuple> {
     Some(FiveTuple::v4((ip.source_addr(), source), (ip.destination_addr(), destination), ip.protocol))
 }
 
-/// Returns the ICMP message of a packet.
+/// Returns the ICMP message in a packet; `None` for other protocols and later fragments.
 fn message(packet: &Packet) -> Option<&[u8]> {
     let (ip, _) = ipv4::Header::ref_from_prefix(packet.header(Base::Network)?).ok()?;
     let is_icmp = ip.version() == 4 && ip.protocol == ip_protocol::ICMP && ip.fragment_offset() == 0;
     if is_icmp { packet.header(Base::Transport) } else { None }
 }
 
-/// Returns the flow that an ICMP error is about, if the source of the quoted packet is the destination of
-/// the error. The flow has the direction of the client's packets.
+/// Returns the flow that an ICMP error is about, in the direction of the client's packets. Returns `None`
+/// for other packets, and for errors whose destination is not the source of the packet that they quote.
 #[inline]
 fn about(packet: &Packet) -> Option<FiveTuple> {
     let quotation = Quotation::read(message(packet)?)?;
@@ -202,7 +204,8 @@ fn about(packet: &Packet) -> Option<FiveTuple> {
         .then(|| FiveTuple::v4((to, destination), (from, source), quotation.protocol))
 }
 
-/// Changes the source and the destination of the packet that an ICMP error quotes.
+/// Replaces source and destination of the packet quoted in an ICMP error by those that `change` returns.
+/// Does nothing for other packets.
 pub(super) fn requote(packet: &mut Packet, change: impl Fn(&Quotation) -> (u32, u32)) {
     let Some(quotation) = message(packet).and_then(Quotation::read) else { return };
     let (source, destination) = change(&quotation);
@@ -211,8 +214,8 @@ pub(super) fn requote(packet: &mut Packet, change: impl Fn(&Quotation) -> (u32, 
     }
 }
 
-/// Returns the case for packets that are or may be ICMP errors: these actions, and the change of the
-/// quotation.
+/// Returns the declared case of packets that may be ICMP errors: it has these actions, and changes the
+/// quoted packet. `reads` are the fields on which the change depends.
 pub(super) fn requoted(about: &'static str, reads: &[Field], actions: &[Action]) -> Case {
     let message = [Field::Payload, Field::Length, Field::HeaderOffset(Base::Transport)];
     let icmp = Filter::equals(wire_field::IP_PROTOCOL, ip_protocol::ICMP.into());
@@ -224,7 +227,7 @@ pub(super) fn requoted(about: &'static str, reads: &[Field], actions: &[Action])
     case.with(pure(Field::Payload, "quotation", &[reads, &message].concat()))
 }
 
-/// Returns the fields that [`marked`] reads.
+/// Returns the fields of the five-tuple that [`marked`] returns.
 fn key() -> Vec<Field> {
     vec![
         wire_field::IP_SRC,

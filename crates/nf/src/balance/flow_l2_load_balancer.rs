@@ -94,7 +94,7 @@ impl Place for MacAddr {
     const EXPECTED: &'static str = "expected Ethernet address";
 }
 
-/// A delivery that writes the Ethernet address of the server into frames.
+/// The part of a load balancer that writes the Ethernet address of a flow's server into its frames.
 struct ToFrame;
 
 impl Delivery for ToFrame {

@@ -92,7 +92,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The number of an output.
+/// The destination of this load balancer: the number of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Output(usize);
 
@@ -117,7 +117,7 @@ impl Place for Output {
     const EXPECTED: &'static str = "expected number of an output";
 }
 
-/// A delivery that sends packets out by their output.
+/// The part of a load balancer that sends packets to the output of their flow.
 struct Outputs(Sorter);
 
 impl Delivery for Outputs {

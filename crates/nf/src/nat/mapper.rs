@@ -85,8 +85,8 @@ impl Mapper {
     }
 }
 
-/// Returns the key of a flow for consistent hashing. The key depends on the space's lowest byte (the
-/// protocol), but not on the translator, so several translators map a flow to the same server.
+/// Returns the key of a flow for consistent hashing. Of the space it contains only the number within the
+/// translator (such as UDP), so that several translators choose the same pattern for a flow.
 fn key(space: u32, flow: Tuple) -> FiveTupleKey {
     let end = |address, port| (Ipv4Addr::from_bits(address), port);
     let [source, destination] =
