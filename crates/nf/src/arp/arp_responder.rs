@@ -4,7 +4,7 @@
 //!
 //! The request is turned into the reply: it keeps its time stamp, device and VLAN annotation; other
 //! annotations are cleared. Packets that are not requests, or that ask for other addresses, leave by output
-//! 1, or are dropped. Of several prefixes that match, the most specific counts; of two equal prefixes, the
+//! 1, or are dropped. Of several prefixes that match, the most specific is used; of two equal prefixes, the
 //! last.
 //!
 //! ## Usage

@@ -20,8 +20,8 @@
 //! them, and the flows choose another server with their next packets. Other flows keep their servers in any
 //! case. When the table holds CAPACITY flows, further flows are not remembered: a hash then chooses the
 //! server of each of their packets. The hash also chooses for all new flows until the table has had room
-//! for TIMEOUT, so that a flow that began without being remembered keeps its server. Changing arguments at
-//! run time leaves servers active or inactive as they are, unless NSERVER has changed.
+//! for the time TIMEOUT, so that a flow that began without being remembered keeps its server. Changing
+//! arguments at run time leaves servers active or inactive as they are, unless NSERVER has changed.
 //!
 //! All packets are balanced: packets for other addresses than VIP must take another path upstream. The
 //! network header annotation must be set; the transport header annotation must be set for ports to count.
@@ -45,11 +45,12 @@
 //!   `cpu` (the load that was written to the handler `load`).
 //! - `AWRR_TIME`: milliseconds between two computations of the weights for `awrr`. Weights are from 2 to
 //!   30; 10 is the weight of the average load.
-//! - `AWRR_ALPHA`: how little weights depend on the load: 0 for fully, 1 for not at all.
-//! - `FORCE_TRACK_LOAD`: accepted; loads are always counted.
+//! - `AWRR_ALPHA`: 0 if weights depend on the load fully, 1 if they do not depend on it, or a number
+//!   between.
+//! - `FORCE_TRACK_LOAD`: has no effect, because loads are always counted.
 //! - `NSERVER`: the number of servers that are active at first; 0 for all.
-//! - `CST_BUCKETS`: places of the consistent hashing table, rounded up to a prime number; use at least 100
-//!   times the number of servers.
+//! - `CST_BUCKETS`: the number of entries of the consistent hashing table, rounded up to a prime number;
+//!   use at least 100 times the number of servers.
 //! - `TIMEOUT`: seconds after which an idle flow is forgotten.
 //! - `FIN_TIMEOUT`: seconds after which an idle flow is forgotten when one side has sent FIN and the other
 //!   may still send.

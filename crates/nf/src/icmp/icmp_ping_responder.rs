@@ -1,9 +1,10 @@
 //! # ICMPPingResponder
 //! Turns ICMP echo requests into replies.
 //!
-//! Addresses are swapped, the time to live becomes 255, and checksums are updated. The destination address
-//! annotation becomes the new destination, the paint 0, and the time stamp the current time. Other packets
-//! leave by output 1, or are dropped. The network and transport header annotations must be set.
+//! Addresses are swapped, the time to live becomes 255, the ICMP code and the IP fragment field become 0,
+//! and checksums are updated. The destination address annotation becomes the new destination, the paint 0,
+//! and the time stamp the current time. Other packets leave by output 1, or are dropped. The network and
+//! transport header annotations must be set.
 //!
 //! ## Usage
 //! `ICMPPingResponder`

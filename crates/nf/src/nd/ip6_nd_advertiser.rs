@@ -6,7 +6,7 @@
 //! The answer's source is the address that was asked for. As in Click, its flags say that it comes from a
 //! router, and that it must not override a known address; for addresses of this host, RFC 4861 (section
 //! 7.2.4) recommends OVERRIDE true. A host without an address, which asks whether an address is in use, is
-//! answered by a message to all nodes. Of several prefixes that match, the most specific counts.
+//! answered by a message to all nodes. Of several prefixes that match, the most specific is used.
 //!
 //! ## Usage
 //! `IP6NDAdvertiser(ENTRY, ... [, KEYWORDS])`
