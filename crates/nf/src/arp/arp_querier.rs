@@ -449,7 +449,7 @@ impl Element for ArpQuerier {
     }
 
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
-        // Timer 1 must be set again, even for the same time, if packets still wait.
+        // Timer 1 is cleared and its time is forgotten; `with` sets it again if packets still wait.
         self.desk.alarm = None;
         cx.clear_timer(1);
         self.with(cx, |_, _, _| {});

@@ -1,13 +1,11 @@
-//! A table of Ethernet addresses by IP address, ordered by the age of the entries; ARP and neighbour
-//! discovery use it.
+//! A table of Ethernet addresses by IP address, ordered by the age of its entries; for ARP and ND.
 //!
 //! The table holds no packets, but counts how many wait for each address, and decides which must be
 //! dropped: packets of removed entries, and packets above the bounds. The elements that hold the packets
-//! drop them. The calling element does so at once, through [`Waiters`]. Other elements with the same table
-//! do it when they read its changes ([`Table::changed_since`]).
-//!
-//! Times are in milliseconds, as in Click. The table has no timers: each element first calls
-//! [`Table::catch_up`], which does what timers would have done by now.
+//! drop them. The calling element does so at once, through [`Waiters`]; other elements with the same table
+//! do it when they read its changes ([`Table::changed_since`]). Times are in milliseconds, as in Click. The
+//! table has no timers: each element first calls [`Table::catch_up`], which does what timers would have
+//! done by now.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Display;
@@ -31,7 +29,7 @@ pub(crate) const ARGS: [ArgInfo; 5] = [
     ArgInfo::keyword("TIMEOUT", "seconds", "300"),
 ];
 
-/// The key of an entry: an IPv4 or IPv6 address as a number in host byte order.
+/// The key of an entry: an IPv4 or IPv6 address as a number.
 pub(crate) trait Address: Copy + Eq + Ord + Hash + Default {
     /// Returns the address in its usual notation, for handlers.
     fn shown(self) -> impl Display;
@@ -54,8 +52,7 @@ impl Address for u128 {
 pub(crate) struct Pace {
     /// The shortest time between two queries for an address, in milliseconds.
     pub(crate) pause: i64,
-    /// The number of queries without an answer after which [`long_pause`](Self::long_pause), in
-    /// milliseconds, takes the place of `pause`.
+    /// The queries without an answer after which `long_pause` (in milliseconds) is the shortest time.
     pub(crate) patience: u8,
     pub(crate) long_pause: i64,
 }
@@ -64,18 +61,16 @@ pub(crate) struct Pace {
 /// another host replaces it (RFC 1122, section 2.3.2.1).
 pub(crate) const QUESTIONS: u8 = 2;
 
-/// The rate limit of Click's ARPQuerier: ten queries a second; after ten without an answer, one in two
-/// seconds.
+/// The rate limit of Click's ARPQuerier: ten queries a second, then one in two seconds.
 const ARP_PACE: Pace = Pace { pause: 100, patience: 10, long_pause: 2_000 };
 
-/// The bounds of a table, and the rate limit of queries. Zero means no bound; `timeout` is in milliseconds.
+/// The bounds of a table and the rate limit of queries. Zero is no bound; `timeout` is in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) packets: usize,
     pub(crate) entries: usize,
     pub(crate) packets_per_entry: usize,
-    /// A divisor: if more than `packets` packets wait, packets are dropped until `packets - packets /
-    /// slim_factor` wait.
+    /// A divisor: packets above the bound are dropped until `packets - packets / slim_factor` wait.
     pub(crate) slim_factor: usize,
     pub(crate) timeout: i64,
     pub(crate) pace: Pace,
@@ -107,8 +102,8 @@ impl Limits {
     }
 }
 
-/// Converts a duration to milliseconds. Negative durations, and those of 2^32 ms or more, become zero,
-/// which means no limit.
+/// Converts a duration to milliseconds. If negative, or 2^32 ms or more, it becomes zero, which means no
+/// limit.
 pub(crate) fn milliseconds(time: Timestamp) -> i64 {
     let milliseconds = time.0.div_euclid(1_000_000);
     if (0..i64::from(u32::MAX)).contains(&milliseconds) { milliseconds } else { 0 }
@@ -122,11 +117,10 @@ pub(crate) fn now(cx: &Cx<'_>) -> i64 {
 /// The identity of a table's entry, which packets that wait for it keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
-    /// The number of the entry, which no other entry of any table in the process gets. If an address has an
-    /// entry with another number, the packets' entry was removed.
+    /// The number of the entry, different from those of all other entries of all tables in the process.
     pub(crate) id: u64,
-    /// The entry's position in the order of age: older entries have lower ranks. It increases when the
-    /// entry becomes the newest.
+    /// The entry's rank by age: older entries have lower ranks. Increases when the entry becomes the
+    /// newest.
     pub(crate) rank: u64,
 }
 
@@ -138,12 +132,11 @@ pub(crate) trait Ranks<A = u32> {
 
 /// An element that holds waiting packets, which the table asks to drop some.
 pub(crate) trait Waiters<A = u32> {
-    /// Drops all packets that wait for an address in this element. The table has already counted them as
-    /// dropped.
+    /// Drops the packets that wait for an address in this element; the table has counted them as dropped.
     fn give_up(&mut self, address: A, reason: DropReason);
 
-    /// Drops the packet that has waited longest for the oldest entry for which packets wait in this
-    /// element. Returns the entry's address; `None` if no packets wait here.
+    /// Drops the first packet of the oldest entry with packets in this element; returns its address, if
+    /// any.
     fn give_up_oldest(&mut self, ranks: &dyn Ranks<A>, reason: DropReason) -> Option<A>;
 }
 
@@ -158,8 +151,8 @@ impl<A> Waiters<A> for NoWaiters {
     }
 }
 
-/// The time in milliseconds by which the last query of a new entry is set back. It is at least `pause`, so
-/// that the first query is sent at once.
+/// The milliseconds by which a new entry's last query is set back: at least `pause`, so that none is
+/// delayed.
 const LONG_AGO: i64 = 1_000;
 
 #[derive(Clone, Copy, Debug)]
@@ -167,8 +160,7 @@ pub(crate) struct Entry<A = u32> {
     pub(crate) address: A,
     pub(crate) mac: MacAddr,
     is_known: bool,
-    /// True if the Ethernet address came in answer to a query, or from a user, and not in an unsolicited
-    /// reply.
+    /// True if the Ethernet address came in answer to a query, or from a user; false if unsolicited.
     is_asked: bool,
     /// True if the next packet for the address must cause a query, although the address is known.
     is_doubtful: bool,
@@ -207,15 +199,13 @@ pub(crate) const UNTIDY: usize = 64;
 /// The number of changes that a table remembers for elements that share it.
 const LOG: usize = 64;
 
-/// The number of tables made so far, from which each table gets a range of 2^40 entry numbers. So a packet
-/// never seems to wait for an entry of another table.
+/// The number of tables made so far, by which entries of all tables get different numbers.
 static TABLES: AtomicU64 = AtomicU64::new(0);
 
 /// The decision of a table about a packet whose next hop is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Admission {
-    /// True if the packet may wait; the table has then counted it as waiting. If false, the caller drops
-    /// it.
+    /// True if the packet may wait, and is counted as waiting. If false, the caller drops it.
     pub(crate) waits: bool,
     /// True if the caller must send a query; the table has then counted it.
     pub(crate) query: bool,
@@ -237,8 +227,7 @@ pub(crate) struct Table<A = u32> {
     drops: u64,
     /// The last number that was used for an entry or a rank.
     next: u64,
-    /// The number of changes so far that can concern packets in other elements: learnt addresses and
-    /// removed entries.
+    /// The number of changes that can concern packets in other elements: learnt addresses, removed entries.
     changes: u64,
     /// The last [`LOG`] changes, at the index of their count modulo [`LOG`]: the address, and the reason
     /// with which packets for it are dropped if its entry was removed.
@@ -266,8 +255,7 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Seeds the hash function, so that an attacker cannot make addresses collide. Each element that uses
-    /// the table sets the same seed.
+    /// Seeds the hash function, so that an attacker cannot make addresses collide.
     pub(crate) fn set_seed(&mut self, seed: u64) {
         reseed(&mut self.places, seed);
     }
@@ -295,15 +283,13 @@ impl<A: Address> Table<A> {
         self.drops
     }
 
-    /// Returns the number of changes so far that can concern packets in other elements. An element whose
-    /// own count is lower must check its packets.
+    /// Returns the count of changes. An element with a lower count of its own must check its packets.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Returns the changes after the first `seen`: each address, and the reason with which packets for it
-    /// are dropped if its entry was removed. Returns `None` if there were more than [`LOG`], so that all
-    /// packets must be checked.
+    /// Returns the changes after the first `seen`: each address, and the reason with which its packets are
+    /// dropped if its entry was removed. Returns `None` if there were more than [`LOG`].
     pub(crate) fn changed_since(&self, seen: u64) -> Option<impl Iterator<Item = (A, DropReason)> + use<A>> {
         let log = self.log;
         let is_remembered = self.changes.checked_sub(seen).is_some_and(|n| n <= LOG as u64);
@@ -320,8 +306,7 @@ impl<A: Address> Table<A> {
         self.changes += 1;
     }
 
-    /// Subtracts packets that were sent, or dropped by their holder, from those that wait for an address.
-    /// They do not count as drops.
+    /// Subtracts packets from those that wait for an address, without counting them as drops.
     pub(crate) fn released(&mut self, address: A, packets: usize) {
         if let Some(&place) = self.places.get(&address)
             && let Some(entry) = self.entry(place)
@@ -378,9 +363,9 @@ impl<A: Address> Table<A> {
     }
 
     /// Returns the Ethernet address of an IP address if it is known and not expired. The second value is
-    /// true if the caller must send a query, to check that the address is still valid; the query is then
-    /// counted. Such queries begin `poll` milliseconds after the last answer, or at once if the address is
-    /// in doubt; never if `poll` is zero.
+    /// true if the caller must send a query, which is then counted, to check that the address is still
+    /// valid. Such queries begin `poll` milliseconds after the last answer, or at once for an address in
+    /// doubt; never if `poll` is zero.
     #[inline]
     pub(crate) fn look_up(&mut self, address: A, now: i64, poll: i64) -> Option<(MacAddr, bool)> {
         let entry = self.entries.get_mut(*self.places.get(&address)? as usize)?;
@@ -407,8 +392,8 @@ impl<A: Address> Table<A> {
         entry.map_or(0, |entry| entry.queries)
     }
 
-    /// True if the next query for a known address must be broadcast, because the address was learnt from an
-    /// unsolicited reply, or the known neighbour does not answer.
+    /// True if the next query must be broadcast: an unsolicited reply gave the address, or it does not
+    /// answer.
     pub(crate) fn must_broadcast(&self, address: A) -> bool {
         let entry = self.places.get(&address).and_then(|&place| self.entries.get(place as usize));
         entry.is_none_or(|entry| !entry.is_asked || entry.queries > QUESTIONS)
@@ -450,16 +435,14 @@ impl<A: Address> Table<A> {
         true
     }
 
-    /// Returns true if the rate limit allows a query for an address with an entry; the query is then
-    /// counted as sent.
+    /// Returns true, and counts a query as sent, if the address has an entry and the rate limit allows it.
     pub(crate) fn ask(&mut self, address: A, now: i64) -> bool {
         let pace = self.limits.pace;
         let place = self.places.get(&address).copied();
         place.and_then(|place| self.entry(place)).is_some_and(|entry| entry.query(now, pace))
     }
 
-    /// Removes the entry of an address, if there is one; packets that wait for it are dropped with
-    /// `reason`.
+    /// Removes the entry of an address, if there is one, and drops the packets that wait for it.
     pub(crate) fn forget(&mut self, address: A, reason: DropReason, waiters: &mut dyn Waiters<A>) {
         if let Some(&place) = self.places.get(&address) {
             self.remove(place, reason, waiters);
@@ -484,8 +467,8 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Puts an entry into the order of age: directly ahead of the entry at index `newer`, or at the end as
-    /// the newest if it is `None`.
+    /// Links an entry into the order of age, ahead of the entry at index `newer`, or at the end as the
+    /// newest.
     fn link(&mut self, place: u32, newer: Option<u32>) {
         let older = match newer.and_then(|place| self.entry(place)) {
             Some(entry) => entry.older.replace(place),
@@ -502,8 +485,7 @@ impl<A: Address> Table<A> {
 
     fn remove(&mut self, place: u32, reason: DropReason, waiters: &mut dyn Waiters<A>) {
         let Some(&Entry { address, waiting, .. }) = self.entries.get(place as usize) else { return };
-        // All packets that wait for the entry count as dropped now, also those in other elements, which
-        // drop them later.
+        // All waiting packets count as dropped now; other elements drop theirs later.
         self.gave_up(address, waiting);
         self.unlink(place);
         self.places.remove(&address);
@@ -512,8 +494,7 @@ impl<A: Address> Table<A> {
         waiters.give_up(address, reason);
     }
 
-    /// Removes expired entries, then entries above the bound if `coming` more are to be added, and then
-    /// drops waiting packets above the bound.
+    /// Removes expired entries, then entries above the bound less `coming`, then packets above the bound.
     fn slim(&mut self, now: i64, coming: usize, waiters: &mut dyn Waiters<A>) {
         let Limits { entries, timeout, packets, slim_factor, .. } = self.limits;
         while let Some(place) = self.oldest {
@@ -557,8 +538,7 @@ impl<A: Address> Table<A> {
         None
     }
 
-    /// Records that entry `number` has no answer, so that it is evicted ahead of known neighbours. Does
-    /// nothing without [`Limits::keeps_known`].
+    /// Records an entry without an answer, if [`Limits::keeps_known`] is set, so that it is evicted first.
     fn note_unanswered(&mut self, address: A, number: u64) {
         if !self.limits.keeps_known {
             return;
@@ -574,14 +554,13 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Removes expired entries if a timer would have done it by now. Called ahead of every use of the
-    /// table.
+    /// Removes expired entries if a timer would have done it by now. Called ahead of every use.
     pub(crate) fn catch_up(&mut self, now: i64, waiters: &mut dyn Waiters<A>) {
         if self.limits.timeout == 0 {
             return;
         }
-        // As in Click, times are whole seconds. The first search is one time-out after the start; from then
-        // on, searches are one time-out and a second apart.
+        // As in Click, in whole seconds: the first search is one time-out after the start, others a second
+        // more apart.
         let timeout = self.limits.timeout / 1000 * 1000;
         let period = timeout + 1000;
         let next = *self.next_look.get_or_insert(now + timeout);
@@ -648,8 +627,7 @@ impl<A: Address> Table<A> {
     }
 
     /// Decides if a packet for an unknown address may wait, and if a query must be sent; makes the entry if
-    /// there is none. `queued` is the number of packets for the address that already wait in the calling
-    /// element.
+    /// there is none. `queued` is the number of packets for it that already wait in the calling element.
     pub(crate) fn admit(
         &mut self,
         address: A,
@@ -662,8 +640,8 @@ impl<A: Address> Table<A> {
             return Admission { waits: false, query: false };
         };
         self.refresh(place, now, waiters);
-        // A packet above the bound of one address cannot wait, but still causes a query: earlier queries
-        // may have been lost.
+        // Above the bound of one address, a packet still causes a query: earlier queries may have been
+        // lost.
         let Limits { packets, packets_per_entry, pace, .. } = self.limits;
         if packets_per_entry > 0 && queued >= packets_per_entry {
             self.drops += 1;
@@ -680,8 +658,7 @@ impl<A: Address> Table<A> {
             // A handler has lowered the bounds, and the entry was removed together with the packet.
             return Admission { waits: false, query: false };
         }
-        // Waiting packets may all be in other elements, so that none could be dropped here. Then this
-        // packet is refused.
+        // If all waiting packets are in other elements, none could be dropped; this packet is refused.
         let waits = packets == 0 || self.waiting <= packets;
         if !waits {
             self.gave_up(address, 1);
@@ -689,13 +666,13 @@ impl<A: Address> Table<A> {
         Admission { waits, query: self.entry(place).is_some_and(|entry| entry.query(now, pace)) }
     }
 
-    /// Makes an expired entry, for which a packet has just come, just not expired, without a known address.
-    /// Removes the other expired entries, and puts this entry first in the order of age.
+    /// Makes an expired entry, for which a packet has come, just not expired, but without known address.
+    /// Removes other expired entries, and puts this entry first in the order of age.
     fn refresh(&mut self, place: u32, now: i64, waiters: &mut dyn Waiters<A>) {
         let timeout = self.limits.timeout;
         let Some(entry) = self.entry(place).filter(|entry| entry.is_expired(now, timeout)) else { return };
         entry.live = now - timeout;
-        // The Ethernet address must be queried again.
+        // The Ethernet address has expired, so it must be queried again.
         let was_known = std::mem::replace(&mut entry.is_known, false);
         let (address, number) = (entry.address, entry.ticket.id);
         if was_known {
@@ -710,9 +687,8 @@ impl<A: Address> Table<A> {
         self.link(place, self.oldest);
     }
 
-    /// Sets the Ethernet address of an IP address as if it came in answer to a query, and makes the entry
-    /// the newest. The broadcast address means that the address is not known. Returns false if there is no
-    /// memory for the entry.
+    /// Sets the Ethernet address of an IP address as if it had answered a query, and makes the entry the
+    /// newest. The broadcast address means unknown. Returns false if there is no memory for the entry.
     pub(crate) fn insert(
         &mut self,
         address: A,
@@ -743,8 +719,8 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Takes all entries out, for the table of an element that replaces this one. There, packets do not
-    /// count as waiting until the element that holds them has added them.
+    /// Takes all entries out, for the element that replaces this one; their packets must be counted again
+    /// there.
     pub(crate) fn take(&mut self) -> Table<A> {
         let empty = Table { changes: self.changes + LOG as u64 + 1, ..Table::new(self.limits) };
         let mut taken = std::mem::replace(self, empty);
@@ -755,14 +731,13 @@ impl<A: Address> Table<A> {
 
     /// Replaces all entries by those of another table, and keeps this table's limits.
     pub(crate) fn go_on_with(&mut self, other: Table<A>) {
-        // The count of changes increases by more than the table remembers, so that every element checks all
-        // its packets.
+        // The count advances by more than [`LOG`], so that every element checks all its packets.
         let changes = self.changes.max(other.changes) + LOG as u64 + 1;
         *self = Table { limits: self.limits, next_look: self.next_look, changes, ..other };
     }
 
-    /// Returns the text of the handler `table`: per entry a line with IP address, 1 if its Ethernet address
-    /// is known and otherwise 0, Ethernet address, and seconds since the last answer.
+    /// Returns the handler `table`: per entry a line with IP address, 1 if its Ethernet address is known,
+    /// otherwise 0, Ethernet address, and seconds since the last answer.
     pub(crate) fn show(&self, now: i64) -> String {
         let line = |entry: &Entry<A>| {
             let known = entry.is_known && !entry.is_expired(now, self.limits.timeout);
@@ -782,8 +757,7 @@ impl<A: Address> Ranks<A> for Table<A> {
 /// A table of IPv4 neighbours that several elements use: the service that ARPTable publishes.
 pub(crate) struct Shared {
     table: Mutex<Table>,
-    /// A call of handler [`RELEASE`] for each element that uses the table. The calls are made after changes
-    /// that can concern waiting packets.
+    /// A call of handler [`RELEASE`] for each element, made after changes that can concern waiting packets.
     calls: Mutex<Vec<Arc<Call>>>,
 }
 

@@ -18,8 +18,7 @@ use crate::aggregate::AGGREGATE;
 use crate::five_tuple::{Flows, Known, LOOKED_AT};
 use crate::memory::{refusal, reserved};
 
-/// The destination that stands for a server: an IPv4 address, an Ethernet address, or the number of an
-/// output.
+/// The destination of a server's packets: an IPv4 address, an Ethernet address, or an output.
 pub(super) trait Place: Arg + Display + Clone + PartialEq + Send + 'static {
     /// The word for the destination in error messages, such as "server".
     const WHAT: &'static str;
@@ -60,8 +59,7 @@ pub(super) fn build<D: Delivery>(
     places: Vec<D::Place>,
     delivery: D,
 ) -> Result<Box<dyn Element>, Invalid> {
-    // Errors that were already reported end the construction here, because others would only follow from
-    // them.
+    // Ends here after earlier errors, because others would only follow from them.
     args.finish()?;
     let board = Board::of(args)?;
     match Balancer::new(settings, places, board) {
@@ -146,8 +144,7 @@ enum Phase {
     ClientClosed,
     /// The server has sent FIN. The client may still send.
     ServerClosed,
-    /// Both sides have sent FIN, or one side has sent RST. The connection is only kept so that late packets
-    /// reach its server.
+    /// Both sides have sent FIN, or one has sent RST. The entry remains for late packets.
     Over,
 }
 
@@ -160,8 +157,7 @@ impl Phase {
         } else if seen & flags::FIN != 0 {
             self.closed_by(Phase::ClientClosed)
         } else if matches!(self, Phase::ClientClosed | Phase::Over) && has_payload(packet) {
-            // A client that sends data continues the connection, so its peer has not accepted the FIN or
-            // RST.
+            // A client that sends data continues the connection: its peer has not accepted FIN or RST.
             Phase::Open
         } else {
             self
@@ -173,8 +169,7 @@ impl Phase {
         if seen & flags::RST != 0 { Phase::Over } else { self.closed_by(Phase::ServerClosed) }
     }
 
-    /// Returns the phase after a FIN of one side. `alone` is the phase in which only this side has sent
-    /// FIN.
+    /// Returns the phase after a FIN; `alone` is the phase if only this side has sent FIN.
     fn closed_by(self, alone: Phase) -> Phase {
         if self == Phase::Open || self == alone { alone } else { Phase::Over }
     }
@@ -254,8 +249,7 @@ pub(super) struct Balancer<P> {
     /// For each packet of the current batch: true if it is an ICMP error. The flow that was looked up is
     /// then that of the packet quoted in it.
     errors: Vec<bool>,
-    /// The board on which other workers see this worker's connections; `None` if all packets of a flow come
-    /// to one worker.
+    /// The board that shows connections to other workers; `None` if each flow comes to one worker.
     board: Option<Board>,
     /// The servers of packets in the current batch whose connections belong to other workers.
     elsewhere: ForeignFlows,
@@ -339,8 +333,7 @@ impl<P: Place> Balancer<P> {
         self.choice.set_active(&names);
     }
 
-    /// Returns the destinations of all servers, also of inactive ones, because handlers can make them
-    /// active.
+    /// Returns the destinations of all servers, also of those that are inactive now.
     pub(super) fn places(&self) -> impl Iterator<Item = &P> {
         self.servers.iter().map(|server| &server.place)
     }
@@ -352,8 +345,8 @@ impl<P: Place> Balancer<P> {
     }
 
     /// Chooses a server for a flow by the configured rule; `None` if no server is active. If
-    /// `is_remembered` is false, the choice depends on the flow only, so that each of its packets gets the
-    /// same server.
+    /// `is_remembered` is false, the choice does not depend on earlier choices or on load, and is equal for
+    /// each packet of the flow.
     fn pick(
         &mut self,
         key: &FiveTupleKey,
@@ -406,8 +399,7 @@ impl<P: Place> Balancer<P> {
         let known = self.flows.known(place)?;
         let server = match self.is_error(place) {
             _ if let Some(server) = self.elsewhere.server(place) => server,
-            // An ICMP error follows its flow's connection if there is one, but neither opens a connection
-            // nor restarts its time-out.
+            // An ICMP error neither opens a connection nor restarts the time-out of its flow's connection.
             true => match self.current(&known) {
                 Some((_, connection)) => connection.server,
                 None => self.pick(&known.key, packet, false, now)?,
@@ -430,8 +422,7 @@ impl<P: Place> Balancer<P> {
     #[inline]
     fn current(&self, known: &Known) -> Option<(FlowId, Connection)> {
         let table = &self.flows.table;
-        // The look-up for the batch is out of date if an earlier packet has opened the connection or
-        // removed another.
+        // An earlier packet of the batch may have opened the connection since the look-up.
         let id =
             known.id.filter(|&id| table.is_current(id)).or_else(|| table.lookup(&known.key, known.hash))?;
         Some((id, *self.connections.get(id.index() as usize)?))
@@ -697,8 +688,7 @@ impl<P: Place> Balancer<P> {
             let (Some(key), Some(seen)) = (self.flows.table.key(id), self.flows.table.last_seen(id)) else {
                 continue;
             };
-            // The next balancer has a new board. The times of packets at other workers are therefore merged
-            // into those recorded here.
+            // The next balancer has a new board, so times at other workers are merged into those here.
             let board = self.board.as_ref().filter(|_| connection.phase == Phase::Open);
             let elsewhere = board.and_then(|board| board.last_seen(key));
             kept.push((*key, elsewhere.map_or(seen, |elsewhere| seen.max(elsewhere)), *connection));

@@ -120,7 +120,8 @@ struct IcmpError {
     source: Ipv4Addr,
     kind: u8,
     code: u8,
-    /// The addresses of BADADDRS: broadcast addresses, about which no errors are sent.
+    /// The addresses of BADADDRS, which are broadcast addresses: no errors are sent about packets to or
+    /// from them.
     bad: Vec<u32>,
     mtu: u32,
     next_mtu: u16,

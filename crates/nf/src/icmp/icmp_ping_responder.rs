@@ -67,8 +67,8 @@ fn respond(packet: &mut Packet, now: Timestamp) -> Fate {
     let checksum = delta.apply(icmp.checksum.get());
     icmp.checksum.set(checksum);
     if checksum == 0 {
-        // An updated checksum of zero can be either form of zero. If all other bytes of the message are
-        // zero, it must be 0xffff.
+        // An updated checksum of zero can stand for both zeros of ones' complement. If all other bytes of
+        // the message are zero, too, the checksum must be 0xffff.
         let length = crate::editing::length_from(packet, Base::Transport).unwrap_or(0);
         let sum = sum_from(packet, Base::Transport, length, Sum::new());
         if sum.is_some_and(|sum| sum.folded() == 0)

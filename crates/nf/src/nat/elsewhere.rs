@@ -25,7 +25,7 @@ pub(super) struct ForeignFlows {
     outputs: Vec<Option<u16>>,
 }
 
-/// The parts of a translator with which such packets are translated.
+/// The parts of a translator with which packets of other workers' flows are translated.
 #[derive(Clone, Copy)]
 pub(super) struct Translator<'a> {
     pub(super) desk: &'a Translation,

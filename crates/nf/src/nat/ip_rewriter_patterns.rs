@@ -63,8 +63,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Returns the pattern with a name that this element has defined, or else another element. The error says
-/// that the name is unknown.
+/// Returns the pattern with this name, defined by an earlier argument of this element, or else by another
+/// element. The error says that the name is unknown.
 fn own_or_others(own: &Names, named: &Named<'_>, name: &str) -> Result<Arc<Pattern>, String> {
     let known = own.0.iter().find(|(known, _)| known == name);
     let found = known.map(|(_, pattern)| Arc::clone(pattern)).or_else(|| named.get(name));

@@ -102,8 +102,8 @@ pub(super) fn spread(address: u32) -> u32 {
     mixed ^ mixed >> 16
 }
 
-/// Parses patterns with outputs, given with the numbers of their arguments. Reports each error, and returns
-/// `None` in place of the pattern.
+/// Parses the texts of patterns with their outputs. Each text comes with the number of its argument, for
+/// error messages. A text with errors is reported, and yields `None` at its index.
 pub(super) fn targets(args: &mut Args<'_>, texts: &[(usize, String)]) -> Vec<Option<Target>> {
     let names = all_names(args.setup);
     let element = args.name();

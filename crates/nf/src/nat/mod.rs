@@ -34,8 +34,8 @@ use element::Args;
 use rewriter::{last_given, last_of};
 use state::Policy;
 
-/// Reads TCP's time-outs from the arguments, in nanoseconds. `TIMEOUT` and `TCP_GUARANTEE` are other names
-/// of `TCP_TIMEOUT` and `GUARANTEE`; the name in the class wins if both are given.
+/// Reads TCP's time-outs from the arguments, in nanoseconds. `TIMEOUT` is another name of `TCP_TIMEOUT`,
+/// and `TCP_GUARANTEE` of `GUARANTEE`. If both names are given, `TCP_TIMEOUT` and `GUARANTEE` are used.
 fn tcp_policy(args: &mut Args<'_>) -> Policy {
     Policy {
         plain: last_of(args, &[], "TCP_NODATA_TIMEOUT"),
@@ -45,9 +45,9 @@ fn tcp_policy(args: &mut Args<'_>) -> Policy {
     }
 }
 
-/// Reads UDP's time-outs from the arguments, in nanoseconds. A time-out can have several names: the class's
-/// own name wins, otherwise the last name in the list that is given. Without a time-out for streams,
-/// streams have the plain time-out.
+/// Reads UDP's time-outs from the arguments, in nanoseconds. A time-out can have several names: `plain` and
+/// `guarantee` take precedence over the last given name in `others` and `more`. If no name in `streaming`
+/// is given, streams of datagrams have the plain time-out.
 fn udp_policy(
     args: &mut Args<'_>,
     (others, plain): (&[&'static str], &'static str),

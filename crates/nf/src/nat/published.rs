@@ -53,10 +53,10 @@ pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// The data with which an ICMP error is translated: the mapping of the packet that the error quotes.
 pub(super) struct Quoted {
-    /// The new tuple of packets of the quoted packet's direction. An address that the mapping does not
-    /// change is zero.
+    /// The new tuple of packets that answer the quoted packet. Reversed, it is the quoted packet's tuple
+    /// before translation. An address that the mapping does not change is zero.
     pub(super) to: Tuple,
-    /// True if the mapping also changes ports or identifiers; `to` then has the new ones.
+    /// True if the mapping also changes ports or identifiers; `to` then has the new values.
     pub(super) has_ports: bool,
     pub(super) output: usize,
     pub(super) is_reply: bool,

@@ -1,4 +1,4 @@
-//! The element behind all translators.
+//! The common element of all translators.
 //!
 //! A batch is processed in windows of up to 32 packets: the keys of the packets are computed, then all of
 //! them are looked up together, and then the packets are processed in order. A packet whose key was not
@@ -412,8 +412,8 @@ impl Rewriter {
         let mut next = self.published.shares;
         while let Some(id) = next {
             if let Some(first) = way.iter().position(|&seen| seen == id) {
-                // Translators that name each other in a cycle share the capacity of the one with the lowest
-                // element number.
+                // Translators that name each other in a cycle share the capacity of the translator with the
+                // lowest element number.
                 let leader = way[first..].iter().copied().min();
                 way.extend(leader);
                 break;

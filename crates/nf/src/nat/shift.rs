@@ -14,15 +14,15 @@ use wire::tcp::flags::{ACK, SYN};
 /// The flags of a segment that accepts a connection.
 const ACCEPTS: u8 = SYN | ACK;
 
-/// The largest number of bytes that one edit can insert.
+/// The largest number of new bytes in one edit.
 pub(super) const ROOM: usize = 40;
 
 /// The largest number of edits that are kept per direction. With another edit the first is forgotten,
 /// because its bytes are assumed to be acknowledged.
 const MOST: usize = 32;
 
-/// The distance in sequence numbers from which on an edit is forgotten. Beyond 2^31 it could not be told
-/// apart from a position ahead.
+/// The distance in sequence numbers from which on an edit is forgotten. Beyond 2^31 an edit could not be
+/// distinguished from an edit ahead of the current position.
 const FAR: i32 = 1 << 30;
 
 /// A range of the sender's bytes, and the bytes that replace it for the receiver. `new` has them in its

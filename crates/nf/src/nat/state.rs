@@ -7,7 +7,8 @@
 /// The time-outs of a kind of mappings, in nanoseconds after the last packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Policy {
-    /// The time-out of mappings in all other states.
+    /// The time-out of mappings to which neither `busy` nor `done` applies, such as connections with data
+    /// in at most one direction, and single datagrams.
     pub(super) plain: i64,
     /// The time-out of TCP connections with data in both directions, and of streams of datagrams.
     pub(super) busy: i64,

@@ -45,7 +45,7 @@ use turns::{Queue, Turn, Turns};
 /// The initial capacity of a flow table, in keys; a mapping has two keys.
 const FIRST_CAPACITY: usize = 1 << 13;
 
-/// The index that stands for no session, at the end of the list of free sessions.
+/// The index that means no session, at the end of the list of free sessions.
 const NONE: u32 = u32::MAX;
 
 /// The number of seeds of the hash function that are tried when the table is rebuilt, before the rebuild
@@ -74,7 +74,7 @@ pub(super) fn space(owner: u16, which: u32) -> u32 {
     u32::from(owner) << 8 | which
 }
 
-/// Returns the number that stands for an ICMP identifier in the destination port of a request's tuple, and
+/// Returns the number that represents an ICMP identifier in the destination port of a request's tuple, and
 /// in the source port of its reply's. It differs from the identifier, so that no request looks like a
 /// reply. As in Click, whose tables show it, it is the identifier plus one, added in little-endian order.
 pub(super) fn mark(identifier: u16) -> u16 {
@@ -91,7 +91,7 @@ pub(super) struct Chosen {
 /// The port or address that a mapping reserves in its pool, so that it is not chosen again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Claim {
-    /// No number: the new tuple followed without a choice.
+    /// No number is reserved, because the new tuple has no value that was chosen from a range.
     Nothing,
     /// The outside port. Mappings to other servers may have the same port.
     Port,

@@ -95,8 +95,8 @@ const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 struct Ip6NdAdvertiser {
     table: Entries<u128>,
-    /// The flags of every advertisement: ROUTER, and OVERRIDE if the argument is true. Solicited ones also
-    /// get SOLICITED.
+    /// The flags of every advertisement: ROUTER, and OVERRIDE if the argument is true. Solicited
+    /// advertisements also get SOLICITED.
     flags: u32,
 }
 

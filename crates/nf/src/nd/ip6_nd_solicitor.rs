@@ -317,7 +317,8 @@ impl Ip6NdSolicitor {
         let (now, due) = (table::now(cx), table::now(cx) + PAUSE);
         let Known { table, asked, .. } = &mut self.known;
         let Some(ticket) = table.ticket(address) else { return };
-        // Checks for entries that were removed or answered meanwhile are cancelled.
+        // Removes planned checks whose entry was removed or has got an answer, so that the queue stays
+        // short.
         if asked.len() >= 2 * table.len() + UNTIDY {
             asked.retain(|asked| asked.counts(table, now));
         }

@@ -26,8 +26,8 @@ struct Endpoint {
     annotation: u8,
 }
 
-/// The inside endpoint to which a packet from outside goes, the outputs of its flows, and the annotation
-/// byte for replies.
+/// The inside endpoint to which a packet from outside goes, the outputs of its flow and of replies to it,
+/// and the annotation byte for such replies.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::nat) struct Known {
     pub(in crate::nat) inside: (u32, u16),

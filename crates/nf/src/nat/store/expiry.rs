@@ -31,8 +31,8 @@ enum Front {
 }
 
 impl Store {
-    /// Removes all expired mappings, then mappings above the capacity, and releases memory. Used by
-    /// handlers and timers rather than per batch.
+    /// Removes all expired mappings, then mappings above the capacity, and releases memory, all in one
+    /// call. Used after a handler has set the capacity.
     pub(in crate::nat) fn shrink(&mut self, now: Timestamp) {
         self.sweep(now.0, usize::MAX);
         self.shrink_to_capacity(now);
@@ -78,7 +78,7 @@ impl Store {
     }
 
     /// Removes the mapping of a packet that has arrived now, if it has expired, and then returns true.
-    /// Otherwise the time is noted on the board.
+    /// Otherwise records the packet's time on the board, if the mapping is shown there.
     pub(super) fn ends_with(&mut self, id: FlowId, now: Timestamp) -> bool {
         let Some(key) = self.table.key(id) else { return false };
         let (ends, place) = (key.ends(), Change::unpacked(key.value()).session);
@@ -287,7 +287,7 @@ impl Store {
     }
 
     /// Returns the mapping that expires first, among those whose guarantee is over. Examines at most `left`
-    /// mappings, and queues mappings that have had packets again.
+    /// mappings; those that have had packets since are queued again by their new times.
     fn look(&mut self, now: i64, left: &mut usize) -> Front {
         let mut seen: Option<(i64, u32)> = None;
         for queue in [Queue::Guaranteed, Queue::Open] {

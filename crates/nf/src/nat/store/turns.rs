@@ -1,8 +1,8 @@
 //! The queues in which sessions wait to be examined for expiry.
 //!
 //! A *turn* is an entry of a queue: a session, and the time at which it must be examined. Each session has
-//! one valid turn; a turn that was replaced by another is stale. Stale turns are skipped, and all of them
-//! are removed once they are half of all turns.
+//! one valid turn; a turn that was replaced by another is stale. Stale turns are skipped. All of them are
+//! removed once they are more than half of all turns, or a queue is full.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
