@@ -566,8 +566,8 @@ impl<P: Place> Balancer<P> {
         self.expire_paced(now, half_closed.min(done), at_most);
     }
 
-    /// Removes expired connections, examining at most `at_most`. Searches through the table follow each
-    /// other often enough for connections with a time-out of `pace`, the shortest.
+    /// Removes expired connections, examining at most `at_most`. `pace` is the shortest time-out: a search
+    /// through the table begins no sooner than a fraction of `pace` after the previous search began.
     fn expire_paced(&mut self, now: Timestamp, pace: Timestamp, at_most: usize) {
         let Balancer { flows, connections, servers, settings, board, revived, .. } = self;
         flows.table.expire_paced(now, settings.timeout, pace, at_most, |id, key| {

@@ -29,7 +29,7 @@ pub(super) enum Mode {
 pub(super) enum Hashed {
     Flow,
     Addresses,
-    /// The aggregate annotation of the flow's first packet.
+    /// The aggregate annotation of the packet for which a server is chosen.
     Aggregate,
 }
 

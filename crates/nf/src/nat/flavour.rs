@@ -20,7 +20,7 @@ pub(super) enum Flavour {
     /// IPRewriter: TCP and UDP, in separate spaces, so that flows of both protocols may have equal
     /// addresses and ports.
     Both,
-    /// TCPRewriter.
+    /// TCPRewriter: TCP only.
     Tcp,
     /// UDPRewriter: UDP, TCP and DCCP in one space, so that flows of different protocols with equal
     /// addresses and ports are one flow.

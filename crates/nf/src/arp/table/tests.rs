@@ -197,7 +197,7 @@ proptest! {
             match event {
                 Event::Time(later) => now += later,
                 Event::Clear => {
-                    // Both are sorted, because the order in which packets are dropped is not specified.
+                    // Table and model may drop the packets in a different order, which does not matter.
                     table.clear(&mut held);
                     model.rows.drain(..).for_each(|row| model.dropped.extend(row.packets));
                 }
