@@ -197,7 +197,8 @@ proptest! {
             match event {
                 Event::Time(later) => now += later,
                 Event::Clear => {
-                    // Table and model may drop the packets in a different order, which does not matter.
+                    // Table and model must drop the packets in the same order, those of the oldest entry
+                    // first.
                     table.clear(&mut held);
                     model.rows.drain(..).for_each(|row| model.dropped.extend(row.packets));
                 }
