@@ -137,7 +137,7 @@ pub static CLASS: Class = Class {
             args.error("GIVE_UP: must not be negative");
         }
         let Raw(ip) = args.required("IP");
-        // A single name may have both addresses.
+        // With a single argument, its name must have both an IPv4 and an Ethernet address (AddressInfo).
         let eth = args.get("ETH").map_or_else(|| ip.clone(), |Raw(text)| text);
         args.finish()?;
         let place = args.place();
@@ -157,7 +157,7 @@ pub static CLASS: Class = Class {
         let (id, several) = (args.id(), args.setup.workers > 1);
         let home = match shared {
             Some(table) => Home::Shared(table),
-            // With several workers, a reply arrives at one worker, and counts for all.
+            // With several workers, all copies share a table, because a reply arrives at only one of them.
             None if several => Home::Shared(args.setup.common.get_or_make(id, || Shared::new(limits))),
             None => Home::Own(Box::new(Table::new(limits))),
         };
@@ -226,7 +226,8 @@ const HANDLERS: [HandlerInfo; 13] = {
     ]
 };
 
-/// Returns the table that TABLE names.
+/// Returns the table of the element that TABLE names; `None` without this argument. Reports an error if the
+/// element is not an ARPTable.
 fn shared_table(args: &mut Args<'_>) -> Option<Arc<Shared>> {
     let ElementRef(element) = args.get("TABLE")?;
     let shared = args.setup.service(element);
@@ -236,19 +237,20 @@ fn shared_table(args: &mut Args<'_>) -> Option<Arc<Shared>> {
     shared
 }
 
-/// Returns the last address of a prefix, or 255.255.255.255 if that is the host's own address.
+/// Returns the last address of a prefix, which is its broadcast address. If it is the host's own address,
+/// as in a prefix of 32 bits, returns 255.255.255.255.
 fn broadcast_of(prefix: Ipv4Prefix) -> Ipv4Addr {
     let last = prefix.broadcast();
     if last == prefix.address { Ipv4Addr::BROADCAST } else { last }
 }
 
-/// The table in which addresses are looked up.
+/// The table of an ARPQuerier: its own, or shared with other elements or with copies at other workers.
 enum Home {
     Own(Box<Table>),
     Shared(Arc<Shared>),
 }
 
-/// A table, opened for one call.
+/// Exclusive access to the table during one call of the element; a shared table is locked meanwhile.
 enum Opened<'a> {
     Own(&'a mut Table),
     Shared(MutexGuard<'a, Table>),
@@ -278,15 +280,16 @@ struct ArpQuerier {
     query_output: usize,
 }
 
-/// The state that an element passes to its successor.
+/// The state that an ARPQuerier hands to the element that replaces it when the configuration changes.
 struct Kept {
     desk: Desk,
-    /// The table, if the element has a table of its own.
+    /// The element's own table; `None` if its table is shared.
     table: Option<Box<Table>>,
 }
 
 impl ArpQuerier {
-    /// Calls `work` on an up-to-date table, notifies other elements of changes, and sets timers.
+    /// Brings table and waiting packets up to date, then calls `work`. Afterwards notifies the elements
+    /// that share the table of changes, and sets the timers.
     fn with<T>(&mut self, cx: &mut Cx<'_>, work: impl FnOnce(&mut Desk, &mut Cx<'_>, &mut Table) -> T) -> T {
         let mut opened = self.home.open();
         let table = opened.table();
@@ -299,7 +302,7 @@ impl ArpQuerier {
         if has_changed && let Home::Shared(shared) = &self.home {
             shared.tell_others(cx);
         }
-        // Another worker may receive the reply, so the table is checked again soon.
+        // A reply that another worker receives is only noticed by looking into the table again.
         if cx.worker().1 > 1 && self.desk.waiting.len() > 0 {
             cx.set_timer(0, cx.now() + LOOK_AGAIN);
         }
@@ -314,19 +317,21 @@ impl ArpQuerier {
         result
     }
 
-    /// Returns the case in which a packet leaves with an Ethernet header that has this destination.
+    /// Returns the case of a packet that matches `when` and leaves to `to` with an Ethernet header.
+    /// `destination` is the write of its destination address.
     fn encapsulated(&self, when: Filter, to: Target, destination: Vec<Action>) -> Case {
         encapsulated(when, to, self.desk.mac, ether_type::IPV4, destination)
     }
 }
 
-/// The longest time that packets wait after another worker has learnt their address.
+/// The time in nanoseconds after which the table is looked at again while packets wait, because another
+/// worker may have learnt their address.
 const LOOK_AGAIN: Timestamp = Timestamp(1_000_000);
 
-/// The output for packets whose address was not answered in time.
+/// The number of the output for packets that have waited for the time of GIVE_UP.
 const UNANSWERED: usize = 2;
 
-/// The name of the state in declarations.
+/// The name under which the table is declared as state.
 const TABLE: &str = "ARP table";
 
 impl Element for ArpQuerier {
@@ -391,7 +396,7 @@ impl Element for ArpQuerier {
             reads: vec![DST_IP, TCI, Field::TimeStamp],
             output: Some(self.query_output),
             starts: Some(Header::Ethernet),
-            // If POLL_TIMEOUT is set, known addresses are queried again before they expire.
+            // With POLL_TIMEOUT, a query can also be sent for a known address, so any packet can cause one.
             when: if self.desk.poll_timeout > 0 { Filter::Any } else { asked },
         };
         let effects = Effects {
@@ -421,7 +426,7 @@ impl Element for ArpQuerier {
         if let Home::Own(table) = &mut self.home {
             table.set_seed(cx.hash_seed());
         }
-        // Starts the table's timers at the current time.
+        // Sets the timers for the first time.
         self.with(cx, |_, _, _| {});
         Ok(())
     }
@@ -444,7 +449,7 @@ impl Element for ArpQuerier {
     }
 
     fn timer(&mut self, cx: &mut Cx<'_>, _token: u32) {
-        // Neither timer is set any more.
+        // Timer 1 is cleared and its time is forgotten; `with` sets it again if packets still wait.
         self.desk.alarm = None;
         cx.clear_timer(1);
         self.with(cx, |_, _, _| {});
@@ -452,7 +457,8 @@ impl Element for ArpQuerier {
 
     fn drain(&mut self, cx: &mut Cx<'_>) {
         self.with(cx, |desk, cx, table| {
-            // Hot-swapping may have made addresses known without a notification.
+            // A table that was replaced by hot-swapping may have an address for which no notification was
+            // sent.
             desk.follow_all(cx, table);
             desk.give_up_all(cx, table, DropReason::Stop);
         });
@@ -524,11 +530,12 @@ impl Element for ArpQuerier {
         self.desk.waiting.set_patience(Some(self.desk.give_up).filter(|time| time.0 > 0));
         match (&mut self.home, kept) {
             (Home::Own(table), Some(kept)) if is_same_host => table.go_on_with(*kept),
-            // The addresses that another host has learnt are not valid for this host; its drops still
-            // count.
+            // With another address or Ethernet address this element is another host, so what was learnt is
+            // discarded. The number of drops is kept.
             (Home::Own(table), Some(kept)) => table.dropped(kept.drops() as usize),
             (Home::Own(_), None) => {}
-            // A shared table may get its own state later, so the packets are handled in a later call.
+            // The shared table may get the state of its own predecessor later, so the waiting packets are
+            // checked in a call after that.
             (Home::Shared(_), _) => {
                 let call = Call::new(Some(cx.id()), RELEASE, "");
                 cx.handlers().call_later(&Arc::new(call));

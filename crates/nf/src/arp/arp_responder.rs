@@ -4,7 +4,7 @@
 //!
 //! The request is turned into the reply: it keeps its time stamp, device and VLAN annotation; other
 //! annotations are cleared. Packets that are not requests, or that ask for other addresses, leave by output
-//! 1, or are dropped. Of several prefixes that match, the most specific counts; of two equal prefixes, the
+//! 1, or are dropped. Of several prefixes that match, the most specific is used; of two equal prefixes, the
 //! last.
 //!
 //! ## Usage
@@ -75,7 +75,8 @@ pub static CLASS: Class = Class {
 
 type Entries = entries::Entries<u32>;
 
-/// Writes `network/length`, or `network/mask` if the mask is no prefix.
+/// Formats an entry's prefix as `network/length`, or as `network/mask` if the ones of the mask are not
+/// contiguous.
 impl std::fmt::Display for Entry<u32> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (network, mask) = (Ipv4Addr::from_bits(self.network), Ipv4Addr::from_bits(self.mask));
@@ -91,7 +92,8 @@ fn entry_of(prefix: Ipv4Prefix, mac: MacAddr) -> Entry<u32> {
     Entry { network: prefix.network().to_bits(), mask: prefix.mask.to_bits(), mac }
 }
 
-/// Parses prefixes and an Ethernet address. The errors are Click's.
+/// Parses one or more prefixes or addresses and an Ethernet address, in any order. Returns an entry per
+/// prefix; the errors are Click's.
 fn parse(text: &str, place: &Place<'_>) -> Result<Vec<Entry<u32>>, &'static str> {
     let words: Vec<String> = split_spaces(text).into_iter().map(|word| word.text).collect();
     let (mut prefixes, mut mac) = (Vec::new(), None);
@@ -109,7 +111,7 @@ fn parse(text: &str, place: &Place<'_>) -> Result<Vec<Entry<u32>>, &'static str>
     if prefixes.is_empty() {
         return Err("missing IP/MASK");
     }
-    // A single name may have both addresses.
+    // A name that was taken as an IPv4 address can also have an Ethernet address (AddressInfo).
     let named = || words.iter().find_map(|word| MacAddr::parse(word, place).ok());
     let mac = mac.or_else(named).ok_or("missing ETH")?;
     Ok(prefixes.into_iter().map(|prefix| entry_of(prefix, mac)).collect())
@@ -120,7 +122,9 @@ struct ArpResponder {
 }
 
 impl ArpResponder {
-    /// Turns a request into the reply.
+    /// Turns an ARP request in the packet into the reply, in place. With `clears`, clears all annotations
+    /// except for the VLAN annotation. Packets that are not requests for a known address get the error
+    /// `NoMatch`, and are not changed.
     fn answer(&self, packet: &mut Packet, clears: bool) -> Fate {
         let bytes: &mut [u8; FRAME] = packet.header_chunk_mut(Base::Data).ok_or(DropReason::NoMatch)?;
         let (_, asked) = headers(bytes, arp::REQUEST).ok_or(DropReason::NoMatch)?;
@@ -142,7 +146,7 @@ impl ArpResponder {
     }
 }
 
-/// Returns the actions that turn a request into the reply with the Ethernet address `mac`.
+/// Returns the declared writes that turn a request into a reply with the Ethernet address `mac`.
 fn reply(mac: MacAddr) -> Vec<Action> {
     let at = |offset, length| bytes(Base::Data, offset, length);
     let copy = |to: Field, from: Field| Action::Set(to, Value::Copy(from));

@@ -62,7 +62,8 @@ pub static CLASS: Class = Class {
     build: |args| {
         let limits = Limits::read(args);
         args.finish()?;
-        // Elements that use the table continue to use it when it gets other arguments.
+        // If the element is replaced because of other arguments, the ARPQueriers still refer to the
+        // existing table. It is therefore kept, and gets the new limits.
         let id = args.id();
         let common = Arc::clone(&args.setup.common);
         let shared = args.setup.service(id).unwrap_or_else(|| common.get_or_make(id, || Shared::new(limits)));
@@ -73,7 +74,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The handlers that every element with a table has.
+/// The handlers of the table, which ARPTable and ARPQuerier both have.
 pub(super) const HANDLERS: [HandlerInfo; 7] = [
     HandlerInfo::read("table"),
     HandlerInfo::count("drops"),
@@ -84,7 +85,8 @@ pub(super) const HANDLERS: [HandlerInfo; 7] = [
     HandlerInfo::write("clear"),
 ];
 
-/// Splits a value into exactly N words, whose names are for errors.
+/// Splits a handler's value into exactly N words. The errors, for missing or additional words, use the
+/// names.
 fn words<const N: usize>(text: &str, names: [&str; N]) -> Result<[String; N], String> {
     let mut words = split_spaces(text).into_iter().map(|word| word.text);
     let mut found = [const { String::new() }; N];
@@ -97,7 +99,7 @@ fn words<const N: usize>(text: &str, names: [&str; N]) -> Result<[String; N], St
     }
 }
 
-/// Returns the value of a read handler of a table.
+/// Returns the text of one of the table's read handlers; any other name means `drops`.
 pub(super) fn read(table: &Table, cx: &Cx<'_>, name: &str) -> String {
     match name {
         "table" => table.show(table::now(cx)),
@@ -107,14 +109,16 @@ pub(super) fn read(table: &Table, cx: &Cx<'_>, name: &str) -> String {
     }
 }
 
-/// A change that a write handler makes in a table.
+/// A change that a write handler requests: an Ethernet address for an IPv4 address (the broadcast address
+/// to forget it), or the removal of all entries.
 pub(super) enum Change {
     Insert(u32, MacAddr),
     Clear,
 }
 
 impl Change {
-    /// Parses the value of a write handler.
+    /// Parses the value of the write handler `insert` or `delete`; any other name means `clear`. The error
+    /// says which word is wrong.
     pub(super) fn parse(cx: &Cx<'_>, name: &str, value: &str) -> Result<Change, String> {
         let place = cx.place();
         let ip = |text: &str| Ipv4Addr::parse(text, &place).map_err(|e| format!("IP: {e}"));
@@ -132,10 +136,12 @@ impl Change {
         })
     }
 
-    /// Makes the change in a table.
+    /// Makes the change in a table at the time `now`, in milliseconds. `waiters` drops packets whose
+    /// entries are removed.
     pub(super) fn apply(&self, table: &mut Table, now: i64, waiters: &mut dyn Waiters) {
         match *self {
-            // The result is ignored: without memory for a new entry, the oldest entry has been evicted.
+            // If there is no memory for the entry, nothing is inserted; the oldest entry has been evicted
+            // even so.
             Change::Insert(address, mac) => _ = table.insert(address, mac, now, waiters),
             Change::Clear => table.clear(waiters),
         }
@@ -147,7 +153,8 @@ struct ArpTable {
 }
 
 impl ArpTable {
-    /// Calls `work` on an up-to-date table, and notifies the elements that hold packets of changes.
+    /// Brings the table up to date, calls `work`, and notifies the ARPQueriers that use the table if
+    /// something has changed for their waiting packets.
     fn with<T>(&self, cx: &mut Cx<'_>, work: impl FnOnce(&Cx<'_>, &mut Table) -> T) -> T {
         let mut table = self.shared.open();
         let before = table.changes();
@@ -184,7 +191,7 @@ impl Element for ArpTable {
     }
 
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
-        // State is taken only when another table replaces this table.
+        // This is called only if another ARPTable replaces this one, so the ARPQueriers no longer need it.
         Some(Box::new(Arc::clone(&self.shared)))
     }
 

@@ -1,5 +1,5 @@
-//! The packet handling of an ARPQuerier: a packet for a known address gets an Ethernet header; for other
-//! addresses a query is sent, and the packet waits.
+//! The packet handling of ARPQuerier. A packet for a known address gets an Ethernet header; a packet for
+//! another address waits, and a query is sent.
 
 use std::net::Ipv4Addr;
 
@@ -14,45 +14,50 @@ use super::{FRAME, Party, frame, headers, hosts};
 use crate::ethernet::vlan::{set_tci_annotation, tci_annotation, tci_is_read};
 use crate::ethernet::{encapsulate, readdress};
 
-/// The state of an ARPQuerier except for the table.
+/// The state of an ARPQuerier except for its table: waiting packets, addresses, settings and counters.
 pub(super) struct Desk {
     pub(super) waiting: Waiting,
-    /// The longest time that packets wait; and, in `unanswered_output`, the output by which they then
-    /// leave.
+    /// The longest time that a packet waits; zero for no limit. In the next field: the output by which it
+    /// then leaves, or `None` if it is dropped.
     pub(super) give_up: Timestamp,
     pub(super) unanswered_output: Option<usize>,
-    /// The time for which the timer for `give_up` is set.
+    /// The time for which timer 1 is set: when the next packet has waited too long. `None` if the timer is
+    /// not set.
     pub(super) alarm: Option<Timestamp>,
     pub(super) mac: MacAddr,
     pub(super) ip: Ipv4Addr,
     pub(super) broadcast: Ipv4Addr,
-    /// The IPv4 addresses that other hosts can have.
+    /// The IPv4 addresses that a reply can name: valid for a host, but not this host's address or the
+    /// broadcast address.
     pub(super) others: IntervalSet,
-    /// The argument POLL_TIMEOUT in milliseconds; zero for never.
+    /// The time after the last reply when queries for a known address begin, in milliseconds
+    /// (POLL_TIMEOUT); zero for never.
     pub(super) poll_timeout: i64,
     pub(super) polls_by_broadcast: bool,
-    /// The argument UNSOLICITED: replies without a query replace a neighbour that answers.
+    /// True if unsolicited replies replace the address of a neighbour that answers (UNSOLICITED).
     pub(super) unsolicited: bool,
     pub(super) queries: u64,
     pub(super) responses: u64,
     pub(super) drops: u64,
     pub(super) has_warned: bool,
-    /// The number of the table's changes that this element has processed.
+    /// The table's count of changes up to which this element has checked its waiting packets.
     pub(super) seen: u64,
-    /// True if the waiting packets come from an earlier element, and the table does not count them yet.
+    /// True if the waiting packets were taken from a replaced element, and must still be counted in the
+    /// table.
     pub(super) is_new: bool,
 }
 
 impl Desk {
-    /// Adds an Ethernet header to a packet. Returns false, and leaves the packet as it was, if there is no
-    /// room.
+    /// Adds an Ethernet header to an IPv4 packet. Returns false, and leaves the packet unchanged, if there
+    /// is no headroom.
     #[inline]
     fn encapsulate(&self, packet: &mut Packet, destination: MacAddr) -> bool {
         let ether_type = ether_type::IPV4.into();
         encapsulate(packet, &ethernet::Header { destination, source: self.mac, ether_type })
     }
 
-    /// Handles a packet on input 0. Returns the packet if it leaves at once.
+    /// Handles a packet on input 0: returns it with an Ethernet header if its next hop is known; otherwise
+    /// lets it wait or drops it, and returns `None`. Sends queries by `output`.
     #[inline]
     pub(super) fn take(
         &mut self,
@@ -96,7 +101,8 @@ impl Desk {
         None
     }
 
-    /// Returns the Ethernet address for a broadcast or multicast address.
+    /// Returns the Ethernet address for a broadcast or multicast address, which needs no query; `None` for
+    /// other addresses.
     fn without_query(&self, address: u32) -> Option<MacAddr> {
         let address = Ipv4Addr::from_bits(address);
         match address {
@@ -106,7 +112,8 @@ impl Desk {
         }
     }
 
-    /// Lets a packet wait for an address that is not known, and sends a query.
+    /// Adds a packet to the packets that wait for an address, and sends a query if it is time for one.
+    /// Drops the packet if it cannot wait. `address` zero is not queried.
     fn wait(&mut self, cx: &mut Cx<'_>, table: &mut Table, output: usize, mut packet: Packet, address: u32) {
         if address == 0 {
             if !std::mem::replace(&mut self.has_warned, true) {
@@ -115,7 +122,8 @@ impl Desk {
             self.refuse(cx, packet, DropReason::Unsuitable);
             return;
         }
-        // Only the final addresses are written when the packet leaves; a lack of room must be known now.
+        // The header is added now, so that a lack of headroom is noticed; its addresses are written when
+        // the packet leaves.
         if !self.encapsulate(&mut packet, MacAddr::BROADCAST) {
             self.refuse(cx, packet, DropReason::NoHeadroom);
             return;
@@ -137,7 +145,8 @@ impl Desk {
         }
     }
 
-    /// Sends a query on behalf of a packet.
+    /// Sends an ARP query for `address` to the Ethernet address `to`. It gets time stamp and VLAN
+    /// annotation of `about`, the packet that needs the address.
     fn ask(&mut self, cx: &mut Cx<'_>, output: usize, about: &Packet, address: u32, to: MacAddr) {
         let own = Party { mac: self.mac, ip: self.ip };
         let wanted = Party { mac: MacAddr::default(), ip: Ipv4Addr::from_bits(address) };
@@ -152,19 +161,22 @@ impl Desk {
         cx.emit_one(output, query, DropReason::NoOutput);
     }
 
-    /// True if another host can have these addresses.
+    /// True if a reply with these addresses can come from another host: neither is this host's, and both
+    /// are valid for a host.
     fn may_be(&self, address: u32, mac: MacAddr) -> bool {
         mac.is_host() && mac != self.mac && self.others.contains(address.into())
     }
 
-    /// Computes the set of IPv4 addresses that other hosts can have.
+    /// Computes [`others`](Self::others) again, after this host's address or the broadcast address has
+    /// changed.
     pub(super) fn note_others(&mut self) {
         let own = [self.ip, self.broadcast].map(|address| u128::from(address.to_bits()));
         let own = IntervalSet::one(own[0], own[0]).union(&IntervalSet::one(own[1], own[1]));
         self.others = hosts().intersection(&own.complement(32));
     }
 
-    /// Handles a packet on input 1.
+    /// Handles a packet on input 1. If it is a credible ARP reply, its address is learnt, and the packets
+    /// that wait for it leave. The packet itself is always dropped.
     pub(super) fn learn(&mut self, cx: &mut Cx<'_>, table: &mut Table, packet: Packet) {
         let Some(frame) = packet.data().first_chunk::<FRAME>() else {
             return cx.drop(packet, DropReason::TooShort);
@@ -182,7 +194,7 @@ impl Desk {
         }
     }
 
-    /// Sends the packets that have waited for an address.
+    /// Sends the packets that wait for an address to `destination`, by output 0.
     fn send(&mut self, cx: &mut Cx<'_>, table: &mut Table, address: u32, destination: MacAddr) {
         table.released(address, self.waiting.len_of(address));
         while let Some(mut packet) = self.waiting.pop(address) {
@@ -190,25 +202,27 @@ impl Desk {
                 self.refuse(cx, packet, DropReason::Inactive);
                 continue;
             }
-            // The source is written again, because a handler may have changed this element's address.
+            // The source is written again, because a handler can have changed this host's address
+            // meanwhile.
             readdress(&mut packet, destination, self.mac);
             cx.emit_one(0, packet, DropReason::NoOutput);
         }
     }
 
-    /// Applies another element's change of an entry to the packets that wait for its address: drops them if
-    /// the entry was removed, sends them if the address is known.
+    /// Checks the packets that wait for an address, after another element has changed its entry: drops them
+    /// with `reason` if the entry was removed, sends them if the address is now known.
     pub(super) fn follow(&mut self, cx: &mut Cx<'_>, table: &mut Table, address: u32, reason: DropReason) {
         let Some(ticket) = self.waiting.ticket(address) else { return };
         if table.ticket(address).is_none_or(|entry| entry.id != ticket.id) {
-            // The table has counted these packets as dropped.
+            // They are not counted here: the table counted them as dropped when it removed the entry.
             Dropping { cx, waiting: &mut self.waiting }.give_up(address, reason);
         } else if let Some(mac) = table.known(address, table::now(cx)) {
             self.send(cx, table, address, mac);
         }
     }
 
-    /// Does for all addresses what [`follow`](Self::follow) does for one.
+    /// Calls [`follow`](Self::follow) for all addresses for which packets wait. Drops all packets if there
+    /// is no memory for the list of addresses.
     pub(super) fn follow_all(&mut self, cx: &mut Cx<'_>, table: &mut Table) {
         let Some(addresses) = self.waiting.addresses(table) else {
             self.give_up_all(cx, table, DropReason::QueueFull);
@@ -219,7 +233,8 @@ impl Desk {
         }
     }
 
-    /// Processes the changes that other elements have made, and what has become due.
+    /// Brings the waiting packets up to date: checks them after changes of other elements, removes expired
+    /// entries, and ends the wait of packets that have waited for the time of GIVE_UP.
     pub(super) fn catch_up(&mut self, cx: &mut Cx<'_>, table: &mut Table) {
         if std::mem::take(&mut self.is_new) {
             self.take_over(cx, table);
@@ -235,10 +250,11 @@ impl Desk {
         }
     }
 
-    /// Handles a packet that has waited for the time of GIVE_UP.
+    /// Sends a packet that has waited for the time of GIVE_UP to its output without the Ethernet header, or
+    /// drops it.
     #[cold]
     fn give_up(&mut self, cx: &mut Cx<'_>, table: &mut Table, address: u32, mut packet: Packet) {
-        // The packet already has an Ethernet header.
+        // The header that was added when the packet began to wait is removed.
         match self.unanswered_output.filter(|_| packet.strip(ethernet::Header::LEN)) {
             Some(output) => {
                 table.released(address, 1);
@@ -251,8 +267,8 @@ impl Desk {
         }
     }
 
-    /// Counts the packets that come from an earlier element, and drops packets that have not waited for an
-    /// entry of this table.
+    /// Counts the waiting packets that were taken from a replaced element in the table. Drops packets whose
+    /// entry is not in this table.
     fn take_over(&mut self, cx: &mut Cx<'_>, table: &mut Table) {
         let addresses = self.waiting.addresses(table);
         if addresses.is_none() {
@@ -274,7 +290,7 @@ impl Desk {
         }
     }
 
-    /// Drops all packets that wait.
+    /// Drops all waiting packets with this reason, without counting them as drops of the table.
     pub(super) fn give_up_all(&mut self, cx: &mut Cx<'_>, table: &mut Table, reason: DropReason) {
         while let Some(address) = self.waiting.oldest(table) {
             table.released(address, self.waiting.len_of(address));
@@ -283,7 +299,7 @@ impl Desk {
     }
 }
 
-/// Returns the Ethernet address of a multicast address (RFC 1112, section 6.4).
+/// Returns the Ethernet group address for an IPv4 multicast address (RFC 1112, section 6.4).
 fn multicast(address: Ipv4Addr) -> MacAddr {
     let [_, b, c, d] = address.octets();
     MacAddr([0x01, 0x00, 0x5e, b & 0x7f, c, d])

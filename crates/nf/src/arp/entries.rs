@@ -1,13 +1,14 @@
-//! Ethernet addresses by prefix, for elements that answer for other hosts. The most specific prefix counts.
+//! Tables of Ethernet addresses by prefix, for elements that answer for other hosts. For an address, the
+//! most specific matching prefix counts.
 
 use std::ops::BitAnd;
 
 use wire::MacAddr;
 
-/// A prefix and the Ethernet address that answers for it.
+/// A prefix, and the Ethernet address with which requests for its addresses are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry<A> {
-    /// The address part of the prefix; bits outside of the mask are zero.
+    /// The prefix's address; bits that are zero in the mask are zero.
     pub(crate) network: A,
     pub(crate) mask: A,
     pub(crate) mac: MacAddr,
@@ -22,19 +23,20 @@ impl<A: Copy + PartialEq + BitAnd<Output = A>> Entry<A> {
         (self.network, self.mask) == (other.network, other.mask)
     }
 
-    /// True if all addresses of the other entry match this entry.
+    /// True if all addresses of the prefix of `other` also belong to this prefix.
     fn covers(&self, other: &Entry<A>) -> bool {
         self.mask & other.mask == self.mask && self.matches(other.network)
     }
 }
 
-/// Entries in an order in which each precedes the entries that cover it; otherwise in the order in which
-/// they were added.
+/// Entries ordered so that the first match is the most specific: each entry precedes the entries that cover
+/// it. Otherwise they are in the order in which they were added.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Entries<A>(pub(crate) Vec<Entry<A>>);
 
 impl<A: Copy + PartialEq + BitAnd<Output = A>> Entries<A> {
-    /// Adds entries. Each replaces an entry with the same prefix; returns the replaced entries.
+    /// Adds entries. An entry replaces the entry with the same prefix, if there is one. Returns the
+    /// replaced entries.
     pub(crate) fn add(&mut self, entries: &[Entry<A>]) -> Vec<Entry<A>> {
         let mut replaced = Vec::new();
         for entry in entries {
@@ -49,7 +51,8 @@ impl<A: Copy + PartialEq + BitAnd<Output = A>> Entries<A> {
         replaced
     }
 
-    /// Returns the Ethernet address for an address.
+    /// Returns the Ethernet address of the most specific prefix to which an address belongs; `None` if
+    /// there is none.
     pub(crate) fn look_up(&self, address: A) -> Option<MacAddr> {
         self.0.iter().find(|entry| entry.matches(address)).map(|entry| entry.mac)
     }

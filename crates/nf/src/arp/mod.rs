@@ -1,5 +1,5 @@
-//! The Address Resolution Protocol (RFC 826): queries for Ethernet addresses, replies, and tables of known
-//! addresses.
+//! The Address Resolution Protocol (RFC 826): elements that query and answer for Ethernet addresses, and
+//! the tables in which addresses are kept while packets wait for them.
 
 pub mod arp_faker;
 pub mod arp_querier;
@@ -19,17 +19,17 @@ use wire::{IntoBytes, MacAddr, arp, ether_type, ethernet};
 
 use crate::editing::bytes;
 
-/// The length in bytes of a frame with a request or a reply.
+/// The length in bytes of an Ethernet frame with an ARP request or reply, without padding.
 const FRAME: usize = ethernet::Header::LEN + arp::Header::LEN;
 
-/// The sender or the target of a request or a reply: a host's addresses.
+/// The Ethernet and IPv4 address of the sender, or of the target, in an ARP message.
 #[derive(Clone, Copy)]
 struct Party {
     mac: MacAddr,
     ip: Ipv4Addr,
 }
 
-/// Returns a frame with a request or a reply.
+/// Returns an Ethernet frame with an ARP message, from the sender to the Ethernet address `to`.
 fn frame(operation: u16, to: MacAddr, sender: Party, target: Party) -> [u8; FRAME] {
     let ethernet =
         ethernet::Header { destination: to, source: sender.mac, ether_type: ether_type::ARP.into() };
@@ -43,8 +43,8 @@ fn frame(operation: u16, to: MacAddr, sender: Party, target: Party) -> [u8; FRAM
     frame
 }
 
-/// Returns the headers of a frame if it is an ARP packet with this operation, about IPv4 addresses on
-/// Ethernet. As in Click, the lengths of addresses are not checked.
+/// Returns the headers of a frame if it is an ARP message with this operation, for IPv4 on Ethernet;
+/// otherwise `None`. As in Click, the two address lengths in the message are not checked.
 fn headers(frame: &[u8; FRAME], operation: u16) -> Option<(&ethernet::Header, &arp::Header)> {
     use wire::FromBytes;
     let (link, rest) = frame.split_at(ethernet::Header::LEN);
@@ -57,7 +57,7 @@ fn headers(frame: &[u8; FRAME], operation: u16) -> Option<(&ethernet::Header, &a
     is_meant.then_some((link, header))
 }
 
-/// Returns the filter for packets that [`headers`] accepts.
+/// Returns the filter for packets that [`headers`] accepts with this operation.
 fn is_operation(operation: u16) -> Filter {
     let is = |offset, value: u16| Filter::equals(bytes(Base::Data, offset, 2), value.into());
     Filter::reaches(Base::Data, 0, FRAME as u16).and([
@@ -68,15 +68,16 @@ fn is_operation(operation: u16) -> Filter {
     ])
 }
 
-/// Returns the IPv4 addresses that a host on a network can have: all but 0.0.0.0/8, loopback, multicast and
-/// 255.255.255.255 (RFC 1122, section 3.2.1.3).
+/// Returns the IPv4 addresses that a host on a network can have: all except for 0.0.0.0/8, 127.0.0.0/8,
+/// multicast and 255.255.255.255 (RFC 1122, section 3.2.1.3).
 fn hosts() -> IntervalSet {
     let ranges =
         [(0x0100_0000, 0x7eff_ffff), (0x8000_0000, 0xdfff_ffff), (0xf000_0000, 0xffff_fffe)].into_iter();
     ranges.fold(IntervalSet::empty(), |all, (low, high)| all.union(&IntervalSet::one(low, high)))
 }
 
-/// Parses a prefix, or an address alone; a name that has both means the address.
+/// Parses an address, as a prefix of 32 bits, or a prefix. A name that stands for both (AddressInfo) means
+/// the address.
 fn prefix_or_address(text: &str, place: &Place<'_>) -> Result<Ipv4Prefix, String> {
     match Ipv4Addr::parse(text, place) {
         Ok(address) => Ok(Ipv4Prefix { address, mask: Ipv4Addr::BROADCAST }),

@@ -1,10 +1,11 @@
-//! A table of Ethernet addresses by IP address, in the order of their age.
+//! A table of Ethernet addresses by IP address, ordered by the age of its entries; for ARP and ND.
 //!
-//! A table counts the packets that wait for addresses, and decides which of them have waited for too long
-//! or are too many; the elements that hold the packets drop them. The calling element drops its own packets
-//! at once ([`Waiters`]), other elements when they read the table's changes ([`Table::changed_since`]).
-//! Time is counted in milliseconds, as in Click. The table has no timers: each call first does what has
-//! become due, as if timers had done it.
+//! The table holds no packets, but counts how many wait for each address, and decides which must be
+//! dropped: packets of removed entries, and packets above the bounds. The elements that hold the packets
+//! drop them. The calling element does so at once, through [`Waiters`]; other elements with the same table
+//! do it when they read its changes ([`Table::changed_since`]). Times are in milliseconds, as in Click. The
+//! table has no timers: each element first calls [`Table::catch_up`], which does what timers would have
+//! done by now.
 
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Display;
@@ -19,7 +20,7 @@ use wire::MacAddr;
 
 use crate::hashing::{ByNumber, reseed};
 
-/// The arguments of a table.
+/// The arguments that set the limits of a table.
 pub(crate) const ARGS: [ArgInfo; 5] = [
     ArgInfo::keyword("CAPACITY", "unsigned", "2048"),
     ArgInfo::keyword("ENTRY_CAPACITY", "unsigned", "65536"),
@@ -28,9 +29,9 @@ pub(crate) const ARGS: [ArgInfo; 5] = [
     ArgInfo::keyword("TIMEOUT", "seconds", "300"),
 ];
 
-/// The key of a table: an IPv4 or IPv6 address as a number.
+/// The key of an entry: an IPv4 or IPv6 address as a number.
 pub(crate) trait Address: Copy + Eq + Ord + Hash + Default {
-    /// Returns the address in its usual notation.
+    /// Returns the address in its usual notation, for handlers.
     fn shown(self) -> impl Display;
 }
 
@@ -46,40 +47,39 @@ impl Address for u128 {
     }
 }
 
-/// The limits on the rate of queries for one address.
+/// The rate limit of queries for one address.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// The shortest time between two queries, in milliseconds.
+    /// The shortest time between two queries for an address, in milliseconds.
     pub(crate) pause: i64,
-    /// The number of queries without an answer after which the time between queries is `long_pause`, in
-    /// milliseconds.
+    /// The queries without an answer after which `long_pause` (in milliseconds) is the shortest time.
     pub(crate) patience: u8,
     pub(crate) long_pause: i64,
 }
 
-/// The number of queries that a known neighbour may leave unanswered before another host's answer counts
-/// (RFC 1122, section 2.3.2.1).
+/// The number of queries that a known neighbour may leave unanswered. If there are more, the reply of
+/// another host replaces it (RFC 1122, section 2.3.2.1).
 pub(crate) const QUESTIONS: u8 = 2;
 
-/// The pace of Click's ARPQuerier.
+/// The rate limit of Click's ARPQuerier: ten queries a second, then one in two seconds.
 const ARP_PACE: Pace = Pace { pause: 100, patience: 10, long_pause: 2_000 };
 
-/// The bounds of a table (zero for none), and the pace of queries.
+/// The bounds of a table and the rate limit of queries. Zero is no bound; `timeout` is in milliseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     pub(crate) packets: usize,
     pub(crate) entries: usize,
     pub(crate) packets_per_entry: usize,
-    /// A divisor: when there are too many packets, `packets / slim_factor` of those allowed are dropped.
+    /// A divisor: packets above the bound are dropped until `packets - packets / slim_factor` wait.
     pub(crate) slim_factor: usize,
     pub(crate) timeout: i64,
     pub(crate) pace: Pace,
-    /// True if entries without an answer are evicted before all others, whatever their age.
+    /// True if entries without an answer are evicted ahead of all known neighbours, even of older ones.
     pub(crate) keeps_known: bool,
 }
 
 impl Limits {
-    /// Reads [`ARGS`].
+    /// Reads the arguments [`ARGS`]. Reports a slim factor of zero.
     pub(crate) fn read(args: &mut Args<'_>) -> Limits {
         let mut number = |name| args.value::<u32>(name) as usize;
         let packets = number("CAPACITY");
@@ -102,42 +102,45 @@ impl Limits {
     }
 }
 
-/// Converts a span of time to milliseconds; a negative or infinite span becomes zero, which means none.
+/// Converts a duration to milliseconds. If negative, or 2^32 ms or more, it becomes zero, which means no
+/// limit.
 pub(crate) fn milliseconds(time: Timestamp) -> i64 {
     let milliseconds = time.0.div_euclid(1_000_000);
     if (0..i64::from(u32::MAX)).contains(&milliseconds) { milliseconds } else { 0 }
 }
 
-/// Returns the current time in milliseconds.
+/// Returns the current time in milliseconds, as the table's functions expect it.
 pub(crate) fn now(cx: &Cx<'_>) -> i64 {
     cx.now().0.div_euclid(1_000_000)
 }
 
-/// The identity of the entry that packets wait for.
+/// The identity of a table's entry, which packets that wait for it keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Ticket {
-    /// The number of the entry, unique among all tables of the process.
+    /// The number of the entry, different from those of all other entries of all tables in the process.
     pub(crate) id: u64,
-    /// The position of the entry in the order of age. It may increase.
+    /// The entry's rank by age: older entries have lower ranks. Increases when the entry becomes the
+    /// newest.
     pub(crate) rank: u64,
 }
 
-/// The order of entries by age.
+/// The order of a table's entries by age, for an element that looks for the oldest of its packets.
 pub(crate) trait Ranks<A = u32> {
-    /// Returns the rank of the entry of an address, if there is an entry.
+    /// Returns the rank of an address's entry (lower is older); `None` if it has no entry.
     fn rank(&self, address: A) -> Option<u64>;
 }
 
-/// The holder of the packets about which a table decides.
+/// An element that holds waiting packets, which the table asks to drop some.
 pub(crate) trait Waiters<A = u32> {
-    /// Drops the packets that wait for an address.
+    /// Drops the packets that wait for an address in this element; the table has counted them as dropped.
     fn give_up(&mut self, address: A, reason: DropReason);
 
-    /// Drops the first packet of the oldest entry that has packets here, and returns the entry's address.
+    /// Drops the first packet of the oldest entry with packets in this element; returns its address, if
+    /// any.
     fn give_up_oldest(&mut self, ranks: &dyn Ranks<A>, reason: DropReason) -> Option<A>;
 }
 
-/// A [`Waiters`] for callers that hold no packets.
+/// An implementation of [`Waiters`] for callers that hold no packets.
 pub(crate) struct NoWaiters;
 
 impl<A> Waiters<A> for NoWaiters {
@@ -148,8 +151,8 @@ impl<A> Waiters<A> for NoWaiters {
     }
 }
 
-/// A time in milliseconds, at least as long as the pause that precedes the query of a new entry, so that a
-/// first query is never delayed.
+/// The milliseconds by which a new entry's last query is set back: at least `pause`, so that none is
+/// delayed.
 const LONG_AGO: i64 = 1_000;
 
 #[derive(Clone, Copy, Debug)]
@@ -157,16 +160,16 @@ pub(crate) struct Entry<A = u32> {
     pub(crate) address: A,
     pub(crate) mac: MacAddr,
     is_known: bool,
-    /// True if the address came as the answer to a query or from the user.
+    /// True if the Ethernet address came in answer to a query, or from a user; false if unsolicited.
     is_asked: bool,
-    /// True if the address must be queried again when it is used next.
+    /// True if the next packet for the address must cause a query, although the address is known.
     is_doubtful: bool,
-    /// The number of packets that wait for the address, in all elements.
+    /// The number of packets that wait for the address, in all elements that use the table.
     waiting: usize,
     ticket: Ticket,
-    /// The number of queries since the last answer.
+    /// The number of queries since the last answer; it stays at 255.
     queries: u8,
-    /// The time at which the entry was made or last answered.
+    /// The time in milliseconds when the entry was made, or last got an answer. The time-out starts here.
     live: i64,
     queried: i64,
     older: Option<u32>,
@@ -178,7 +181,7 @@ impl<A> Entry<A> {
         timeout > 0 && self.live + timeout < now
     }
 
-    /// True if a query may be sent now. The query is then counted as sent.
+    /// Returns true, and counts the query as sent, if the rate limit allows a query at the time `now`.
     fn query(&mut self, now: i64, pace: Pace) -> bool {
         let pause = if self.queries >= pace.patience { pace.long_pause } else { pace.pause };
         let may = now >= self.queried + pause;
@@ -190,22 +193,21 @@ impl<A> Entry<A> {
     }
 }
 
-/// The number of outdated notes that are tolerated before a clean-up.
+/// The number of outdated items in a queue beside the table that are kept before they are removed.
 pub(crate) const UNTIDY: usize = 64;
 
-/// The number of changes that a table remembers.
+/// The number of changes that a table remembers for elements that share it.
 const LOG: usize = 64;
 
-/// The number of tables made so far. Each table numbers its entries from a start of its own, so that
-/// packets of one table never seem to wait for an entry of another.
+/// The number of tables made so far, by which entries of all tables get different numbers.
 static TABLES: AtomicU64 = AtomicU64::new(0);
 
-/// The decision about a packet for an unknown address.
+/// The decision of a table about a packet whose next hop is not known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Admission {
-    /// True if the packet may wait; it is then counted.
+    /// True if the packet may wait, and is counted as waiting. If false, the caller drops it.
     pub(crate) waits: bool,
-    /// True if a query must be sent.
+    /// True if the caller must send a query; the table has then counted it.
     pub(crate) query: bool,
 }
 
@@ -213,24 +215,24 @@ pub(crate) struct Table<A = u32> {
     limits: Limits,
     places: HashMap<A, u32, ByNumber>,
     entries: Vec<Entry<A>>,
-    /// Indexes in `entries` that are not in use.
+    /// The indexes in `entries` that are free.
     free: Vec<u32>,
     oldest: Option<u32>,
     newest: Option<u32>,
-    /// With [`Limits::keeps_known`], the address and number of entries that were made without an answer,
-    /// oldest first. Some of these may have been answered or removed since.
+    /// The entries that have or had no answer, as address and number, oldest first; used if
+    /// [`Limits::keeps_known`] is set. Some may have been answered or removed since.
     unanswered: VecDeque<(A, u64)>,
-    /// The number of packets that wait for addresses.
+    /// The number of packets that wait for addresses, in all elements that use the table.
     waiting: usize,
     drops: u64,
-    /// The last number that was given to an entry or rank.
+    /// The last number that was used for an entry or a rank.
     next: u64,
-    /// The number of changes so far that can affect packets held by other elements.
+    /// The number of changes that can concern packets in other elements: learnt addresses, removed entries.
     changes: u64,
-    /// The last of these changes, as a ring: the address, and the reason with which packets for it are
-    /// dropped if its entry was removed.
+    /// The last [`LOG`] changes, at the index of their count modulo [`LOG`]: the address, and the reason
+    /// with which packets for it are dropped if its entry was removed.
     log: [(A, DropReason); LOG],
-    /// The time of the next search for expired entries.
+    /// The time of the next search for expired entries, in milliseconds; `None` before the first call.
     next_look: Option<i64>,
 }
 
@@ -253,7 +255,7 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Sets the seed of the hash, which is the same for the whole run.
+    /// Seeds the hash function, so that an attacker cannot make addresses collide.
     pub(crate) fn set_seed(&mut self, seed: u64) {
         reseed(&mut self.places, seed);
     }
@@ -266,36 +268,35 @@ impl<A: Address> Table<A> {
         self.limits = limits;
     }
 
-    /// Returns the number of entries.
+    /// Returns the number of entries, with and without known Ethernet address.
     pub(crate) fn len(&self) -> usize {
         self.places.len()
     }
 
-    /// Returns the number of packets that wait.
+    /// Returns the number of packets that wait for addresses, in all elements that use the table.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting
     }
 
-    /// Returns the number of packets that were dropped or refused.
+    /// Returns the number of packets that were dropped while they waited, or that could not wait.
     pub(crate) fn drops(&self) -> u64 {
         self.drops
     }
 
-    /// Returns the number of changes so far that can affect packets held by other elements.
+    /// Returns the count of changes. An element with a lower count of its own must check its packets.
     pub(crate) fn changes(&self) -> u64 {
         self.changes
     }
 
-    /// Returns the changes since a count: addresses, and the reason with which packets for each are dropped
-    /// if its entry was removed. `None` if there were more changes than the table remembers.
+    /// Returns the changes after the first `seen`: each address, and the reason with which its packets are
+    /// dropped if its entry was removed. Returns `None` if there were more than [`LOG`].
     pub(crate) fn changed_since(&self, seen: u64) -> Option<impl Iterator<Item = (A, DropReason)> + use<A>> {
         let log = self.log;
         let is_remembered = self.changes.checked_sub(seen).is_some_and(|n| n <= LOG as u64);
         is_remembered.then(|| (seen..self.changes).map(move |n| log[n as usize % LOG]))
     }
 
-    /// Returns the reason with which packets for the last changed address are dropped if its entry was
-    /// removed.
+    /// Returns the drop reason of the last change, for elements that check all their packets.
     pub(crate) fn last_reason(&self) -> DropReason {
         self.changes.checked_sub(1).map_or(DropReason::Reset, |n| self.log[n as usize % LOG].1)
     }
@@ -305,7 +306,7 @@ impl<A: Address> Table<A> {
         self.changes += 1;
     }
 
-    /// Notes that packets for an address no longer wait: they were sent, or their holder has dropped them.
+    /// Subtracts packets from those that wait for an address, without counting them as drops.
     pub(crate) fn released(&mut self, address: A, packets: usize) {
         if let Some(&place) = self.places.get(&address)
             && let Some(entry) = self.entry(place)
@@ -315,18 +316,18 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Notes that packets for an address no longer wait, and counts them as dropped.
+    /// Subtracts packets from those that wait for an address, and counts them as drops.
     pub(crate) fn gave_up(&mut self, address: A, packets: usize) {
         self.released(address, packets);
         self.drops += packets as u64;
     }
 
-    /// Counts dropped packets that did not count as waiting.
+    /// Adds packets to the drops that were not counted as waiting.
     pub(crate) fn dropped(&mut self, packets: usize) {
         self.drops += packets as u64;
     }
 
-    /// Counts packets for an address as waiting that did not count before.
+    /// Adds packets to those that wait for an address, if it has an entry.
     pub(crate) fn took_over(&mut self, address: A, packets: usize) {
         if let Some(&place) = self.places.get(&address)
             && let Some(entry) = self.entry(place)
@@ -336,7 +337,7 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Returns the ticket of the entry that packets for an address wait for, if there is an entry.
+    /// Returns the identity of an address's entry; `None` if it has no entry.
     pub(crate) fn ticket(&self, address: A) -> Option<Ticket> {
         Some(self.entries.get(*self.places.get(&address)? as usize)?.ticket)
     }
@@ -350,7 +351,7 @@ impl<A: Address> Table<A> {
         self.entries.get_mut(place as usize)
     }
 
-    /// Returns the Ethernet address if it is known.
+    /// Returns the Ethernet address of an IP address if it is known and not expired.
     pub(crate) fn known(&self, address: A, now: i64) -> Option<MacAddr> {
         let entry = self.entries.get(*self.places.get(&address)? as usize)?;
         (entry.is_known && !entry.is_expired(now, self.limits.timeout)).then_some(entry.mac)
@@ -361,8 +362,10 @@ impl<A: Address> Table<A> {
         self.places.contains_key(&address)
     }
 
-    /// Returns the Ethernet address if it is known, and true if a query must now check that it is still
-    /// valid. Such queries begin `poll` milliseconds after the last answer; never if `poll` is zero.
+    /// Returns the Ethernet address of an IP address if it is known and not expired. The second value is
+    /// true if the caller must send a query, which is then counted, to check that the address is still
+    /// valid. Such queries begin `poll` milliseconds after the last answer, or at once for an address in
+    /// doubt; never if `poll` is zero.
     #[inline]
     pub(crate) fn look_up(&mut self, address: A, now: i64, poll: i64) -> Option<(MacAddr, bool)> {
         let entry = self.entries.get_mut(*self.places.get(&address)? as usize)?;
@@ -374,7 +377,7 @@ impl<A: Address> Table<A> {
         Some((entry.mac, asks))
     }
 
-    /// Marks a known address so that it is queried when it is used next.
+    /// Makes the next packet for an address cause a query, although the address is known.
     pub(crate) fn doubt(&mut self, address: A) {
         if let Some(&place) = self.places.get(&address)
             && let Some(entry) = self.entry(place)
@@ -383,22 +386,22 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Returns the number of queries for an address since the last answer.
+    /// Returns the number of queries for an address since its last answer; zero if it has no entry.
     pub(crate) fn queries(&self, address: A) -> u8 {
         let entry = self.places.get(&address).and_then(|&place| self.entries.get(place as usize));
         entry.map_or(0, |entry| entry.queries)
     }
 
-    /// True if the next query for a known address must be broadcast: the address was learnt from an
-    /// unsolicited reply, or the known neighbour does not answer.
+    /// True if the next query must be broadcast: an unsolicited reply gave the address, or it does not
+    /// answer.
     pub(crate) fn must_broadcast(&self, address: A) -> bool {
         let entry = self.places.get(&address).and_then(|&place| self.entries.get(place as usize));
         entry.is_none_or(|entry| !entry.is_asked || entry.queries > QUESTIONS)
     }
 
-    /// Learns an address from a reply. Returns true if the reply counts. It does not count if another
-    /// neighbour has answered a query and still answers, unless `all` replies count; that neighbour is then
-    /// queried again.
+    /// Learns an Ethernet address from a reply. Returns true if it was accepted, so that waiting packets
+    /// can leave. Unless `all` is true, a reply does not replace another neighbour that has answered a
+    /// query and still answers; that neighbour is queried with the next packet instead.
     pub(crate) fn learn(
         &mut self,
         address: A,
@@ -419,7 +422,7 @@ impl<A: Address> Table<A> {
             }
             is_asked = entry.queries > 0 || has_answered && !is_other;
         } else if self.limits.entries > 0 && self.len() >= self.limits.entries {
-            // An unsolicited reply does not evict an entry.
+            // An unsolicited reply gets no entry if the table is full.
             return false;
         }
         if !self.insert(address, mac, now, waiters) {
@@ -432,21 +435,21 @@ impl<A: Address> Table<A> {
         true
     }
 
-    /// Returns true if a query about an address may be sent now. The query is then counted as sent.
+    /// Returns true, and counts a query as sent, if the address has an entry and the rate limit allows it.
     pub(crate) fn ask(&mut self, address: A, now: i64) -> bool {
         let pace = self.limits.pace;
         let place = self.places.get(&address).copied();
         place.and_then(|place| self.entry(place)).is_some_and(|entry| entry.query(now, pace))
     }
 
-    /// Removes the entry of an address, and drops the packets that wait for it.
+    /// Removes the entry of an address, if there is one, and drops the packets that wait for it.
     pub(crate) fn forget(&mut self, address: A, reason: DropReason, waiters: &mut dyn Waiters<A>) {
         if let Some(&place) = self.places.get(&address) {
             self.remove(place, reason, waiters);
         }
     }
 
-    /// Returns the entries, oldest first.
+    /// Returns the entries in the order of age, oldest first.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Entry<A>> {
         let at = |place: Option<u32>| place.and_then(|place| self.entries.get(place as usize));
         std::iter::successors(at(self.oldest), move |entry| at(entry.newer))
@@ -464,7 +467,8 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// Links an entry into the order of age, directly before a newer entry, or as the newest.
+    /// Links an entry into the order of age, ahead of the entry at index `newer`, or at the end as the
+    /// newest.
     fn link(&mut self, place: u32, newer: Option<u32>) {
         let older = match newer.and_then(|place| self.entry(place)) {
             Some(entry) => entry.older.replace(place),
@@ -481,7 +485,7 @@ impl<A: Address> Table<A> {
 
     fn remove(&mut self, place: u32, reason: DropReason, waiters: &mut dyn Waiters<A>) {
         let Some(&Entry { address, waiting, .. }) = self.entries.get(place as usize) else { return };
-        // The packets wait no longer, whichever element holds them.
+        // All waiting packets count as dropped now; other elements drop theirs later.
         self.gave_up(address, waiting);
         self.unlink(place);
         self.places.remove(&address);
@@ -490,8 +494,7 @@ impl<A: Address> Table<A> {
         waiters.give_up(address, reason);
     }
 
-    /// Removes expired entries, entries for which there is no room if `coming` entries are to be added, and
-    /// packets that are too many.
+    /// Removes expired entries, then entries above the bound less `coming`, then packets above the bound.
     fn slim(&mut self, now: i64, coming: usize, waiters: &mut dyn Waiters<A>) {
         let Limits { entries, timeout, packets, slim_factor, .. } = self.limits;
         while let Some(place) = self.oldest {
@@ -509,7 +512,7 @@ impl<A: Address> Table<A> {
         if packets == 0 || self.waiting <= packets {
             return;
         }
-        // Leaves room for at least one packet, the packet that has exceeded the bound.
+        // At least one packet may wait: the packet that has exceeded the bound.
         let enough = (packets - packets / slim_factor).max(1);
         while self.waiting > enough
             && let Some(address) = waiters.give_up_oldest(self, DropReason::QueueFull)
@@ -518,13 +521,14 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// True if an entry still has this number, and no answer.
+    /// True if the address has the entry with this number, and its Ethernet address is not known.
     fn is_unanswered(&self, address: A, number: u64) -> bool {
         let entry = self.places.get(&address).and_then(|&place| self.entries.get(place as usize));
         entry.is_some_and(|entry| entry.ticket.id == number && !entry.is_known)
     }
 
-    /// Returns the index of the oldest entry without an answer, which the caller must remove.
+    /// Removes the oldest entry without an answer from the queue of these, and returns its index; the
+    /// caller must remove the entry. Returns `None` if all entries are known.
     fn first_without_answer(&mut self) -> Option<u32> {
         while let Some((address, number)) = self.unanswered.pop_front() {
             if self.is_unanswered(address, number) {
@@ -534,8 +538,7 @@ impl<A: Address> Table<A> {
         None
     }
 
-    /// Records that entry `number` still waits for an answer, so that it is evicted before entries that have
-    /// one.
+    /// Records an entry without an answer, if [`Limits::keeps_known`] is set, so that it is evicted first.
     fn note_unanswered(&mut self, address: A, number: u64) {
         if !self.limits.keeps_known {
             return;
@@ -545,19 +548,19 @@ impl<A: Address> Table<A> {
             all.retain(|&(address, number)| self.is_unanswered(address, number));
             self.unanswered = all;
         }
-        // Without memory for the note, the entry is evicted later than others.
+        // If there is no memory for the record, the entry is evicted by its age only.
         if self.unanswered.try_reserve(1).is_ok() {
             self.unanswered.push_back((address, number));
         }
     }
 
-    /// Does what a timer would have done by now.
+    /// Removes expired entries if a timer would have done it by now. Called ahead of every use.
     pub(crate) fn catch_up(&mut self, now: i64, waiters: &mut dyn Waiters<A>) {
         if self.limits.timeout == 0 {
             return;
         }
-        // Whole seconds, as in Click: the first search is after the timeout, each further search a second
-        // more than the timeout after the previous.
+        // As in Click, in whole seconds: the first search is one time-out after the start, others a second
+        // more apart.
         let timeout = self.limits.timeout / 1000 * 1000;
         let period = timeout + 1000;
         let next = *self.next_look.get_or_insert(now + timeout);
@@ -568,16 +571,15 @@ impl<A: Address> Table<A> {
         }
     }
 
-    /// True if there is memory for another entry. The memory that removing this entry needs is then
-    /// reserved, too.
+    /// Reserves memory for another entry, and for its removal. Returns false if there is none.
     fn has_memory_for_another(&mut self) -> bool {
         let has_place = !self.free.is_empty() || self.entries.try_reserve(1).is_ok();
         let removed = self.entries.len() + 1 - self.free.len();
         has_place && self.free.try_reserve(removed).is_ok() && self.places.try_reserve(1).is_ok()
     }
 
-    /// Returns the index of the entry of an address, which is made if there is none; `None` if there is no
-    /// memory for it.
+    /// Returns the index of an address's entry, and makes the entry if there is none. If the table is full,
+    /// an entry is evicted. Returns `None` if there is no memory.
     fn ensure(&mut self, address: A, now: i64, waiters: &mut dyn Waiters<A>) -> Option<u32> {
         if let Some(&place) = self.places.get(&address) {
             return Some(place);
@@ -586,7 +588,7 @@ impl<A: Address> Table<A> {
             self.slim(now, 1, waiters);
         }
         if !self.has_memory_for_another() {
-            // The available memory is the bound, so an entry is evicted.
+            // If there is no memory, another entry is evicted, as if the bound had been reached.
             let oldest = self.first_without_answer().or(self.oldest)?;
             self.remove(oldest, DropReason::QueueFull, waiters);
             if !self.has_memory_for_another() {
@@ -624,8 +626,8 @@ impl<A: Address> Table<A> {
         Some(place)
     }
 
-    /// Decides if a packet may wait for an address; `queued` packets for it already wait in the same
-    /// element.
+    /// Decides if a packet for an unknown address may wait, and if a query must be sent; makes the entry if
+    /// there is none. `queued` is the number of packets for it that already wait in the calling element.
     pub(crate) fn admit(
         &mut self,
         address: A,
@@ -638,8 +640,8 @@ impl<A: Address> Table<A> {
             return Admission { waits: false, query: false };
         };
         self.refresh(place, now, waiters);
-        // The bound of one entry only keeps further packets out; queries are still repeated, because they
-        // may have been lost.
+        // Above the bound of one address, a packet still causes a query: earlier queries may have been
+        // lost.
         let Limits { packets, packets_per_entry, pace, .. } = self.limits;
         if packets_per_entry > 0 && queued >= packets_per_entry {
             self.drops += 1;
@@ -653,10 +655,10 @@ impl<A: Address> Table<A> {
             self.slim(now, 0, waiters);
         }
         if !self.contains(address) {
-            // The bounds have just become lower, and the packet was dropped with its entry.
+            // A handler has lowered the bounds, and the entry was removed together with the packet.
             return Admission { waits: false, query: false };
         }
-        // Other elements may hold all packets that wait, so that none could be dropped.
+        // If all waiting packets are in other elements, none could be dropped; this packet is refused.
         let waits = packets == 0 || self.waiting <= packets;
         if !waits {
             self.gave_up(address, 1);
@@ -664,13 +666,13 @@ impl<A: Address> Table<A> {
         Admission { waits, query: self.entry(place).is_some_and(|entry| entry.query(now, pace)) }
     }
 
-    /// Keeps an expired entry that is still queried from being removed. Other expired entries are removed,
-    /// so that this entry becomes the oldest.
+    /// Makes an expired entry, for which a packet has come, just not expired, but without known address.
+    /// Removes other expired entries, and puts this entry first in the order of age.
     fn refresh(&mut self, place: u32, now: i64, waiters: &mut dyn Waiters<A>) {
         let timeout = self.limits.timeout;
         let Some(entry) = self.entry(place).filter(|entry| entry.is_expired(now, timeout)) else { return };
         entry.live = now - timeout;
-        // The Ethernet address has expired.
+        // The Ethernet address has expired, so it must be queried again.
         let was_known = std::mem::replace(&mut entry.is_known, false);
         let (address, number) = (entry.address, entry.ticket.id);
         if was_known {
@@ -685,8 +687,8 @@ impl<A: Address> Table<A> {
         self.link(place, self.oldest);
     }
 
-    /// Sets the Ethernet address of an address; the broadcast address means that it is not known. Returns
-    /// false if there is no memory for the entry.
+    /// Sets the Ethernet address of an IP address as if it had answered a query, and makes the entry the
+    /// newest. The broadcast address means unknown. Returns false if there is no memory for the entry.
     pub(crate) fn insert(
         &mut self,
         address: A,
@@ -710,15 +712,15 @@ impl<A: Address> Table<A> {
         true
     }
 
-    /// Removes all entries.
+    /// Removes all entries; packets that wait for them are dropped.
     pub(crate) fn clear(&mut self, waiters: &mut dyn Waiters<A>) {
         while let Some(place) = self.oldest {
             self.remove(place, DropReason::Reset, waiters);
         }
     }
 
-    /// Takes all entries for an element that replaces this element. Packets that wait do not count there
-    /// until their holder reports them.
+    /// Takes all entries out, for the element that replaces this one; their packets must be counted again
+    /// there.
     pub(crate) fn take(&mut self) -> Table<A> {
         let empty = Table { changes: self.changes + LOG as u64 + 1, ..Table::new(self.limits) };
         let mut taken = std::mem::replace(self, empty);
@@ -727,14 +729,15 @@ impl<A: Address> Table<A> {
         taken
     }
 
-    /// Continues with the entries of another table.
+    /// Replaces all entries by those of another table, and keeps this table's limits.
     pub(crate) fn go_on_with(&mut self, other: Table<A>) {
-        // The count advances by more than the log holds, so that every element checks all its packets.
+        // The count advances by more than [`LOG`], so that every element checks all its packets.
         let changes = self.changes.max(other.changes) + LOG as u64 + 1;
         *self = Table { limits: self.limits, next_look: self.next_look, changes, ..other };
     }
 
-    /// Returns the text of the handler `table`: address, 1 if it is known, Ethernet address, age.
+    /// Returns the handler `table`: per entry a line with IP address, 1 if its Ethernet address is known,
+    /// otherwise 0, Ethernet address, and seconds since the last answer.
     pub(crate) fn show(&self, now: i64) -> String {
         let line = |entry: &Entry<A>| {
             let known = entry.is_known && !entry.is_expired(now, self.limits.timeout);
@@ -751,14 +754,14 @@ impl<A: Address> Ranks<A> for Table<A> {
     }
 }
 
-/// A table that several elements use: the service of ARPTable.
+/// A table of IPv4 neighbours that several elements use: the service that ARPTable publishes.
 pub(crate) struct Shared {
     table: Mutex<Table>,
-    /// Calls to the elements that may hold waiting packets, made when something has changed for them.
+    /// A call of handler [`RELEASE`] for each element, made after changes that can concern waiting packets.
     calls: Mutex<Vec<Arc<Call>>>,
 }
 
-/// The name of the handler that these calls run.
+/// The name of the handler with which an element checks its waiting packets after a change of its table.
 pub(crate) const RELEASE: &str = "release";
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -770,12 +773,12 @@ impl Shared {
         Shared { table: Mutex::new(Table::new(limits)), calls: Mutex::default() }
     }
 
-    /// Locks and returns the table; called once per batch.
+    /// Locks the table; elements do this once per batch.
     pub(crate) fn open(&self) -> MutexGuard<'_, Table> {
         lock(&self.table)
     }
 
-    /// Registers an element that uses the table.
+    /// Adds an element to those that are called after changes. Adding it again has no effect.
     pub(crate) fn join(&self, element: ElementId) {
         let mut calls = lock(&self.calls);
         if calls.iter().all(|call| call.element != Some(element)) {
@@ -784,7 +787,7 @@ impl Shared {
         }
     }
 
-    /// Makes the other elements check whether their packets can leave.
+    /// Calls all other elements that use the table, after the current call, to check their waiting packets.
     pub(crate) fn tell_others(&self, cx: &mut Cx<'_>) {
         let own = Some(cx.id());
         for call in lock(&self.calls).iter().filter(|call| call.element != own) {

@@ -1,4 +1,4 @@
-//! Queues of packets that wait for the Ethernet address of their next hop, by its IP address.
+//! Queues of packets that wait for the Ethernet address of their next hop, one queue per IP address.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -8,41 +8,41 @@ use element::{Cx, DropReason, Packet, Timestamp};
 use super::table::{Address, Ranks, Ticket, Waiters};
 use crate::hashing::{ByNumber, reseed};
 
-/// The waiting packets of one element. The queues are linked lists in one array, so that nothing is
-/// allocated once the array is long enough.
+/// The waiting packets of one element. The queues are linked lists in one array, so that no memory is
+/// allocated once the array is large enough.
 pub(crate) struct Waiting<A = u32> {
     queues: HashMap<A, Queue, ByNumber>,
-    /// A heap of the addresses by the age of their entries, oldest on top. It can contain outdated
-    /// elements: the rank in the queue counts.
+    /// A heap of the addresses by the rank of their entries, oldest on top. An item is outdated if the
+    /// address's queue has another rank.
     ages: BinaryHeap<Reverse<(u64, A)>>,
-    /// A heap of the addresses by the time at which their first packets will have waited too long, earliest
-    /// on top; empty without `patience`. It can contain outdated elements, too.
+    /// A heap of the addresses by the time when their first packet will have waited too long, earliest on
+    /// top. Items can be outdated. Empty if `patience`, the longest time that packets wait, is `None`.
     dues: BinaryHeap<Reverse<(Timestamp, A)>>,
     patience: Option<Timestamp>,
     nodes: Vec<Node>,
-    /// Indexes in `nodes` that are not in use.
+    /// The indexes in `nodes` that are free.
     free: Vec<usize>,
     packets: usize,
 }
 
-/// The queue of one address: indexes of its first and last node, and its length.
+/// The queue of one address: the indexes of its first and last node, and its number of packets.
 #[derive(Clone, Copy)]
 struct Queue {
     first: usize,
     last: usize,
     length: usize,
-    /// The table's entry that the packets wait for.
+    /// The identity of the table's entry for which the packets wait.
     ticket: Ticket,
 }
 
 struct Node {
     packet: Option<Packet>,
     since: Timestamp,
-    /// The index of the next node, if this is not the last.
+    /// The index of the next node in the queue; meaningless in the last node.
     next: usize,
 }
 
-/// The number of outdated elements in a heap that are tolerated before a clean-up.
+/// The number of outdated items in a heap that are kept before they are removed.
 const UNTIDY: usize = 64;
 
 impl<A: Ord> Default for Waiting<A> {
@@ -53,34 +53,34 @@ impl<A: Ord> Default for Waiting<A> {
 }
 
 impl<A: Address> Waiting<A> {
-    /// Sets the seed of the hash, which is the same for the whole run.
+    /// Seeds the hash function, so that an attacker cannot make addresses collide.
     pub(crate) fn set_seed(&mut self, seed: u64) {
         reseed(&mut self.queues, seed);
     }
 
-    /// Sets the longest time that packets wait, also for packets that wait already.
+    /// Sets the longest time that packets wait (`None` for no limit), also for packets that already wait.
     pub(crate) fn set_patience(&mut self, patience: Option<Timestamp>) {
         self.patience = patience;
         self.note_dues();
     }
 
-    /// Returns the number of packets.
+    /// Returns the number of packets that wait in this element.
     pub(crate) fn len(&self) -> usize {
         self.packets
     }
 
-    /// Returns the number of packets that wait for an address.
+    /// Returns the number of packets that wait for an address in this element.
     pub(crate) fn len_of(&self, address: A) -> usize {
         self.queues.get(&address).map_or(0, |queue| queue.length)
     }
 
-    /// Returns the ticket of the entry that packets for an address wait for, if there are such packets.
+    /// Returns the identity of the entry for which the packets of an address wait; `None` if no packets
+    /// wait for it.
     pub(crate) fn ticket(&self, address: A) -> Option<Ticket> {
         Some(self.queues.get(&address)?.ticket)
     }
 
-    /// True if there is memory for another packet. The memory that removing this packet needs is then
-    /// reserved, too.
+    /// Reserves memory for another packet, and for its removal. Returns false if there is none.
     fn has_memory_for_another(&mut self) -> bool {
         let has_place = !self.free.is_empty() || self.nodes.try_reserve(1).is_ok();
         let taken = self.nodes.len() + 1 - self.free.len();
@@ -91,10 +91,11 @@ impl<A: Address> Waiting<A> {
             && self.dues.try_reserve(1).is_ok()
     }
 
-    /// Adds a packet at the end of the queue of its address.
+    /// Adds a packet at the end of the queue of its address. `ticket` identifies the table's entry; the
+    /// wait starts at `now`.
     ///
     /// # Errors
-    /// The packet, if there is no memory for it.
+    /// If there is no memory; the error is the packet.
     pub(crate) fn push(
         &mut self,
         address: A,
@@ -141,12 +142,14 @@ impl<A: Address> Waiting<A> {
         }
     }
 
-    /// Returns the earliest time at which a packet may have waited too long.
+    /// Returns a time before which no packet will have waited too long; `None` if no packets wait, or for
+    /// any time.
     pub(crate) fn next_due(&self) -> Option<Timestamp> {
         self.dues.peek().map(|&Reverse((due, _))| due)
     }
 
-    /// Removes a packet that has waited too long; returns the address for which it waited, and the packet.
+    /// Removes a packet that has waited too long by `now`, and returns it with the address for which it
+    /// waited. Returns `None` if there is none.
     pub(crate) fn pop_due(&mut self, now: Timestamp) -> Option<(A, Packet)> {
         let patience = self.patience?;
         while let Some(&Reverse((due, address))) = self.dues.peek() {
@@ -174,7 +177,7 @@ impl<A: Address> Waiting<A> {
         }
     }
 
-    /// Removes the packet that has waited longest for an address.
+    /// Removes and returns the packet that has waited longest for an address; `None` if none waits for it.
     pub(crate) fn pop(&mut self, address: A) -> Option<Packet> {
         let queue = self.queues.get_mut(&address)?;
         let place = queue.first;
@@ -189,14 +192,16 @@ impl<A: Address> Waiting<A> {
         Some(packet)
     }
 
-    /// Returns the address with the oldest entry.
+    /// Returns the address with the oldest entry, by `ranks`, among those for which packets wait; `None` if
+    /// none wait.
     pub(crate) fn oldest(&mut self, ranks: &dyn Ranks<A>) -> Option<A> {
         while let Some(&Reverse((rank, address))) = self.ages.peek() {
             let queue = self.queues.get_mut(&address).filter(|queue| queue.ticket.rank == rank);
             let now = queue.as_ref().and_then(|_| ranks.rank(address)).unwrap_or(rank);
             match queue {
                 Some(_) if now == rank => return Some(address),
-                // A rank only increases.
+                // The rank of the entry has increased since. It never decreases, so the item's new position
+                // is further down.
                 Some(queue) => {
                     queue.ticket.rank = now;
                     self.ages.pop();
@@ -208,12 +213,13 @@ impl<A: Address> Waiting<A> {
         None
     }
 
-    /// Returns the number of packets that wait for each address, in any order.
+    /// Returns each address for which packets wait, with their number, in any order.
     pub(crate) fn lengths(&self) -> impl Iterator<Item = (A, usize)> {
         self.queues.iter().map(|(&address, queue)| (address, queue.length))
     }
 
-    /// Returns the addresses, oldest entries first; `None` if there is no memory for the list.
+    /// Returns the addresses for which packets wait, with the ranks of their entries, oldest first. Returns
+    /// `None` if there is no memory for the list.
     pub(crate) fn addresses(&self, ranks: &dyn Ranks<A>) -> Option<Vec<(u64, A)>> {
         let aged =
             |(&address, queue): (&A, &Queue)| (ranks.rank(address).unwrap_or(queue.ticket.rank), address);
@@ -224,7 +230,7 @@ impl<A: Address> Waiting<A> {
     }
 }
 
-/// A [`Waiters`] that drops the waiting packets of the calling element.
+/// An implementation of [`Waiters`] that drops the packets of the calling element.
 pub(crate) struct Dropping<'a, 'b, A = u32> {
     pub(crate) cx: &'a mut Cx<'b>,
     pub(crate) waiting: &'a mut Waiting<A>,

@@ -1,4 +1,5 @@
-//! The common part of load balancers: servers, rules to choose among them, and the table of connections.
+//! The common part of load balancers: the servers, the choice of a server for a new flow, and the table of
+//! connections that keeps later packets of the flow at this server.
 
 use std::any::Any;
 use std::fmt::{Display, Write as _};
@@ -18,46 +19,48 @@ use crate::aggregate::AGGREGATE;
 use crate::five_tuple::{Flows, Known, LOOKED_AT};
 use crate::memory::{refusal, reserved};
 
-/// A destination of packets: an address, or an output.
+/// The destination of a server's packets: an IPv4 address, an Ethernet address, or an output.
 pub(super) trait Place: Arg + Display + Clone + PartialEq + Send + 'static {
-    /// The name of such a destination in messages.
+    /// The word for the destination in error messages, such as "server".
     const WHAT: &'static str;
-    /// The error of handlers for a text that is no such destination.
+    /// The error text of handlers for a value that cannot be parsed as a destination.
     const EXPECTED: &'static str;
 }
 
-/// The part of a load balancer that sends packets to their servers.
+/// The part of a load balancer that differs between its elements: finding the flow of a packet, and sending
+/// the packet to the flow's server.
 pub(super) trait Delivery: Send + 'static {
-    /// The kind of destination that a server has.
+    /// The type of destination by which this element names servers.
     type Place: Place;
 
-    /// See [`Element::effects`].
+    /// Returns the element's effects: see [`Element::effects`].
     fn effects(&self, balancer: &Balancer<Self::Place>) -> Effects;
 
-    /// Passes to the balancer what other elements have reported about its connections.
+    /// Tells the balancer that servers have closed connections, if another element has reported this.
+    /// Called before each batch and each handler.
     fn hear(&mut self, _balancer: &mut Balancer<Self::Place>) {}
 
-    /// See [`Element::push`].
+    /// Handles the packets of a batch that belong to this worker: see [`Element::push`].
     fn push(&mut self, cx: &mut Cx<'_>, balancer: &mut Balancer<Self::Place>, batch: Batch) -> Option<Batch>;
 }
 
-/// A load balancer as an element: a balancer and its delivery.
+/// A load balancer as an element: the common part, and the part that sends packets to servers.
 struct Balancing<D: Delivery> {
     balancer: Balancer<D::Place>,
     delivery: D,
 }
 
-/// Builds the element from arguments that were read.
+/// Builds a load balancer with servers at `places`.
 ///
 /// # Errors
-/// If an argument is invalid.
+/// If an argument is or was invalid, or memory for the connections cannot be allocated.
 pub(super) fn build<D: Delivery>(
     args: &mut Args<'_>,
     settings: Settings,
     places: Vec<D::Place>,
     delivery: D,
 ) -> Result<Box<dyn Element>, Invalid> {
-    // Stops at earlier errors, because further errors would only follow from them.
+    // Ends here after earlier errors, because others would only follow from them.
     args.finish()?;
     let board = Board::of(args)?;
     match Balancer::new(settings, places, board) {
@@ -75,7 +78,8 @@ impl<D: Delivery> Element for Balancing<D> {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        // The seed does not affect where flows go.
+        // The seed protects the table of connections against collisions. It does not affect the choice of
+        // servers, which must be equal in several balancers.
         self.balancer.flows.seed(cx.hash_seed());
         Ok(())
     }
@@ -121,7 +125,8 @@ struct Server<P> {
     load: Load,
 }
 
-/// An entry of the connection table: the server to which a flow's packets go.
+/// The state of a connection: its server and phase. `id` is that of the flow in the table; `None` if this
+/// place is free.
 #[derive(Clone, Copy, Debug)]
 struct Connection {
     id: Option<FlowId>,
@@ -131,21 +136,21 @@ struct Connection {
 
 const NO_CONNECTION: Connection = Connection { id: None, server: 0, phase: Phase::Open };
 
-/// The state of a connection as far as the balancer knows it. Packets from servers do not pass the
-/// balancer, and it is not always notified of them.
+/// The phase of a TCP connection, as far as the balancer knows it; other flows are always open. Packets
+/// from servers do not pass the balancer, so it may not be notified of their FIN and RST.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
     Open,
-    /// The client has sent FIN. The server may still send, for any length of time.
+    /// The client has sent FIN. The server may still send for any length of time.
     ClientClosed,
     /// The server has sent FIN. The client may still send.
     ServerClosed,
-    /// The connection was closed by both sides, or reset. The entry remains only for late packets.
+    /// Both sides have sent FIN, or one has sent RST. The entry remains for late packets.
     Over,
 }
 
 impl Phase {
-    /// Returns the phase after a packet of the client with these flags.
+    /// Returns the phase after a packet of the client; `seen` are its TCP flags.
     #[inline]
     fn after(self, seen: u8, packet: &Packet) -> Phase {
         if seen & flags::RST != 0 {
@@ -153,15 +158,14 @@ impl Phase {
         } else if seen & flags::FIN != 0 {
             self.closed_by(Phase::ClientClosed)
         } else if matches!(self, Phase::ClientClosed | Phase::Over) && has_payload(packet) {
-            // A client that sends data continues the connection: the FIN or RST was not accepted by the
-            // peers.
+            // A client that sends data continues the connection: its peer has not accepted FIN or RST.
             Phase::Open
         } else {
             self
         }
     }
 
-    /// Returns the phase after a segment of the server with these flags, one of which is FIN or RST.
+    /// Returns the phase after a segment of the server; `seen` are its TCP flags, which include FIN or RST.
     fn after_server(self, seen: u8) -> Phase {
         if seen & flags::RST != 0 { Phase::Over } else { self.closed_by(Phase::ServerClosed) }
     }
@@ -172,7 +176,8 @@ impl Phase {
     }
 }
 
-/// The settings of a balancer, constant while it runs.
+/// The arguments of a balancer, which do not change while it runs. `half_closed` and `done` are FIN_TIMEOUT
+/// and DONE_TIMEOUT, at most `timeout`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     rule: Rule,
@@ -180,11 +185,11 @@ pub(super) struct Settings {
     half_closed: Timestamp,
     done: Timestamp,
     capacity: usize,
-    /// The number of servers that are active at the start; 0 for all.
+    /// The number of servers that are active at the start (NSERVER); 0 for all.
     active: usize,
 }
 
-/// The arguments that all balancers have.
+/// The arguments of all load balancers.
 pub(super) const ARGS: [ArgInfo; 11] = join(
     choice::ARGS,
     [
@@ -196,7 +201,7 @@ pub(super) const ARGS: [ArgInfo; 11] = join(
     ],
 );
 
-/// The handlers that all balancers have.
+/// The handlers of all load balancers.
 pub(super) const HANDLERS: &[HandlerInfo] = &[
     HandlerInfo::read("nb_total_servers"),
     HandlerInfo::read("nb_active_servers"),
@@ -213,7 +218,7 @@ pub(super) const HANDLERS: &[HandlerInfo] = &[
 ];
 
 impl Settings {
-    /// Reads the arguments that all balancers have.
+    /// Reads the arguments of all load balancers. Reports time-outs that are not positive.
     pub(super) fn read(args: &mut Args<'_>) -> Settings {
         let rule = Rule::read(args);
         let mut seconds = |name| {
@@ -230,26 +235,27 @@ impl Settings {
     }
 }
 
-/// The servers and the connections of a load balancer.
+/// The servers and connections of a load balancer, at one worker.
 pub(super) struct Balancer<P> {
     settings: Settings,
     servers: Vec<Server<P>>,
     choice: Choice,
     flows: Flows,
-    /// The connections, by the index of the flow's id.
+    /// The connections, at the index of their flow's id.
     connections: Vec<Connection>,
-    /// The number of packets of flows for which the table had no room.
+    /// The number of packets that would have opened a connection for which the table had no room.
     overflows: u64,
-    /// The last time when the table had no room.
+    /// The last time when a connection found no room in the table; `None` if this has not happened.
     full: Option<Timestamp>,
-    /// For each packet of the batch, true if it is an ICMP error, and the flow that was looked up is the
-    /// flow that the error is about.
+    /// For each packet of the current batch: true if it is an ICMP error. The flow that was looked up is
+    /// then that of the packet quoted in it.
     errors: Vec<bool>,
-    /// The connections as other workers see them; `None` if other workers get no packets of them.
+    /// The board that shows connections to other workers; `None` if each flow comes to one worker.
     board: Option<Board>,
-    /// The servers of packets whose connections belong to other workers.
+    /// The servers of packets in the current batch whose connections belong to other workers.
     elsewhere: ForeignFlows,
-    /// Connections that were idle at this worker, but not at others.
+    /// A buffer for connections that were idle at this worker, but had packets at others. They are put back
+    /// into the table after a search for idle connections.
     revived: Vec<(FiveTupleKey, Timestamp, Connection)>,
 }
 
@@ -271,11 +277,11 @@ fn has_payload(packet: &Packet) -> bool {
 }
 
 impl<P: Place> Balancer<P> {
-    /// Returns a balancer with servers at these places.
+    /// Returns a balancer with servers at these places. The first NSERVER of them are active.
     ///
     /// # Errors
-    /// If there are no servers, too many, or a server twice, if NSERVER is too large, or if CAPACITY cannot
-    /// be allocated.
+    /// If there are no servers, too many, or one server twice, if NSERVER is too large, or if memory for
+    /// CAPACITY connections cannot be allocated.
     fn new(settings: Settings, places: Vec<P>, board: Option<Board>) -> Result<Balancer<P>, String> {
         if places.is_empty() {
             return Err("no server given".into());
@@ -311,7 +317,7 @@ impl<P: Place> Balancer<P> {
         Ok(balancer)
     }
 
-    /// Updates the set of servers that can be chosen.
+    /// Makes exactly the active servers available for new flows.
     fn update_choice(&mut self) {
         let active = self.servers.iter().enumerate().filter(|(_, server)| server.is_active);
         let names: Vec<_> =
@@ -319,18 +325,20 @@ impl<P: Place> Balancer<P> {
         self.choice.set_active(&names);
     }
 
-    /// Returns the places of all servers, including servers that are not active now but may become active.
+    /// Returns the destinations of all servers, also of those that are inactive now.
     pub(super) fn places(&self) -> impl Iterator<Item = &P> {
         self.servers.iter().map(|server| &server.place)
     }
 
-    /// Returns the place of a server.
+    /// Returns the destination of the server with this number; `None` if there is no such server.
     #[inline]
     pub(super) fn place(&self, server: u16) -> Option<&P> {
         self.servers.get(usize::from(server)).map(|server| &server.place)
     }
 
-    /// Chooses a server for a new flow.
+    /// Chooses a server for a flow by the configured rule; `None` if no server is active. If
+    /// `is_remembered` is false, the choice does not depend on earlier choices or on load, and is equal for
+    /// each packet of the flow.
     fn pick(
         &mut self,
         key: &FiveTupleKey,
@@ -345,7 +353,8 @@ impl<P: Place> Balancer<P> {
         choice.pick(key, aggregate, load, is_remembered, now)
     }
 
-    /// Finds the flows of all packets of a batch; for an ICMP error, the flow that the error is about.
+    /// Looks up the flows of all packets of a batch. `about` returns the flow of the packet quoted in an
+    /// ICMP error, and `None` for other packets; their flow is that of `locate`.
     #[inline]
     pub(super) fn look_up(
         &mut self,
@@ -362,26 +371,27 @@ impl<P: Place> Balancer<P> {
         });
     }
 
-    /// True if the packet at an index of the batch is an ICMP error about its flow.
+    /// True if the packet at this index of the batch is an ICMP error about the flow that was looked up.
     #[inline]
     pub(super) fn is_error(&self, place: usize) -> bool {
         self.errors.get(place).is_some_and(|&is_error| is_error)
     }
 
-    /// True if the packet at an index of the batch has a flow.
+    /// True if a flow was found for the packet at this index of the batch, so that it can be balanced.
     #[inline]
     pub(super) fn has_flow(&self, place: usize) -> bool {
         self.flows.known(place).is_some()
     }
 
-    /// Returns the server of the packet at an index of the batch that was looked up; `None` if no server is
-    /// active for it.
+    /// Returns the number of the server for the packet at this index of the batch, and counts the packet as
+    /// its load. A packet of a new flow opens a connection. Returns `None` if no server is active for a new
+    /// flow.
     #[inline]
     pub(super) fn server(&mut self, place: usize, packet: &Packet, now: Timestamp) -> Option<u16> {
         let known = self.flows.known(place)?;
         let server = match self.is_error(place) {
             _ if let Some(server) = self.elsewhere.server(place) => server,
-            // An ICMP error does not open a connection and does not extend its time-out.
+            // An ICMP error neither opens a connection nor restarts the time-out of its flow's connection.
             true => match self.current(&known) {
                 Some((_, connection)) => connection.server,
                 None => self.pick(&known.key, packet, false, now)?,
@@ -400,17 +410,19 @@ impl<P: Place> Balancer<P> {
         Some(server)
     }
 
-    /// Returns the connection of a flow, if the table has it.
+    /// Returns the id and the state of a flow's connection; `None` if it has none.
     #[inline]
     fn current(&self, known: &Known) -> Option<(FlowId, Connection)> {
         let table = &self.flows.table;
-        // An earlier packet of the same batch may have opened the connection.
+        // An earlier packet of the batch may have opened the connection since the look-up.
         let id =
             known.id.filter(|&id| table.is_current(id)).or_else(|| table.lookup(&known.key, known.hash))?;
         Some((id, *self.connections.get(id.index() as usize)?))
     }
 
-    /// Returns the server of the existing connection to which a packet belongs.
+    /// Returns the server of a packet's connection, updates its phase, and restarts its time-out. Removes
+    /// the connection and returns `None` if it has expired, or if the packet is a SYN that opens a new
+    /// connection after a close.
     #[inline]
     fn find(&mut self, known: &Known, packet: &Packet, seen: u8, now: Timestamp) -> Option<u16> {
         let (id, connection) = self.current(known)?;
@@ -431,8 +443,9 @@ impl<P: Place> Balancer<P> {
         Some(connection.server)
     }
 
-    /// Notes that a server has closed a connection, if the connection belongs to that server. `seen` are
-    /// TCP flags with FIN or RST.
+    /// Updates the phase of a connection that a server has closed at the time `at`. `seen` are TCP flags
+    /// with FIN or RST. Does nothing if the flow's connection has another server, has expired, or does not
+    /// exist.
     #[cold]
     pub(super) fn close(&mut self, key: &FiveTupleKey, server: &P, seen: u8, at: Timestamp) {
         let hash = self.flows.hash(key);
@@ -451,8 +464,8 @@ impl<P: Place> Balancer<P> {
         self.flows.table.touch(id, self.seen(phase, at));
     }
 
-    /// True if a connection has been idle for the time-out, so that it must be removed. `None` if the table
-    /// no longer has it.
+    /// True if a connection has had no packets at any worker for the time-out, so that it has expired.
+    /// Returns `None` if the table does not have it.
     #[inline]
     fn is_late(
         &self,
@@ -465,15 +478,16 @@ impl<P: Place> Balancer<P> {
         Some(is_idle && !self.is_seen_elsewhere(key, connection, now))
     }
 
-    /// True if other workers have had packets of an open connection within the time-out.
+    /// True if a connection is open, and other workers have had packets of it within the time-out.
     #[cold]
     fn is_seen_elsewhere(&self, key: &FiveTupleKey, connection: Connection, now: Timestamp) -> bool {
         let seen = self.board.as_ref().and_then(|board| board.last_seen(key));
         connection.phase == Phase::Open && seen.is_some_and(|seen| now - seen < self.settings.timeout)
     }
 
-    /// Returns the time to note for a connection that has had a packet now. The time is in the past for a
-    /// connection that is not open, so that it expires sooner.
+    /// Returns the time to record as that of the last packet, for a packet at `now`. For a connection that
+    /// is closing it is earlier than `now`, so that the common time-out ends after FIN_TIMEOUT or
+    /// DONE_TIMEOUT.
     #[inline]
     fn seen(&self, phase: Phase, now: Timestamp) -> Timestamp {
         let Settings { timeout, half_closed, done, .. } = self.settings;
@@ -484,7 +498,8 @@ impl<P: Place> Balancer<P> {
         }
     }
 
-    /// Chooses the server of a new connection, and adds the connection to the table.
+    /// Chooses a server for the first packet of a flow, and adds the connection to the table if there is
+    /// room. Returns `None` if no server is active.
     fn open(&mut self, known: &Known, packet: &Packet, seen: u8, now: Timestamp) -> Option<u16> {
         if self.choice.len() == 0 {
             return None;
@@ -500,8 +515,9 @@ impl<P: Place> Balancer<P> {
             self.overflows += 1;
             self.full = Some(now);
         }
-        // While the table was full, flows were not remembered, and what seems to be a new flow may be one
-        // of them.
+        // While the table is full, flows are balanced by their hash and are not remembered. For one
+        // time-out after that, a flow that seems new may be one of these. The hash then gives it the same
+        // server.
         let was_full = self.full.is_some_and(|full| now - full < self.settings.timeout);
         let server = self.pick(&known.key, packet, !was_full, now)?;
         if let Ok(Inserted::New(id) | Inserted::Present(id)) = inserted {
@@ -513,11 +529,11 @@ impl<P: Place> Balancer<P> {
         Some(server)
     }
 
-    /// Stores the connection for a new entry of the table.
+    /// Stores the connection at the index of its id, and counts it for its server.
     fn remember(&mut self, connection: Connection, id: FlowId) {
         let place = id.index() as usize;
         if self.connections.len() <= place {
-            // Does not allocate: the capacity of `connections` is the table's capacity.
+            // This does not allocate, because `connections` has the capacity of the table.
             self.connections.resize(place + 1, NO_CONNECTION);
         }
         self.connections[place] = connection;
@@ -526,7 +542,7 @@ impl<P: Place> Balancer<P> {
         }
     }
 
-    /// Removes a connection.
+    /// Removes a connection, and subtracts it from its server's connections.
     fn end(&mut self, id: FlowId) {
         let key = self.flows.table.remove(id);
         if let (Some(board), Some(key)) = (&mut self.board, key) {
@@ -535,14 +551,15 @@ impl<P: Place> Balancer<P> {
         forget(&mut self.connections, &mut self.servers, id);
     }
 
-    /// Removes idle connections, among at most `at_most` connections that it examines.
+    /// Removes expired connections. Examines at most `at_most` connections.
     #[inline]
     fn expire(&mut self, now: Timestamp, at_most: usize) {
         let Settings { half_closed, done, .. } = self.settings;
         self.expire_paced(now, half_closed.min(done), at_most);
     }
 
-    /// Removes idle connections, in passes over the table that begin often enough for a time-out of `pace`.
+    /// Removes expired connections, examining at most `at_most`. `pace` is the shortest time-out: a search
+    /// through the table begins no sooner than a fraction of `pace` after the previous search began.
     fn expire_paced(&mut self, now: Timestamp, pace: Timestamp, at_most: usize) {
         let Balancer { flows, connections, servers, settings, board, revived, .. } = self;
         flows.table.expire_paced(now, settings.timeout, pace, at_most, |id, key| {
@@ -558,14 +575,14 @@ impl<P: Place> Balancer<P> {
             forget(connections, servers, id);
         });
         while let Some((key, seen, connection)) = self.revived.pop() {
-            // There is room, because the same connection has just been removed.
+            // This cannot fail: the connection has just been removed from the same table.
             if let Ok(inserted) = self.flows.table.insert(&key, self.flows.hash(&key), seen) {
                 self.remember(Connection { id: Some(inserted.id()), ..connection }, inserted.id());
             }
         }
     }
 
-    /// Removes all connections for which `is_gone` holds.
+    /// Removes all connections for which `is_gone` returns true.
     fn forget_where(&mut self, is_gone: impl Fn(&Connection) -> bool) {
         for place in 0..self.connections.len() {
             let connection = self.connections[place];
@@ -575,9 +592,9 @@ impl<P: Place> Balancer<P> {
         }
     }
 
-    /// Returns the value of a handler.
+    /// Returns the text of a read handler; any name without an arm of its own means `servers`.
     fn read(&mut self, cx: &Cx<'_>, name: &str) -> String {
-        // The other values do not depend on the number of connections.
+        // Expired connections are removed first, as far as the value counts connections.
         if matches!(name, "load_conn" | "connections" | "servers") {
             self.expire_paced(cx.now(), Timestamp::ZERO, usize::MAX);
         }
@@ -606,8 +623,8 @@ impl<P: Place> Balancer<P> {
         }
     }
 
-    /// Returns the load that was written for a server, by its number, or the loads of all servers if no
-    /// number is given.
+    /// Returns the load that was written for the server with this number, or `unknown`; without a number,
+    /// the loads of all servers.
     fn told(&self, number: &str) -> String {
         let number = number.trim();
         if number.is_empty() {
@@ -618,10 +635,10 @@ impl<P: Place> Balancer<P> {
         server.map_or("unknown".into(), |server| server.load.told.to_string())
     }
 
-    /// Sets the loads of servers: `NUMBER:LOAD`, separated by commas.
+    /// Sets the loads of servers by number: `NUMBER:LOAD`, separated by commas.
     ///
     /// # Errors
-    /// If the text cannot be parsed or a server does not exist. No load is changed then.
+    /// If the text cannot be parsed, or a server does not exist; then no load is changed.
     fn tell(&mut self, text: &str) -> Result<(), String> {
         let told = text.split(',').map(str::trim).filter(|text| !text.is_empty()).map(|text| {
             let (number, load) = text.split_once(':').ok_or("expected NUMBER:LOAD")?;
@@ -637,10 +654,11 @@ impl<P: Place> Balancer<P> {
         Ok(())
     }
 
-    /// Makes a server active or inactive; `fail_server` also removes its connections.
+    /// Makes a server active (`add_server`) or inactive (other handlers). `fail_server` also removes its
+    /// connections, so that their next packets choose another server.
     ///
     /// # Errors
-    /// If there is no such server.
+    /// If there is no server with this destination.
     fn write(&mut self, name: &str, place: &P) -> Result<(), String> {
         let Some(number) = self.places().position(|known| known == place) else {
             let what = P::WHAT;
@@ -654,7 +672,7 @@ impl<P: Place> Balancer<P> {
         Ok(())
     }
 
-    /// Returns the state with which another balancer continues.
+    /// Returns servers, connections and counters for the balancer that replaces this one.
     fn take_state(&mut self) -> Box<dyn Any + Send> {
         let mut kept = Vec::new();
         for connection in &self.connections {
@@ -662,7 +680,7 @@ impl<P: Place> Balancer<P> {
             let (Some(key), Some(seen)) = (self.flows.table.key(id), self.flows.table.last_seen(id)) else {
                 continue;
             };
-            // The next balancer does not have this board, so its times are merged into the connections.
+            // The next balancer has a new board, so times at other workers are merged into those here.
             let board = self.board.as_ref().filter(|_| connection.phase == Phase::Open);
             let elsewhere = board.and_then(|board| board.last_seen(key));
             kept.push((*key, elsewhere.map_or(seen, |elsewhere| seen.max(elsewhere)), *connection));
@@ -676,15 +694,15 @@ impl<P: Place> Balancer<P> {
         })
     }
 
-    /// Continues with the state of another balancer. Connections to servers that no longer exist are
-    /// dropped, and so are connections for which there is no room.
+    /// Takes over servers, connections and counters of the balancer that this one replaces. Drops
+    /// connections to servers that no longer exist, and connections for which there is no room.
     ///
     /// # Errors
-    /// If the state is not from a balancer of this kind.
+    /// If the state is not that of a balancer with the same type of destination.
     fn put_state(&mut self, state: Box<dyn Any + Send>) -> Result<(), String> {
         let kept: Kept<P> = *state.downcast().map_err(|_| "not the state of such a load balancer")?;
         (self.overflows, self.full) = (kept.overflows, kept.full);
-        // If NSERVER has changed, the new NSERVER decides which servers are active.
+        // If the argument NSERVER is the same, servers stay active or inactive as handlers have made them.
         let stays = kept.active == self.settings.active;
         let mut numbers = Vec::with_capacity(kept.servers.len());
         for Server { place, is_active, load } in kept.servers {
@@ -713,8 +731,8 @@ impl<P: Place> Balancer<P> {
         Ok(())
     }
 
-    /// Adds to an element's effects what all balancers declare. `key` are the fields that distinguish
-    /// flows.
+    /// Adds the effects that all load balancers have: the table of connections, with the key's fields, and
+    /// dependence on time and handlers.
     pub(super) fn declare(&self, effects: Effects, key: Vec<Field>) -> Effects {
         let state = State { table: "connections", key, both_directions: false, access: Access::Connection };
         let effects = Effects { state: vec![state], finds_state: true, ..effects };
@@ -725,7 +743,7 @@ impl<P: Place> Balancer<P> {
         }
     }
 
-    /// Returns the fields other than the flow's key from which the server of a packet may depend.
+    /// Returns the fields, except for those of the flow's key, on which the choice of a server depends.
     pub(super) fn reads(&self) -> Vec<Field> {
         let flags = Field::Bytes { base: Base::Transport, offset: 13, length: 1 };
         let aggregate = self.settings.rule.mode.reads_aggregate();
@@ -735,17 +753,18 @@ impl<P: Place> Balancer<P> {
     }
 }
 
-/// The state that a balancer passes to its successor.
+/// The state that a balancer hands to the balancer that replaces it when the configuration changes.
 struct Kept<P> {
     servers: Vec<Server<P>>,
-    /// The value of [`Settings::active`].
+    /// The value of NSERVER ([`Settings::active`]) in the replaced balancer.
     active: usize,
     connections: Vec<(FiveTupleKey, Timestamp, Connection)>,
     overflows: u64,
     full: Option<Timestamp>,
 }
 
-/// Returns the value that a board shows for a connection.
+/// Returns the value that stands for a connection on a board: the server's number, with [`CLOSING`] unless
+/// the connection is open.
 fn shown(server: u16, phase: Phase) -> u64 {
     u64::from(server) | if phase == Phase::Open { 0 } else { CLOSING }
 }
@@ -759,7 +778,7 @@ fn forget<P>(connections: &mut [Connection], servers: &mut [Server<P>], id: Flow
     }
 }
 
-/// Reads the places of servers from DST.
+/// Reads the destinations of servers from the arguments DST, in their order. Reports invalid ones.
 pub(super) fn servers<P: Place>(args: &mut Args<'_>) -> Vec<P> {
     let mut servers = Vec::new();
     args.each_of("DST", |args, text| match read_value("DST", text, &args.place()) {

@@ -1,4 +1,4 @@
-//! The rules by which load balancers choose among servers.
+//! The rules by which load balancers choose a server for a new flow.
 
 use element::Timestamp;
 use element::args::Args;
@@ -8,27 +8,28 @@ use wire::FiveTuple;
 
 use super::maglev::{self, Maglev, flow_hash};
 
-/// The rule by which a server is chosen for a new flow.
+/// The rule of choice (argument LB_MODE).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mode {
-    /// Each server in turn.
+    /// Takes the active servers in turn.
     InTurn,
-    /// Each server in turn, more often if it has had less load lately.
+    /// Takes the active servers in turn, those with less load more often.
     Weighted,
-    /// The server with the least load.
+    /// Takes the server with the lowest load.
     Least,
-    /// The server with less load, of two that the flow's hash selects.
+    /// Takes, of two servers that the flow's hash selects, the server with the lower load.
     OfTwo,
-    /// A server by a hash, consistent or not.
+    /// Takes a server by a hash. If `consistent`, few flows change their server when the active servers
+    /// change.
     Hash { of: Hashed, consistent: bool },
 }
 
-/// The input of a hash.
+/// The input of the hash that selects a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Hashed {
     Flow,
     Addresses,
-    /// The aggregate annotation.
+    /// The aggregate annotation of the packet for which a server is chosen.
     Aggregate,
 }
 
@@ -36,7 +37,7 @@ impl Mode {
     fn parse(text: &str) -> Option<Mode> {
         let hash = |of, consistent| Mode::Hash { of, consistent };
         Some(match text {
-            // Weights are equal, because no handler changes them.
+            // Weighted round robin (`wrr`) has equal weights, because there is no handler to set them.
             "rr" | "wrr" => Mode::InTurn,
             "awrr" => Mode::Weighted,
             "least" => Mode::Least,
@@ -50,24 +51,24 @@ impl Mode {
         })
     }
 
-    /// True if the choice depends on earlier choices or on load.
+    /// True if the choice depends on earlier choices or on the load of servers, and not only on the packet.
     pub(super) fn counts(self) -> bool {
         !matches!(self, Mode::Hash { .. })
     }
 
-    /// True if the choice depends on the aggregate annotation.
+    /// True if the choice depends on the aggregate annotation of the packet.
     pub(super) fn reads_aggregate(self) -> bool {
         matches!(self, Mode::Hash { of: Hashed::Aggregate, .. })
     }
 }
 
-/// The unit in which load is measured.
+/// The unit in which the load of servers is compared (argument LST_MODE).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Metric {
     Connections,
     Packets,
     Bytes,
-    /// The load that was written to the handler `load`.
+    /// The load that a user or script has written to the handler `load`.
     Told,
 }
 
@@ -83,7 +84,8 @@ impl Metric {
     }
 }
 
-/// The load of a server: what was sent to it, and in `told` what was written to the handler `load`.
+/// The load of one server: its connections now, the packets and bytes that it got so far, and the load
+/// `told` by the handler `load`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Load {
     pub(super) connections: u64,
@@ -103,20 +105,20 @@ impl Load {
     }
 }
 
-/// The settings of the choice, constant while the element runs.
+/// The arguments about the choice, which do not change while the element runs.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rule {
     pub(super) mode: Mode,
     metric: Metric,
-    /// The number of places in the consistent hashing table.
+    /// The number of entries of the consistent hashing table.
     pub(super) places: usize,
-    /// The time between two computations of weights; and in `alpha`, how little they depend on the load: 0
-    /// for fully, 1 for not at all.
+    /// The time between two computations of weights (AWRR_TIME). In `alpha` (AWRR_ALPHA): 0 if weights
+    /// depend on the load fully, 1 if they do not depend on it.
     interval: Timestamp,
     alpha: f64,
 }
 
-/// The arguments about the choice.
+/// The arguments about the choice, which all load balancers have.
 pub(super) const ARGS: [ArgInfo; 6] = [
     ArgInfo::keyword("LB_MODE", "mode", "rr"),
     ArgInfo::keyword("LST_MODE", "metric", "conn"),
@@ -127,7 +129,7 @@ pub(super) const ARGS: [ArgInfo; 6] = [
 ];
 
 impl Rule {
-    /// Reads [`ARGS`].
+    /// Reads the arguments [`ARGS`]. Reports unknown modes and values out of range.
     pub(super) fn read(args: &mut Args<'_>) -> Rule {
         let text = args.value::<String>("LB_MODE");
         let mode = Mode::parse(&text).unwrap_or_else(|| {
@@ -145,25 +147,27 @@ impl Rule {
         if !(0.0..=1.0).contains(&alpha) {
             args.error("AWRR_ALPHA: must be between 0 and 1");
         }
-        // FORCE_TRACK_LOAD has no effect, because loads are always counted.
+        // FastClick's argument FORCE_TRACK_LOAD is accepted but has no effect, because loads are always
+        // counted.
         let _ = args.value::<bool>("FORCE_TRACK_LOAD");
         Rule { mode, metric, places, interval, alpha }
     }
 }
 
-/// The smallest and the largest weight of a server.
+/// The smallest and the largest weight of a server, where 10 is the weight at average load.
 const WEIGHTS: (f64, f64) = (2.0, 30.0);
 
-/// The servers that can be chosen, and the state of the rule.
+/// The servers that can be chosen now, and the state of the rule.
 pub(super) struct Choice {
     pub(super) rule: Rule,
-    /// The numbers of servers to which new flows can go, in ascending order.
+    /// The numbers of the active servers, in ascending order.
     active: Vec<u16>,
-    /// The least number of the server that is next in turn.
+    /// The number at which the search for the next server in turn starts: one more than that of the last.
     next: u16,
-    /// By server number: the weight, and the credit (in units of weight) that the server has accumulated.
+    /// At the index of each server's number: its weight, and the credit that it has collected, in units of
+    /// weight.
     weights: Vec<(i64, i64)>,
-    /// The time of the last computation of weights.
+    /// The time of the last computation of weights; `None` if they must be computed for the next flow.
     weighed: Option<Timestamp>,
     table: Maglev,
 }
@@ -174,12 +178,13 @@ impl Choice {
         Choice { rule, active, next: 0, weights, weighed: None, table: Maglev::default() }
     }
 
-    /// Returns the number of servers that can be chosen.
+    /// Returns the number of active servers.
     pub(super) fn len(&self) -> usize {
         self.active.len()
     }
 
-    /// Sets the servers that can be chosen, by number and name.
+    /// Sets the active servers: their numbers, in ascending order, and the names that consistent hashing
+    /// uses.
     pub(super) fn set_active(&mut self, active: &[(u16, String)]) {
         self.active = active.iter().map(|&(number, _)| number).collect();
         let most = active.iter().map(|&(number, _)| usize::from(number) + 1).max().unwrap_or(0);
@@ -193,8 +198,9 @@ impl Choice {
         }
     }
 
-    /// Chooses a server for a new flow. If the choice is not remembered (`is_remembered` is false), a rule
-    /// that counts is replaced by a hash of the flow, so that all packets of the flow get the same server.
+    /// Chooses one of the active servers for a flow; `None` if there is none. If `is_remembered` is false,
+    /// the connection is not stored, so the choice is made for each packet. Rules that depend on earlier
+    /// choices or on load are then replaced by a hash of the flow.
     pub(super) fn pick(
         &mut self,
         key: &FiveTupleKey,
@@ -228,7 +234,7 @@ impl Choice {
                 let hash = flow_hash(key);
                 let n = self.active.len();
                 let first = place(hash, n);
-                // Selects one of the other servers.
+                // Selects a different server, unless there is only one.
                 let second = (first + 1 + place(spread(hash), n.saturating_sub(1))) % n.max(1);
                 let both = [first, second].map(|place| self.active.get(place).copied());
                 both.into_iter().flatten().min_by_key(|&number| amount(number))
@@ -237,7 +243,7 @@ impl Choice {
                 let hash = match of {
                     Hashed::Flow => flow_hash(key),
                     Hashed::Addresses => flow_hash(&without_ports(key)),
-                    // Spreads neighbouring numbers over the whole table.
+                    // Neighbouring annotations must fall on different parts of the table.
                     Hashed::Aggregate => spread(aggregate()),
                 };
                 match consistent {
@@ -248,7 +254,8 @@ impl Choice {
         }
     }
 
-    /// Computes the weights: 10 for the average load, more for less load.
+    /// Computes the weights of the active servers: 10 at average load, more at lower load, within
+    /// [`WEIGHTS`]. `amount` returns the load of a server.
     fn weigh(&mut self, amount: impl Fn(u16) -> u64) {
         let Choice { active, weights, rule, .. } = self;
         let total: f64 = active.iter().map(|&number| amount(number) as f64).sum();
@@ -263,7 +270,8 @@ impl Choice {
         }
     }
 
-    /// Returns the server with the most credit, by smooth weighted round-robin.
+    /// Returns the next server by smooth weighted round robin: each active server gets credit equal to its
+    /// weight, and the server with the most credit is chosen and pays the sum of all weights.
     fn next_weighted(&mut self) -> Option<u16> {
         let Choice { active, weights, .. } = self;
         let mut total = 0;
@@ -272,19 +280,20 @@ impl Choice {
             *behind += *weight;
             total += *weight;
         }
-        // Of servers with equal credit, the first is chosen.
+        // Of servers with equal credit, the first must be chosen; `max_by_key` returns the last, so the
+        // order is reversed.
         let server = active.iter().copied().rev().max_by_key(|&number| weights[usize::from(number)].1)?;
         weights[usize::from(server)].1 -= total;
         Some(server)
     }
 }
 
-/// Maps a hash to an index below `n`.
+/// Maps a hash evenly to an index below `n`; returns 0 if `n` is 0.
 fn place(hash: u32, n: usize) -> usize {
     ((u64::from(hash) * n as u64) >> 32) as usize
 }
 
-/// Mixes a hash, so that its high bits depend on all bits of the input.
+/// Mixes the bits of a hash by a multiplication, so that its high bits depend on all its bits.
 fn spread(hash: u32) -> u32 {
     hash.wrapping_mul(0x9e37_79b1)
 }
@@ -316,7 +325,8 @@ mod tests {
         choice
     }
 
-    /// Chooses servers for a number of flows, and returns the count of flows of each of three servers.
+    /// Chooses servers for this number of flows at the time `at`, with constant loads of three servers.
+    /// Returns the number of flows that each server got.
     fn shares(choice: &mut Choice, loads: [u64; 3], flows: u16, at: i64) -> [u32; 3] {
         let mut shares = [0; 3];
         for n in 0..flows {
@@ -331,8 +341,8 @@ mod tests {
     fn weights_follow_the_load() {
         let mut choice = choice(Mode::Weighted, Metric::Bytes, 3);
         assert_eq!(shares(&mut choice, [0; 3], 90, 0), [30; 3]);
-        // Weights are ten times the average load divided by the server's load: 20, 10 and 6. They change
-        // only when AWRR_TIME has passed.
+        // Weights are ten times the average load divided by the server's load: with loads 50, 100 and 200
+        // they are 20, 10 and 6. They must change only after AWRR_TIME.
         assert_eq!(shares(&mut choice, [50, 100, 200], 90, 99_999_999), [30; 3]);
         assert_eq!(shares(&mut choice, [75, 150, 225], 72, 100_000_000), [40, 20, 12]);
     }
@@ -341,8 +351,8 @@ mod tests {
     fn of_two_the_one_with_less_load() {
         let mut choice = choice(Mode::OfTwo, Metric::Bytes, 3);
         let [a, b, c] = shares(&mut choice, [1, 2, 3], 3000, 0);
-        // The server with the most load is never chosen, and the server with the least load is in two of
-        // the three pairs.
+        // Of each pair of servers, that with less load is chosen. Server a, with the least load, is in two
+        // of three pairs; server c must never be chosen.
         assert!(c == 0 && (1800..2200).contains(&a) && a + b == 3000, "{a} {b}");
         let mut alone = self::choice(Mode::OfTwo, Metric::Bytes, 1);
         assert_eq!(shares(&mut alone, [9, 0, 0], 5, 0), [5, 0, 0]);

@@ -1,5 +1,8 @@
-//! The handling of packets whose connection belongs to another worker, where the packets of one connection
-//! reach several workers: they go to the server that the other worker has chosen.
+//! Packets whose connection belongs to another worker, if packets of one connection reach several workers.
+//!
+//! Workers can read each other's connections on a board. A packet goes to the server on the board, unless
+//! it opens or closes a connection, or its connection is not open or not on the board. Such a packet is
+//! sent to the worker that owns the connection.
 
 use element::five_tuple::five_tuple;
 use element::{Batch, Cx, DropReason, Packet};
@@ -9,34 +12,37 @@ use wire::tcp::flags;
 use super::headers::tcp_flags;
 use crate::boards::{self, WINDOW};
 
-/// A board of connections: the server's number, and [`CLOSING`] if the connection is not open.
+/// A board of connections by flow. The value is the number of the server, with the bit [`CLOSING`] if the
+/// connection is not open.
 pub(super) type Board = boards::Board<FiveTupleKey, u64>;
 
-/// The flag of a connection that is closed in one direction or both. Its own worker counts the time until
-/// it expires.
+/// The bit for a connection that one or both sides have closed. All its packets go to its owner, which
+/// restarts the shorter time-out.
 pub(super) const CLOSING: u64 = 1 << 16;
 
-/// The destination of a packet.
+/// The handling of a packet at this worker.
 #[derive(Clone, Copy)]
 enum Way {
-    /// Handled here: the connection belongs to this worker.
+    /// The packet's connection belongs to this worker, so the packet is handled as usual.
     Own,
-    /// The server that the connection's worker has chosen.
+    /// The packet goes to this server, which the connection's owner has chosen.
     Server(u16),
-    /// The worker to which the connection belongs.
+    /// The packet is sent to the worker that owns its connection.
     Home,
 }
 
-/// The destinations of a batch's packets whose connections belong to other workers.
+/// The handling of the packets of the current batch, decided before the batch is balanced.
 #[derive(Default)]
 pub(super) struct ForeignFlows {
     ways: Vec<Way>,
-    /// For each packet that remains in the batch, the server if the connection belongs to another worker.
+    /// At the index of each packet that is left in the batch: the server that another worker has chosen, or
+    /// `None` if the connection belongs to this worker.
     servers: Vec<Option<u16>>,
 }
 
 impl ForeignFlows {
-    /// Looks up the packets of a batch, and sends packets home whose server cannot be known at this worker.
+    /// Decides how each packet of a batch is handled. Takes the packets that their owners must handle out
+    /// of the batch, and sends them there.
     pub(super) fn handle(&mut self, cx: &mut Cx<'_>, board: &Board, input: usize, batch: &mut Batch) {
         let ForeignFlows { ways, servers } = self;
         ways.clear();
@@ -74,13 +80,14 @@ impl ForeignFlows {
                 });
                 Ok(())
             },
-            // These are at most the packets of one batch, so they fit into one batch.
+            // This cannot fail: the packets come from one batch, so they fit into one.
             |packet, ()| _ = home.push(packet).map_err(|packet| cx.drop(packet, DropReason::NoBuffer)),
         );
         cx.send_home(input, home);
     }
 
-    /// Returns the server of the packet at an index of the batch, if another worker has chosen it.
+    /// Returns the server of the packet at this index of the batch if another worker has chosen it;
+    /// otherwise `None`.
     #[inline]
     pub(super) fn server(&self, place: usize) -> Option<u16> {
         self.servers.get(place).copied().flatten()

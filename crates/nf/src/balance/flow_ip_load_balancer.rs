@@ -20,8 +20,8 @@
 //! them, and the flows choose another server with their next packets. Other flows keep their servers in any
 //! case. When the table holds CAPACITY flows, further flows are not remembered: a hash then chooses the
 //! server of each of their packets. The hash also chooses for all new flows until the table has had room
-//! for TIMEOUT, so that a flow that began without being remembered keeps its server. Changing arguments at
-//! run time leaves servers active or inactive as they are, unless NSERVER has changed.
+//! for the time TIMEOUT, so that a flow that began without being remembered keeps its server. Changing
+//! arguments at run time leaves servers active or inactive as they are, unless NSERVER has changed.
 //!
 //! All packets are balanced: packets for other addresses than VIP must take another path upstream. The
 //! network header annotation must be set; the transport header annotation must be set for ports to count.
@@ -45,11 +45,12 @@
 //!   `cpu` (the load that was written to the handler `load`).
 //! - `AWRR_TIME`: milliseconds between two computations of the weights for `awrr`. Weights are from 2 to
 //!   30; 10 is the weight of the average load.
-//! - `AWRR_ALPHA`: how little weights depend on the load: 0 for fully, 1 for not at all.
-//! - `FORCE_TRACK_LOAD`: accepted; loads are always counted.
+//! - `AWRR_ALPHA`: 0 if weights depend on the load fully, 1 if they do not depend on it, or a number
+//!   between.
+//! - `FORCE_TRACK_LOAD`: has no effect, because loads are always counted.
 //! - `NSERVER`: the number of servers that are active at first; 0 for all.
-//! - `CST_BUCKETS`: places of the consistent hashing table, rounded up to a prime number; use at least 100
-//!   times the number of servers.
+//! - `CST_BUCKETS`: the number of entries of the consistent hashing table, rounded up to a prime number;
+//!   use at least 100 times the number of servers.
 //! - `TIMEOUT`: seconds after which an idle flow is forgotten.
 //! - `FIN_TIMEOUT`: seconds after which an idle flow is forgotten when one side has sent FIN and the other
 //!   may still send.
@@ -131,7 +132,7 @@ pub static CLASS: Class = Class {
         args.finish()?;
         let Some(vip) = vip else { return crate::editing::missing(args, "VIP") };
         let (id, worker, workers) = (args.id(), args.setup.worker, args.setup.workers);
-        // FlowIPLoadBalancerReverse reads the address at the start, so it cannot change later.
+        // FlowIPLoadBalancerReverse reads VIP only at its own start, so VIP must not change later.
         if args.setup.service::<Front>(id).is_some_and(|front| front.vip != vip) {
             args.error("VIP: cannot change while it runs; load a new configuration");
             return Err(Invalid);
@@ -143,11 +144,11 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The service that a balancer publishes for elements that process the answers.
+/// The service that a balancer publishes for FlowIPLoadBalancerReverse.
 pub(super) struct Front {
-    /// The address that clients use.
+    /// The virtual address (VIP) to which clients send, and from which they expect answers.
     pub(super) vip: Ipv4Addr,
-    /// The boxes for notices of connections that servers close.
+    /// The boxes, one per worker, for notices of connections that servers have closed.
     pub(super) notices: Arc<Notices>,
 }
 
@@ -156,11 +157,11 @@ impl Place for Ipv4Addr {
     const EXPECTED: &'static str = "expected IP address";
 }
 
-/// A delivery that writes the address of the server into packets.
+/// The part of a load balancer that writes the IPv4 address of a flow's server into its packets.
 struct ToAddress {
     worker: usize,
     notices: Arc<Notices>,
-    /// A buffer for notices; empty between calls.
+    /// A buffer for notices that are being processed; empty between calls.
     heard: Vec<Notice>,
 }
 
@@ -171,8 +172,8 @@ fn message(packet: &Packet) -> Option<&[u8]> {
     if is_icmp { packet.header(Base::Transport) } else { None }
 }
 
-/// Returns the flow that an ICMP error is about, if the source of the quoted packet is the destination of
-/// the error. The flow has the direction of the client's packets.
+/// Returns the flow that an ICMP error is about, in the direction of the client's packets. Returns `None`
+/// for other packets, and for errors whose destination is not the source of the packet that they quote.
 #[inline]
 fn about(packet: &Packet) -> Option<FiveTuple> {
     let quotation = Quotation::read(message(packet)?)?;
@@ -186,7 +187,8 @@ fn about(packet: &Packet) -> Option<FiveTuple> {
         .then(|| FiveTuple::v4((to, destination), (from, source), quotation.protocol))
 }
 
-/// Changes the source and the destination of the packet that an ICMP error quotes.
+/// Replaces source and destination of the packet quoted in an ICMP error by those that `change` returns.
+/// Does nothing for other packets.
 pub(super) fn requote(packet: &mut Packet, change: impl Fn(&Quotation) -> (u32, u32)) {
     let Some(quotation) = message(packet).and_then(Quotation::read) else { return };
     let (source, destination) = change(&quotation);
@@ -195,8 +197,8 @@ pub(super) fn requote(packet: &mut Packet, change: impl Fn(&Quotation) -> (u32, 
     }
 }
 
-/// Returns the case for packets that are or may be ICMP errors: these actions, and the change of the
-/// quotation.
+/// Returns the declared case of packets that may be ICMP errors: it has these actions, and changes the
+/// quoted packet. `reads` are the fields on which the change depends.
 pub(super) fn requoted(about: &'static str, reads: &[Field], actions: &[Action]) -> Case {
     let message = [Field::Payload, Field::Length, Field::HeaderOffset(Base::Transport)];
     let icmp = Filter::equals(wire_field::IP_PROTOCOL, ip_protocol::ICMP.into());
@@ -208,7 +210,7 @@ pub(super) fn requoted(about: &'static str, reads: &[Field], actions: &[Action])
     case.with(pure(Field::Payload, "quotation", &[reads, &message].concat()))
 }
 
-/// Returns the fields that [`marked`] reads.
+/// Returns the fields of the five-tuple that [`marked`] returns.
 fn key() -> Vec<Field> {
     vec![
         wire_field::IP_SRC,

@@ -19,10 +19,11 @@
 //! - `LB_MODE`: the rule by which a server is chosen, see FlowIPLoadBalancer.
 //! - `LST_MODE`: the unit of load, see FlowIPLoadBalancer.
 //! - `AWRR_TIME`: milliseconds between two computations of the weights.
-//! - `AWRR_ALPHA`: how little weights depend on the load: 0 for fully, 1 for not at all.
-//! - `FORCE_TRACK_LOAD`: accepted; loads are always counted.
+//! - `AWRR_ALPHA`: 0 if weights depend on the load fully, 1 if they do not depend on it, or a number
+//!   between.
+//! - `FORCE_TRACK_LOAD`: has no effect, because loads are always counted.
 //! - `NSERVER`: the number of servers that are active at first; 0 for all.
-//! - `CST_BUCKETS`: places of the consistent hashing table, rounded up to a prime number.
+//! - `CST_BUCKETS`: the number of entries of the consistent hashing table, rounded up to a prime number.
 //! - `TIMEOUT`: seconds after which an idle flow is forgotten.
 //! - `FIN_TIMEOUT`: seconds after which an idle flow is forgotten when the client has sent FIN and the
 //!   server may still send.
@@ -94,7 +95,7 @@ impl Place for MacAddr {
     const EXPECTED: &'static str = "expected Ethernet address";
 }
 
-/// A delivery that writes the Ethernet address of the server into frames.
+/// The part of a load balancer that writes the Ethernet address of a flow's server into its frames.
 struct ToFrame;
 
 impl Delivery for ToFrame {

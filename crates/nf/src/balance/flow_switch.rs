@@ -17,10 +17,11 @@
 //! - `LB_MODE`: the rule by which an output is chosen, see FlowIPLoadBalancer.
 //! - `LST_MODE`: the unit of load, see FlowIPLoadBalancer.
 //! - `AWRR_TIME`: milliseconds between two computations of the weights.
-//! - `AWRR_ALPHA`: how little weights depend on the load: 0 for fully, 1 for not at all.
-//! - `FORCE_TRACK_LOAD`: accepted; loads are always counted.
+//! - `AWRR_ALPHA`: 0 if weights depend on the load fully, 1 if they do not depend on it, or a number
+//!   between.
+//! - `FORCE_TRACK_LOAD`: has no effect, because loads are always counted.
 //! - `NSERVER`: the number of outputs that are active at first; 0 for all.
-//! - `CST_BUCKETS`: places of the consistent hashing table, rounded up to a prime number.
+//! - `CST_BUCKETS`: the number of entries of the consistent hashing table, rounded up to a prime number.
 //! - `TIMEOUT`: seconds after which an idle flow is forgotten.
 //! - `FIN_TIMEOUT`: seconds after which an idle flow is forgotten when the client has sent FIN and the
 //!   server may still send.
@@ -92,7 +93,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The number of an output.
+/// The destination of this load balancer: the number of an output.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Output(usize);
 
@@ -117,7 +118,7 @@ impl Place for Output {
     const EXPECTED: &'static str = "expected number of an output";
 }
 
-/// A delivery that sends packets out by their output.
+/// The part of a load balancer that sends packets to the output of their flow.
 struct Outputs(Sorter);
 
 impl Delivery for Outputs {

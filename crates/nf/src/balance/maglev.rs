@@ -1,31 +1,34 @@
-//! Consistent hashing with a table, as in Eisenbud et al., "Maglev: A Fast and Reliable Software Network Load
-//! Balancer" (NSDI 2016), section 3.4.
+//! Consistent hashing by a table of servers, as in Eisenbud et al., "Maglev: A Fast and Reliable Software
+//! Network Load Balancer" (NSDI 2016), section 3.4.
 //!
-//! Each server has a permutation of the table's places, which follows from its name alone. The servers take
-//! turns, and each takes the first free place of its permutation. So the servers' numbers of places differ
-//! by one at most; and when a server is added or removed, few places of the other servers change.
+//! Each server has a permutation of the table's entries, which depends on its name only. The servers take
+//! entries in turn: each takes the first free entry of its permutation. So the numbers of entries per
+//! server differ by one at most, and when a server is added or removed, few entries of other servers
+//! change.
 
 use element::Args;
 use flow::{FiveTupleKey, KeyHasher};
 
-/// The default number of places in a table: the smaller of the paper's sizes.
+/// The number of entries with which parsing continues if the argument is invalid: the smaller size in the
+/// paper.
 const PLACES: usize = 65_537;
 
-/// The largest number of places in a table.
+/// The largest number of entries that the argument can request.
 const MOST_PLACES: usize = 1 << 24;
 
-/// A table of servers by place; without servers, it has no places.
+/// A table with the number of a server in each entry (`places`). Without servers it is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Maglev {
     places: Vec<u16>,
 }
 
-/// True if a number is prime; a server's permutation reaches every place only if the size is prime.
+/// True if a number is prime. Steps of any width reach all entries of the table only if its size is prime.
 fn is_prime(number: usize) -> bool {
     number > 1 && (2..).take_while(|d| d * d <= number).all(|d| !number.is_multiple_of(d))
 }
 
-/// Reads the number of places in a table, and rounds it up to a prime number.
+/// Reads the number of entries of the table (CST_BUCKETS). Rounds it up to a prime number, with a warning.
+/// Reports a number out of range.
 pub(crate) fn places(args: &mut Args<'_>) -> usize {
     let given = args.value::<usize>("CST_BUCKETS");
     if given == 0 || given > MOST_PLACES {
@@ -39,8 +42,8 @@ pub(crate) fn places(args: &mut Args<'_>) -> usize {
     places
 }
 
-/// Returns the hash of a server's name under one of several seeds: FNV-1a, followed by the last step of
-/// SplitMix64. The hash is the same on every machine, so that several balancers choose the same server.
+/// Returns a hash of a server's name for one of several seeds: FNV-1a, then the last step of SplitMix64. It
+/// is the same on every machine, so that several balancers choose the same servers.
 pub(crate) fn name_hash(name: &[u8], seed: u64) -> u64 {
     let start = 0xcbf2_9ce4_8422_2325 ^ seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let sum =
@@ -50,24 +53,25 @@ pub(crate) fn name_hash(name: &[u8], seed: u64) -> u64 {
     mixed ^ mixed >> 31
 }
 
-/// Returns the hash by which a flow finds its place. It is the same on every machine.
+/// Returns the hash by which a flow finds its entry of the table. It is the same on every machine and in
+/// every run.
 pub(crate) fn flow_hash(key: &FiveTupleKey) -> u32 {
     KeyHasher::new(0x6d61_676c_6576).hash(key)
 }
 
 impl Maglev {
-    /// Fills a table of `places` places, a prime number, for servers with numbers and names. The order of
-    /// the servers does not matter.
+    /// Returns a table of `places` entries, a prime number, for servers given as numbers and names. The
+    /// order of the servers does not matter.
     pub(crate) fn new(places: usize, servers: &[(u16, &[u8])]) -> Maglev {
         if servers.is_empty() || places == 0 {
             return Maglev::default();
         }
-        // Sorts by name, so that the order of the servers does not matter.
+        // In the paper's algorithm earlier servers take entries first, so the order must not depend on the
+        // arguments.
         let mut servers = servers.to_vec();
         servers.sort_unstable_by_key(|&(_, name)| name);
         let size = places as u64;
-        // For each server: its number, the next place that it would take, and the distance to the place
-        // after that.
+        // Per server: its number, the entry that it tries next, and the step from there to the one after.
         let mut turns: Vec<(u16, u64, u64)> = servers
             .iter()
             .map(|&(number, name)| {
@@ -93,14 +97,14 @@ impl Maglev {
         Maglev { places: table }
     }
 
-    /// Returns the server for a hash.
+    /// Returns the number of the server for a hash; `None` if the table is empty.
     #[inline]
     pub(crate) fn server(&self, hash: u32) -> Option<u16> {
         let place = (u64::from(hash) * self.places.len() as u64) >> 32;
         self.places.get(place as usize).copied()
     }
 
-    /// Returns the number of places of each server.
+    /// Returns the number of entries of each server, at the index of its number.
     pub(crate) fn shares(&self, servers: usize) -> Vec<usize> {
         let mut shares = vec![0; servers];
         for &server in &self.places {
@@ -133,7 +137,8 @@ mod tests {
         assert!(is_prime(PLACES) && is_prime(655_373) && !is_prime(65_536) && !is_prime(251 * 257));
     }
 
-    /// The pseudocode of the paper, step by step, with whole permutations.
+    /// The table must equal that of the paper's pseudocode, which is followed step by step with whole
+    /// permutations.
     #[test]
     fn the_table_is_the_one_of_the_paper() {
         for (n, size) in [(1, 7), (3, 7), (5, 251), (20, 251), (9, 3), (3, 1), (3, 2)] {
@@ -178,8 +183,8 @@ mod tests {
         }
     }
 
-    /// Test of the removal of a server: no place of the other servers has to change; with a hundred times
-    /// more places than servers, at most two in a hundred do.
+    /// Removes one of up to 200 servers: at most 2 % of the entries may change from one of the other
+    /// servers to another. Ideally none would.
     #[test]
     fn few_places_change_hands_when_a_server_goes() {
         for n in [10, 50, 200] {

@@ -1,4 +1,4 @@
-//! Elements that choose servers for flows.
+//! Load balancers: elements that choose a server or an output for each flow.
 
 mod balancer;
 mod choice;

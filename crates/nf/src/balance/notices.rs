@@ -1,8 +1,10 @@
-//! Notices about connections that servers close, from a FlowIPLoadBalancerReverse to its FlowIPLoadBalancer.
+//! Notices of connections that servers have closed, from FlowIPLoadBalancerReverse to its
+//! FlowIPLoadBalancer.
 //!
-//! A balancer gets packets of clients only. Answers may reach another worker than the worker that has the
-//! connection, so there is a box of notices for each worker. The lock of a box is taken once per batch, and
-//! only when a server closes a connection.
+//! A balancer gets packets of clients only. Answers of a server may reach a worker that does not own their
+//! connection, so each worker has a box into which the others put notices. A box is locked at most once per
+//! batch: by a sender only if the batch closes connections of the box's worker, and by the receiver only if
+//! the box has notices.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -15,14 +17,15 @@ use wire::{FiveTuple, tcp};
 
 use super::headers::{marked, tcp_flags};
 
-/// The largest number of notices in one box. Further notices are lost: their connections stay until their
-/// longer time-out.
+/// The largest number of notices in one box. If it is full, notices are lost, and their connections are
+/// kept for their longer time-outs.
 const CAPACITY: usize = 1024;
 
-/// A notice of a segment by which a server closes a connection.
+/// A notice that a server has sent FIN or RST: the connection, the server, these flags, and the time.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Notice {
-    /// The flow of the connection, in the direction of the client's packets.
+    /// The flow of the connection in the direction of the client's packets: from the client to the virtual
+    /// address.
     pub(super) key: FiveTupleKey,
     pub(super) server: Ipv4Addr,
     pub(super) flags: u8,
@@ -34,22 +37,23 @@ struct Inbox {
     waiting: Mutex<Vec<Notice>>,
 }
 
-/// Returns an empty list with room for all notices of one box.
+/// Returns an empty list with room for [`CAPACITY`] notices, so that adding to it does not allocate.
 pub(super) fn list() -> Vec<Notice> {
     Vec::with_capacity(CAPACITY)
 }
 
-/// The boxes of all workers.
+/// The boxes of all workers, at the index of the worker.
 pub(super) struct Notices(Vec<Inbox>);
 
 impl Notices {
-    /// Returns boxes for a number of workers.
+    /// Returns empty boxes for this number of workers.
     pub(super) fn new(workers: usize) -> Notices {
         let inbox = || Inbox { is_filled: AtomicBool::new(false), waiting: Mutex::new(list()) };
         Notices((0..workers.max(1)).map(|_| inbox()).collect())
     }
 
-    /// Takes the notices for a worker, in exchange for an empty [`list`].
+    /// Takes all notices out of a worker's box. `into` must be an empty [`list`], which takes the place of
+    /// the box's list.
     #[inline]
     pub(super) fn take(&self, worker: usize, into: &mut Vec<Notice>) {
         if let Some(inbox) = self.0.get(worker).filter(|inbox| inbox.is_filled.load(Ordering::Relaxed)) {
@@ -64,9 +68,9 @@ fn open(inbox: &Inbox) -> MutexGuard<'_, Vec<Notice>> {
     inbox.waiting.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// The sender of notices, for the packets of a batch.
+/// The sender of notices: finds the segments in a batch by which servers close connections.
 pub(super) struct Watch {
-    /// The notices of the current batch, each with the worker that gets it.
+    /// The notices of the current batch, each with the worker that owns the connection.
     seen: Vec<(usize, Notice)>,
 }
 
@@ -75,7 +79,8 @@ impl Watch {
         Watch { seen: Vec::with_capacity(BATCH_CAPACITY) }
     }
 
-    /// Finds segments of servers that close connections to a virtual address, and notifies the balancer.
+    /// Finds the TCP segments with FIN or RST in a batch of servers' answers, and puts notices into the
+    /// boxes of the workers that own the connections. `vip` is the balancer's virtual address.
     #[inline]
     pub(super) fn look(
         &mut self,
@@ -134,11 +139,11 @@ impl Watch {
     }
 }
 
-/// The flags by which one side closes a connection.
+/// The TCP flags with which one side closes a connection.
 pub(super) const ENDS: u8 = tcp::flags::FIN | tcp::flags::RST;
 
-/// True if a packet may be a segment that closes a connection, judged only by the byte at the place of the
-/// TCP flags.
+/// True if a packet can be a TCP segment with FIN or RST. Only the byte at the offset of the flags is read;
+/// the protocol is checked later.
 #[inline]
 fn closes(packet: &Packet) -> bool {
     packet.header(Base::Transport).and_then(|header| header.get(13)).is_some_and(|flags| flags & ENDS != 0)

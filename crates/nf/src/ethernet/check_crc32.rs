@@ -31,12 +31,13 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The length of the CRC in bytes.
+/// The length in bytes of the CRC at the end of the packet.
 const LENGTH: usize = 4;
 
 struct CheckCrc32;
 
-/// True if the last four bytes are the CRC of the bytes before them.
+/// True if the last four bytes of the packet are the CRC of all bytes ahead of them. False for shorter
+/// packets.
 fn is_right(packet: &Packet) -> bool {
     let Some(mut left) = packet.len().checked_sub(LENGTH) else { return false };
     let mut appended = [0; LENGTH];

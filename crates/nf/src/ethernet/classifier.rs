@@ -49,7 +49,8 @@ pub static CLASS: Class = Class {
         let (numbers, patterns): (Vec<_>, Vec<_>) = args.rest().into_iter().unzip();
         args.finish()?;
         let outputs = args.outputs();
-        // Click reports no errors of patterns if their number is wrong.
+        // If the number of patterns is wrong, Click reports no errors in them. They are reported here, but
+        // not with Click's words.
         let goes_on = patterns::check_count(args, (patterns.len(), "pattern"), (outputs, "output"));
         let program = match Program::compile(&patterns) {
             Ok(program) => program,
@@ -72,13 +73,13 @@ pub static CLASS: Class = Class {
 };
 
 struct Classifier {
-    /// The patterns as configured.
+    /// The texts of the patterns, for the handlers that show them.
     patterns: Vec<String>,
     program: Program,
     sorter: Sorter,
 }
 
-/// Returns the fate of packets with this decision.
+/// Returns the output, or the drop, for packets for which the decision tree has this result.
 fn fate(decision: Decision) -> Fate {
     decision.pattern().map_or(Fate::Drop(DropReason::NoMatch), Fate::Output)
 }

@@ -52,7 +52,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// An EtherType, with Click's error text for a number that is too large.
+/// An EtherType. It is a type of its own because Click's error text for a number that is too large differs.
 #[derive(Default)]
 struct Type(u16);
 
@@ -74,7 +74,7 @@ struct EnsureEther {
 
 const LENGTH: usize = ethernet::Header::LEN;
 
-/// True if these bytes are like an Ethernet header of an IP packet, by their EtherType.
+/// True if the bytes can be an Ethernet header of an IP packet: their EtherType is IPv4 or IPv6.
 fn is_header(bytes: &[u8]) -> bool {
     ethernet::Header::ref_from_prefix(bytes)
         .is_ok_and(|(header, _)| matches!(header.ether_type.get(), ether_type::IPV4 | ether_type::IPV6))
@@ -94,7 +94,7 @@ impl EnsureEther {
                 packet.set_offset(Base::Mac, Some(0));
                 return Ok(());
             }
-            // The bytes in the headroom are no such header; overwrite them with a new header.
+            // The bytes in the headroom are not an Ethernet header, so a new header overwrites them.
             packet.data_mut()[..LENGTH].copy_from_slice(&self.header);
         } else if !packet.strip(offset) {
             return Err(DropReason::HeadersSplit);

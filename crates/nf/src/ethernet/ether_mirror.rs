@@ -36,7 +36,7 @@ impl Element for EtherMirror {
     fn effects(&self) -> Effects {
         let (destination, source) = (bytes(Base::Data, 0, 6), bytes(Base::Data, 6, 6));
         let short = Case::new(Filter::reaches(Base::Data, 0, 12).not(), Target::Drop(DropReason::TooShort));
-        // Both copied values are the values before the swap.
+        // Actions of a case take effect together, so both copies read the addresses before the swap.
         let swap = vec![
             Action::Set(destination.clone(), Value::Copy(source.clone())),
             Action::Set(source, Value::Copy(destination)),

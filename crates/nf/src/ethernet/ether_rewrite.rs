@@ -47,16 +47,16 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The length of both addresses in bytes.
+/// The length in bytes of both addresses of an Ethernet header.
 const ADDRESSES: usize = 12;
 
 struct EtherRewrite {
-    /// The addresses in the order of the header: destination, source.
+    /// The new addresses as they are in the header: destination, then source.
     addresses: [u8; ADDRESSES],
 }
 
 impl EtherRewrite {
-    /// Returns the offset of a handler's address in the header.
+    /// Returns the offset in `addresses` of the address that a handler reads or writes.
     fn place(name: &str) -> usize {
         if name == "src" { 6 } else { 0 }
     }

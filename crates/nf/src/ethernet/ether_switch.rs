@@ -64,7 +64,7 @@ pub static CLASS: Class = Class {
     ..SWITCH
 };
 
-/// The common parts of both switches.
+/// The parts of the class that EtherSwitch and ListenEtherSwitch have in common.
 pub(super) const SWITCH: Class = Class {
     processing: "h/h",
     flow: "#/[^#]",
@@ -76,7 +76,7 @@ pub(super) const SWITCH: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Makes a switch. A switch that listens has one more output than inputs, which gets a copy of every frame.
+/// Builds a switch. With `listens`, the last output gets a copy of every frame, and has no input.
 pub(super) fn build(args: &mut Args<'_>, listens: bool) -> Result<Box<dyn Element>, Invalid> {
     let timeout = args.value::<Timestamp>("TIMEOUT");
     if timeout < Timestamp::ZERO {
@@ -98,29 +98,29 @@ pub(super) fn build(args: &mut Args<'_>, listens: bool) -> Result<Box<dyn Elemen
     }))
 }
 
-/// Rounds a time to whole seconds, as Click does.
+/// Rounds a time to whole seconds, half a second upwards, as Click does.
 fn whole_seconds(time: Timestamp) -> Timestamp {
     let (seconds, nanoseconds) = time.parts();
     Timestamp::from_secs(seconds + i64::from(nanoseconds >= 500_000_000))
 }
 
-/// Returns, for each LAN, the LANs to which its frames may go: all except itself.
+/// Returns the initial permissions, as `[from][to]`: true for frames from each LAN to all others.
 fn everywhere_else(outputs: usize) -> Vec<Vec<bool>> {
     (0..outputs).map(|from| (0..outputs).map(|to| to != from).collect()).collect()
 }
 
-/// A table of the LANs in which hosts were last seen.
+/// The table of hosts: the LAN from which each last sent a frame.
 struct Hosts {
-    /// The hosts' addresses and LANs.
+    /// The LAN, by the Ethernet address of the host.
     table: FlowTable<HostKey>,
     hasher: KeyHasher,
-    /// The time stamp of the last frame.
+    /// The time stamp of the last frame, which is the current time for time-outs.
     now: Timestamp,
-    /// The number of frames whose source address found no room.
+    /// The number of frames whose source address was not recorded, because the table was full.
     unlearnt: u64,
 }
 
-/// The number of addresses that are checked for expiry per frame.
+/// The number of recorded addresses that are checked for expiry per frame.
 const PER_FRAME: usize = 2;
 
 impl Hosts {
@@ -129,7 +129,8 @@ impl Hosts {
         Ok(Hosts { table, hasher: KeyHasher::default(), now: Timestamp::ZERO, unlearnt: 0 })
     }
 
-    /// Records the LAN of a host.
+    /// Records that a host has sent a frame from the LAN `port`. If the table is full, first removes some
+    /// expired addresses; if it is still full, counts the frame as unlearnt.
     fn learn(&mut self, host: MacAddr, port: usize, timeout: Timestamp) {
         let (key, now) = (HostKey::new(host, port as u64), self.now);
         let hash = self.hasher.hash(&key);
@@ -145,7 +146,7 @@ impl Hosts {
         self.unlearnt += u64::from(inserted.is_err());
     }
 
-    /// Returns the LAN of a host, if it is known.
+    /// Returns the LAN of a host; `None` if it is not recorded or has expired.
     fn find(&self, host: MacAddr, timeout: Timestamp) -> Option<usize> {
         let key = HostKey::new(host, 0);
         let id = self.table.lookup(&key, self.hasher.hash(&key))?;
@@ -153,7 +154,7 @@ impl Hosts {
         self.table.key(id).filter(|_| is_fresh).map(|key| key.value() as usize)
     }
 
-    /// Returns the known hosts and their LANs.
+    /// Returns the hosts that have not expired, with their LANs, ordered by address.
     fn known(&self, timeout: Timestamp) -> Vec<(MacAddr, u64)> {
         let is_fresh = |id| self.table.last_seen(id).is_some_and(|last| self.now < last + timeout);
         let fresh = self.table.iter().filter(|(id, _)| is_fresh(*id));
@@ -162,21 +163,22 @@ impl Hosts {
         all
     }
 
-    /// Takes over the hosts of another switch, as far as their LANs are below `lans`.
+    /// Takes over the hosts, the time and the count of another switch. Hosts on LANs from number `lans` on
+    /// are left out.
     fn go_on_with(&mut self, old: Hosts, lans: usize) {
         self.now = old.now;
         self.unlearnt = old.unlearnt;
         for (id, key) in old.table.iter() {
             let last = old.table.last_seen(id).unwrap_or_default();
             if key.value() < lans as u64 {
-                // Hosts for which there is no room are not taken over.
+                // A host that finds no room here is left out.
                 let _ = self.table.insert(key, self.hasher.hash(key), last);
             }
         }
     }
 }
 
-/// The way of a frame.
+/// The outputs of a frame: that of one LAN, or all that are permitted.
 enum Way {
     To(usize),
     Everywhere,
@@ -190,10 +192,11 @@ struct EtherSwitch {
     outbox: Outbox,
 }
 
-/// Frames that are to be sent, in one batch per output.
+/// The frames that leave after the current batch, one batch per output.
 struct Outbox {
     batches: Vec<Option<Batch>>,
-    /// The outputs with frames, in the order of their first frames, which is Click's order if the burst is 1.
+    /// The outputs that have frames, in the order in which they got their first frame. With a burst of 1,
+    /// this is Click's order.
     order: Vec<usize>,
 }
 
@@ -207,7 +210,8 @@ impl Outbox {
         if place.is_none() {
             self.order.push(output);
         }
-        // Each frame of a batch is added to an output at most once, so all fit into one batch.
+        // This cannot fail: a frame is added to an output once at most, so the frames of one batch fit into
+        // one.
         if let Err(packet) = place.get_or_insert_with(|| cx.batch()).push(packet) {
             cx.drop(packet, DropReason::NoBuffer);
         }
@@ -229,7 +233,8 @@ impl Outbox {
 }
 
 impl EtherSwitch {
-    /// Learns from a frame, and returns its way; `None` if the frame is too short.
+    /// Records the source address of a frame, and returns the outputs of the frame by its destination.
+    /// Returns `None` if the frame is shorter than an Ethernet header.
     fn way(&mut self, port: usize, packet: &Packet) -> Option<Way> {
         let addresses = packet.data().first_chunk::<{ ethernet::Header::LEN }>()?;
         let header = ethernet::Header::ref_from_bytes(addresses).ok()?;
@@ -249,7 +254,8 @@ impl EtherSwitch {
         self.open.get(from).and_then(|to_all| to_all.get(to)).copied().unwrap_or(false)
     }
 
-    /// Returns the outputs that frames from an input may leave by, in the order of flooding.
+    /// Returns the outputs to which frames from an input are permitted, from the last to the first, as they
+    /// are flooded.
     fn ways(&self, from: usize) -> impl Iterator<Item = usize> + '_ {
         (0..self.open.len()).rev().filter(move |&to| self.is_open(from, to))
     }
@@ -280,7 +286,8 @@ impl EtherSwitch {
     }
 
     fn flood(&mut self, cx: &mut Cx<'_>, port: usize, packet: Packet) {
-        // Click's order: from the last output to the first, which gets the frame itself.
+        // As in Click, copies go to the outputs from the last to the first. The first gets the frame
+        // itself.
         let Some(first) = (0..self.open.len()).find(|&output| self.is_open(port, output)) else {
             return cx.drop(packet, DropReason::Denied);
         };
@@ -292,7 +299,8 @@ impl EtherSwitch {
         self.outbox.add(cx, first, packet);
     }
 
-    /// Forbids ways, as given by `FROM TO ..., FROM TO ...`.
+    /// Forbids frames from LANs to others, as in `FROM TO ..., FROM TO ...`. Returns `None`, and changes
+    /// nothing, if the text or a number is invalid.
     fn close(&mut self, cx: &Cx<'_>, text: &str) -> Option<()> {
         let mut open = self.open.clone();
         let place = cx.place();
@@ -334,7 +342,7 @@ impl Element for EtherSwitch {
             declare_flood(&mut effects, input, self.ways(input), &long);
         }
         if !effects.state.is_empty() {
-            // Effects cannot say to which outputs copies go, because this depends on the table of hosts.
+            // Effects cannot declare the outputs of copies, because these depend on the table of hosts.
             effects.emits = vec![Emit { reads: key.to_vec(), when: long, ..Emit::copies(None) }];
         }
         effects.order = Order::Keeps;
@@ -366,7 +374,7 @@ impl Element for EtherSwitch {
 
     fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         let old: Hosts = *state.downcast().map_err(|_| "not the state of a switch")?;
-        // Hosts on LANs that no longer exist are not taken over.
+        // Only inputs have hosts, so an additional last output for copies does not count as a LAN.
         self.hosts.go_on_with(old, self.inputs());
         Ok(())
     }

@@ -107,7 +107,7 @@ impl Element for HostEtherFilter {
                 ..Case::new(when, Target::Output(0))
             }),
         );
-        // Frames for other hosts have their packet type also when they leave by output 1.
+        // The packet type of frames for other hosts is set even if they leave by output 1.
         cases.push(match self.drop_other {
             true => aside(Filter::Any, DropReason::Denied).with(of_kind(PacketKind::OtherHost)),
             false => otherwise(vec![of_kind(PacketKind::OtherHost)]),

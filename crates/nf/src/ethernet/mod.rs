@@ -1,4 +1,5 @@
-//! Elements for Ethernet headers and byte patterns.
+//! Elements for Ethernet: headers, addresses, ARP header checks, CRC, switches, VLAN tags, and the
+//! classification of packets by byte patterns.
 
 pub mod check_arp_header;
 pub mod check_crc32;
@@ -21,7 +22,8 @@ use wire::{IntoBytes, LinkType, MacAddr, ethernet};
 
 use crate::editing::{constant, header_at};
 
-/// Prepends an Ethernet header to a packet. Returns false, without a change, if there is no room.
+/// Prepends an Ethernet header to a packet, and sets the header annotations. Returns false, and leaves the
+/// packet unchanged, if there is no headroom.
 #[inline]
 pub(crate) fn encapsulate(packet: &mut Packet, header: &ethernet::Header) -> bool {
     let mut bytes = [0; ethernet::Header::LEN];
@@ -34,8 +36,8 @@ pub(crate) fn encapsulate(packet: &mut Packet, header: &ethernet::Header) -> boo
     fits
 }
 
-/// Returns the case of packets on input 0 that [`encapsulate`] changes; `destination` are the actions that
-/// set the destination address.
+/// Returns the declared case of packets on input 0 that match `when` and leave to `to` with a header by
+/// [`encapsulate`]. `destination` are the actions that set the destination address.
 pub(crate) fn encapsulated(
     when: Filter,
     to: Target,
@@ -54,7 +56,8 @@ pub(crate) fn encapsulated(
     Case { actions, ..Case::new(when, to).on(0) }
 }
 
-/// Writes the addresses of the Ethernet header at the start of a packet.
+/// Replaces the addresses of the Ethernet header at the start of a packet. Does nothing if the packet is
+/// too short.
 pub(crate) fn readdress(packet: &mut Packet, destination: MacAddr, source: MacAddr) {
     if let Some(addresses) = packet.header_chunk_mut::<12>(Base::Data) {
         addresses[..6].copy_from_slice(&destination.0);

@@ -122,7 +122,7 @@ const HANDLERS: &[Handler<StoreEtherAddress>] = &[Handler::<StoreEtherAddress>::
 })
 .and_set(|e, cx, text| {
     let address = value(cx, text, "expected Ethernet address")?;
-    // With an annotation, the address is not used.
+    // If the address comes from an annotation, a written address has no effect.
     if let From::Constant(own) = &mut e.from {
         *own = address;
     };

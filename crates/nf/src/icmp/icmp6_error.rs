@@ -70,8 +70,8 @@ pub static CLASS: Class = Class {
         let kind: i32 = args.required("TYPE");
         let code: i32 = args.required("CODE");
         let next_mtu = args.value::<u32>("PMTU");
-        // The default is the MTU that every link has (RFC 8200, section 5), which is the longest message (RFC
-        // 4443, section 2.4 c).
+        // The default, 1280 bytes, is the MTU that every IPv6 link has (RFC 8200, section 5). Error
+        // messages must not be longer (RFC 4443, section 2.4 c).
         let mtu = args.value::<u32>("MTU");
         let Some(source) = source else { return missing(args, "SRC") };
         args.finish()?;
@@ -91,8 +91,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The option in which a redirect quotes the packet (RFC 4861, section 4.6.3); and the length in bytes of
-/// its header.
+/// The type of the option in which a redirect quotes the packet (RFC 4861, section 4.6.3). In the next
+/// constant: the bytes of the option ahead of the packet.
 const REDIRECTED_HEADER: u8 = 4;
 const REDIRECTED_HEADER_LEN: usize = 8;
 
@@ -102,42 +102,43 @@ struct Icmp6Error {
     code: u8,
     next_mtu: u32,
     mtu: usize,
-    /// The buffer for the message that is being written.
+    /// The buffer in which messages are written, kept to avoid allocations.
     bytes: Vec<u8>,
 }
 
-/// True if the type is an error that Click supports.
+/// True for the ICMPv6 error types that the element sends, 1 to 4. A redirect is not an error.
 fn is_error(kind: u8) -> bool {
     (kind::UNREACHABLE..=kind::PARAMETER_PROBLEM).contains(&kind)
 }
 
-/// True if a packet is, or may be, an ICMPv6 error message or a redirect. Fragments other than the first
-/// count as such, because their type is not known.
+/// True if a packet is an ICMPv6 error or redirect, or can be one. Later ICMPv6 fragments, and packets that
+/// end before the type, count as errors, because their type is not known.
 fn may_be_error(ip: &ipv6::Header, payload: &[u8]) -> bool {
     let upper = ipv6::upper_layer(ip.next_header, payload);
     if upper.protocol != ip_protocol::ICMPV6 {
         return false;
     }
     let is_later = upper.fragment.is_some_and(|fragment| fragment.offset() > 0);
-    // Unknown types below 128 are errors.
+    // All types below 128 are errors (RFC 4443, section 2.1), also unknown ones.
     let told = |kind: u8| kind < 128 || kind == kind::REDIRECT;
     is_later || payload.get(upper.offset).is_none_or(|&kind| told(kind))
 }
 
-/// True if an address can be the address of a single sender.
+/// True if an address can be the source of a packet from a single host: not multicast, `::` or `::1`.
 fn is_sender(address: Ipv6Addr) -> bool {
     !address.is_multicast() && !address.is_unspecified() && !address.is_loopback()
 }
 
 impl Icmp6Error {
-    /// True if messages are also sent about packets to more than one host (RFC 4443, section 2.4 e.3).
+    /// True if messages of this type and code are also sent about packets to a multicast address or by
+    /// link-level multicast or broadcast (RFC 4443, section 2.4 e.3).
     fn answers_groups(&self) -> bool {
         let unknown_option = self.kind == kind::PARAMETER_PROBLEM && self.code == 2;
         self.kind == kind::PACKET_TOO_BIG || unknown_option
     }
 
-    /// Writes the message about a packet into the buffer, and returns its destination; `None` if no message
-    /// may be sent.
+    /// Writes the message about a packet into the buffer, and returns its destination. Returns `None` if no
+    /// message may be sent about the packet, or if it is not IPv6.
     fn message_about(&mut self, packet: &Packet) -> Option<Ipv6Addr> {
         let (ip, payload) = ipv6::Header::ref_from_prefix(packet.header(Base::Network)?).ok()?;
         let shared = matches!(packet.kind(), PacketKind::Broadcast | PacketKind::Multicast)
@@ -167,7 +168,7 @@ impl Icmp6Error {
             version_class_flow: U32::new(6 << 28),
             payload_length: U16::new(u16::try_from(length).ok()?),
             next_header: ip_protocol::ICMPV6,
-            // A redirect with a lower hop limit is not valid (RFC 4861, section 8.1).
+            // Redirects with a lower hop limit are ignored (RFC 4861, section 8.1).
             hop_limit: 255,
             source: self.source.octets(),
             destination: to.octets(),
@@ -178,8 +179,8 @@ impl Icmp6Error {
         Some(to)
     }
 
-    /// Adds the body of a redirect after the ICMPv6 header: the target, the destination, and the option
-    /// with the packet.
+    /// Appends the body of a redirect to the ICMPv6 header in the buffer: the better first hop, the
+    /// destination, and the option with the packet.
     fn write_redirect(&mut self, packet: &Packet, ip: &ipv6::Header) {
         let target: [u8; 16] = packet.annotations().array(Annotations::DST_IP);
         self.bytes.extend_from_slice(&target);
@@ -187,13 +188,15 @@ impl Icmp6Error {
         let option = self.bytes.len();
         self.bytes.extend_from_slice(&[REDIRECTED_HEADER, 0, 0, 0, 0, 0, 0, 0]);
         quote(&mut self.bytes, packet, self.mtu.max(option + REDIRECTED_HEADER_LEN));
-        // Options are counted in units of eight bytes, and their length has eight bits.
+        // The length of an option is a byte, in units of eight bytes, so the quoted packet is cut to whole
+        // units.
         let units = ((self.bytes.len() - option) / 8).min(usize::from(u8::MAX));
         self.bytes.truncate(option + units * 8);
         self.bytes[option + 1] = units as u8;
     }
 
-    /// Returns the message about a packet, and drops the packet.
+    /// Drops a packet, and returns the message about it. Returns `None` if no message may be sent, or if
+    /// there is no memory for it.
     fn answer(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Option<Packet> {
         let Some(destination) = self.message_about(&packet) else {
             cx.drop(packet, DropReason::Unsuitable);

@@ -94,8 +94,8 @@ pub static CLASS: Class = Class {
             args.error("argument 2 takes ICMP code (integer between 0 and 255)");
         }
         args.finish()?;
-        // All elements of this class in a graph share one counter, published under an id that no element
-        // has.
+        // All ICMPErrors of a graph share one counter of IP identifications. It is published under an id
+        // that no element has.
         let ids = args.setup.service::<Ids>(element::ElementId::MAX).unwrap_or_default();
         args.setup.publish(element::ElementId::MAX, Arc::clone(&ids));
         let code = code.unwrap_or(0);
@@ -105,12 +105,12 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The counter of the error messages' IP identifications.
+/// The counter of the IP identifications of messages, shared by all ICMPErrors.
 #[derive(Default)]
 struct Ids(AtomicU16);
 
 impl Ids {
-    /// Returns the next identification; the first is 1.
+    /// Returns the identification of the next message, starting with 1.
     fn next(&self) -> u16 {
         self.0.fetch_add(1, Ordering::Relaxed).wrapping_add(1)
     }
@@ -120,13 +120,14 @@ struct IcmpError {
     source: Ipv4Addr,
     kind: u8,
     code: u8,
-    /// The broadcast addresses of BADADDRS.
+    /// The addresses of BADADDRS, which are broadcast addresses: no errors are sent about packets to or
+    /// from them.
     bad: Vec<u32>,
     mtu: u32,
     next_mtu: u16,
     sets_wish: bool,
     ids: Arc<Ids>,
-    /// The buffer for the message that is being written.
+    /// The buffer in which messages are written, kept to avoid allocations.
     bytes: Vec<u8>,
 }
 
@@ -135,8 +136,8 @@ fn is_error(kind: u8) -> bool {
     header.is_error()
 }
 
-/// Returns the first source route in a header's options whose pointer is valid: its offset in the header,
-/// and the bytes of its option.
+/// Returns the first source route option of an IPv4 header whose pointer is valid: its offset in the
+/// header, and its bytes. Returns `None` if there is none, or if options are malformed ahead of it.
 fn source_route(header: &[u8]) -> Option<(usize, &[u8])> {
     let mut at = ipv4::Header::LEN;
     loop {
@@ -158,20 +159,22 @@ fn source_route(header: &[u8]) -> Option<(usize, &[u8])> {
 }
 
 impl IcmpError {
-    /// True if an address is the address of one host.
+    /// True unless an address is a multicast or broadcast address, as far as this is known (255.255.255.255
+    /// and BADADDRS).
     fn is_unicast(&self, address: u32) -> bool {
         let class_d = address >> 28 == 0xe;
         address != u32::MAX && !class_d && !self.bad.contains(&address)
     }
 
-    /// True if an address can be the address of a packet's sender.
+    /// True if an address can be the source of a packet from a single host: unicast, and not in 0.0.0.0/8,
+    /// 127.0.0.0/8 or 240.0.0.0/4.
     fn is_sender(&self, address: u32) -> bool {
         let network = address >> 24;
         self.is_unicast(address) && !matches!(network, 0 | 127) && network & 0xf0 != 0xf0
     }
 
-    /// Writes the message about a packet into the buffer, and returns its destination; `None` if no message
-    /// may be sent.
+    /// Writes the message about a packet into the buffer, and returns its destination. Returns `None` if no
+    /// message may be sent about the packet, or if it is not IPv4.
     fn message_about(&mut self, packet: &Packet) -> Option<Ipv4Addr> {
         let quoted = packet.header(Base::Network)?;
         let (ip, _) = ipv4::Header::ref_from_prefix(quoted).ok()?;
@@ -217,8 +220,9 @@ impl IcmpError {
         Some(to)
     }
 
-    /// Adds the option for the reverse of a source route, unless the message is about an error in the route
-    /// itself.
+    /// Appends an option with the reverse of the packet's source route to the IPv4 header in the buffer.
+    /// Appends nothing if the message reports an error in this option (`problem` is the offset in the
+    /// header).
     fn write_route_back(&mut self, route: Option<(usize, &[u8])>, problem: u8) {
         let Some((at, option)) = route else { return };
         let pointer = usize::from(option[2]);
@@ -228,7 +232,8 @@ impl IcmpError {
         if is_problem {
             return;
         }
-        // The addresses up to the pointer have been visited.
+        // The pointer (which counts from 1) is at the next address, so the addresses ahead of it have been
+        // visited.
         let visited = option.get(3..pointer - 1).unwrap_or_default();
         self.bytes.extend_from_slice(&[option[0], (pointer - 1) as u8, 4]);
         visited.as_chunks::<4>().0.iter().rev().for_each(|address| self.bytes.extend_from_slice(address));
@@ -236,7 +241,8 @@ impl IcmpError {
         self.bytes.resize(self.bytes.len().next_multiple_of(4), option::END);
     }
 
-    /// Adds the ICMP header.
+    /// Appends the ICMP header, with the pointer, gateway or MTU that the type needs. `problem` is the
+    /// pointer of a parameter problem.
     fn write_icmp(&mut self, problem: u8, gateway: [u8; 4]) {
         let needs_fragments = self.kind == kind::UNREACHABLE && self.code == 4;
         let [a, b, c, d] = match self.kind {
@@ -255,7 +261,8 @@ impl IcmpError {
         self.bytes.extend_from_slice(header.as_bytes());
     }
 
-    /// Returns the message about a packet, and drops the packet.
+    /// Drops a packet, and returns the message about it. Returns `None` if no message may be sent, or if
+    /// there is no memory for it.
     fn answer(&mut self, cx: &mut Cx<'_>, packet: Packet) -> Option<Packet> {
         let Some(destination) = self.message_about(&packet) else {
             cx.drop(packet, DropReason::Unsuitable);

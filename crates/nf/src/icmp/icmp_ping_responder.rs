@@ -1,9 +1,10 @@
 //! # ICMPPingResponder
 //! Turns ICMP echo requests into replies.
 //!
-//! Addresses are swapped, the time to live becomes 255, and checksums are updated. The destination address
-//! annotation becomes the new destination, the paint 0, and the time stamp the current time. Other packets
-//! leave by output 1, or are dropped. The network and transport header annotations must be set.
+//! Addresses are swapped, the time to live becomes 255, the ICMP code and the IP fragment field become 0,
+//! and checksums are updated. The destination address annotation becomes the new destination, the paint 0,
+//! and the time stamp the current time. Other packets leave by output 1, or are dropped. The network and
+//! transport header annotations must be set.
 //!
 //! ## Usage
 //! `ICMPPingResponder`
@@ -41,7 +42,7 @@ pub static CLASS: Class = Class {
 
 struct IcmpPingResponder;
 
-/// Returns the first 16-bit word of an ICMP header with this type and code.
+/// Returns the first two bytes of an ICMP header, type and code, as a number for checksum updates.
 fn first_word(kind: u8, code: u8) -> u16 {
     u16::from_be_bytes([kind, code])
 }
@@ -51,7 +52,8 @@ fn icmp_header(packet: &mut Packet) -> Option<&mut icmp::Header> {
     icmp::Header::mut_from_bytes(bytes).ok()
 }
 
-/// Turns a request into the reply.
+/// Turns an ICMP echo request into the reply, in place, with the time stamp `now`. Other packets get the
+/// error `NoMatch`, or `NoHeader` without an IPv4 header, and are not changed.
 fn respond(packet: &mut Packet, now: Timestamp) -> Fate {
     if ipv4(packet)?.protocol != ip_protocol::ICMP {
         return Err(DropReason::NoMatch);
@@ -65,7 +67,8 @@ fn respond(packet: &mut Packet, now: Timestamp) -> Fate {
     let checksum = delta.apply(icmp.checksum.get());
     icmp.checksum.set(checksum);
     if checksum == 0 {
-        // The checksum of a message of zeros only is written as 0xffff.
+        // An updated checksum of zero can stand for both zeros of ones' complement. If all other bytes of
+        // the message are zero, too, the checksum must be 0xffff.
         let length = crate::editing::length_from(packet, Base::Transport).unwrap_or(0);
         let sum = sum_from(packet, Base::Transport, length, Sum::new());
         if sum.is_some_and(|sum| sum.folded() == 0)
@@ -93,7 +96,8 @@ impl Element for IcmpPingResponder {
     fn effects(&self) -> Effects {
         let kind = bytes(Base::Transport, 0, 1);
         let word = bytes(Base::Transport, 0, 2);
-        // The value that replaces a zero checksum depends on all bytes.
+        // If the updated checksum is zero, its value depends on all bytes of the message, which a declared
+        // update cannot express.
         let all = Filter::Opaque { about: "whole message", reads: vec![Field::Payload, Field::Length] };
         let header = Filter::Present(Header::Ipv4);
         let request = Filter::All(vec![

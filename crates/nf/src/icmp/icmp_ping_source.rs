@@ -121,10 +121,10 @@ pub static CLASS: Class = Class {
 };
 
 const HEADERS: usize = ipv4::Header::LEN + icmp::Header::LEN;
-/// The length in bytes of the longest data in an IPv4 packet.
+/// The largest number of bytes of data that fit into an IPv4 packet after both headers.
 const LONGEST: usize = u16::MAX as usize - HEADERS;
 
-/// Rounds an interval down to whole milliseconds.
+/// Rounds an interval down to whole milliseconds, and a negative interval up to zero.
 fn whole_milliseconds(time: Timestamp) -> Timestamp {
     Timestamp(time.0.max(0) / 1_000_000 * 1_000_000)
 }
@@ -134,21 +134,22 @@ struct IcmpPingSource {
     destination: Ipv4Addr,
     interval: Timestamp,
     identifier: u16,
-    /// The bytes of a request: room for the headers, and the data.
+    /// The bytes of each request: the headers, which are overwritten per request, and the data.
     bytes: Vec<u8>,
     limit: i32,
     active: bool,
     verbose: bool,
     stop: bool,
     count: u32,
-    /// True if the timer is set.
+    /// True if the timer for the next request, or for the stop after the last, is set.
     waits: bool,
     receiver: Option<Receiver>,
 }
 
-/// The state of replies. Round-trip times are in microseconds.
+/// The counts and round-trip times (in microseconds) of replies.
 struct Receiver {
-    /// By sequence number: the time when the request was sent, and true if a reply has arrived.
+    /// At the index of each sequence number: the time of its last request, and true if a reply has arrived
+    /// since.
     sent: Vec<(Timestamp, bool)>,
     received: u64,
     duplicates: u64,
@@ -171,8 +172,9 @@ impl Receiver {
         }
     }
 
-    /// Counts a reply that arrived at `time`. Returns the round-trip time in microseconds if a request with
-    /// this sequence number was sent.
+    /// Counts a reply that arrived at `time`, as a duplicate if it is not the first. Returns its round-trip
+    /// time in microseconds, 0 if the packet has no time stamp. Returns `None`, and counts nothing, if no
+    /// request had this sequence number.
     fn note(&mut self, sequence: u16, time: Timestamp) -> Option<u64> {
         let (sent, answered) = &mut self.sent[usize::from(sequence)];
         if !sent.is_set() {
@@ -218,12 +220,12 @@ impl Receiver {
     }
 }
 
-/// Formats microseconds as milliseconds.
+/// Formats a time in microseconds as a number of milliseconds.
 fn milliseconds(time: u64) -> String {
     format!("{}.{:03}", time / 1_000, time % 1_000)
 }
 
-/// Formats microseconds as seconds.
+/// Formats a time in microseconds as a number of seconds.
 fn seconds(time: u64) -> String {
     format!("{}.{:06}", time / 1_000_000, time % 1_000_000)
 }
@@ -233,7 +235,8 @@ impl IcmpPingSource {
         self.active && (self.limit < 0 || i64::from(self.count) < i64::from(self.limit))
     }
 
-    /// Returns the next request.
+    /// Makes and counts the next request, and records its time. Returns `None` if there is no memory for
+    /// the packet.
     fn request(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         let id = (self.count % 0xffff) as u16 + 1;
         let total = self.bytes.len() as u16;
@@ -253,8 +256,8 @@ impl IcmpPingSource {
             kind: kind::ECHO,
             code: 0,
             checksum: U16::new(0),
-            // Click writes the identifier in the machine's byte order, which is nearly always
-            // little-endian.
+            // Click writes the identifier in host byte order, which is little-endian on nearly all
+            // machines.
             identifier: U16::from_bytes(self.identifier.to_le_bytes()),
             sequence: U16::new(id),
         };
@@ -275,7 +278,7 @@ impl IcmpPingSource {
         Some(packet)
     }
 
-    /// Sets the timer if it is not set and the output is push.
+    /// Sets the timer for a request after `time`, unless it is set or the output is pull.
     fn wait(&mut self, cx: &mut Cx<'_>, time: Timestamp) {
         if !self.waits && cx.graph().output_is_push(0) {
             self.waits = true;
@@ -284,7 +287,8 @@ impl IcmpPingSource {
         }
     }
 
-    /// Handles a packet on the input; counts it if it is a reply.
+    /// Counts a packet on the input if it is the reply to a request of this element, and reports it if
+    /// VERBOSE is set.
     fn receive(&mut self, cx: &mut Cx<'_>, packet: &Packet) {
         let Some((ip, _)) = ipv4_with_options(packet) else { return };
         let Some(Ok((icmp, _))) = packet.header(Base::Transport).map(icmp::Header::ref_from_prefix) else {
@@ -308,8 +312,8 @@ impl IcmpPingSource {
 
 impl Element for IcmpPingSource {
     fn effects(&self) -> Effects {
-        // No packet passes from the input to the output. The case declares a field of the packets that this
-        // element makes, for other elements' analyses.
+        // No packet passes from the input to the output, so this case never applies. It declares to
+        // analyses that the packets that the element makes have a destination annotation.
         let address = Value::Pure { name: "destination of echo requests", reads: Vec::new() };
         let made = Case::new(Filter::One(Vec::new()), Target::Output(0)).with(Action::Set(DST_IP, address));
         let answered = Case::new(Filter::Any, Target::Drop(DropReason::Answered));
@@ -367,7 +371,7 @@ impl Element for IcmpPingSource {
                 cx.drop(packet, DropReason::NoBuffer);
             }
         }
-        // A pull that gets no packet shows that the last request has left.
+        // The driver stops at the first pull that gets no packet because the limit has been reached.
         if max > 0 && batch.is_empty() && self.active && !self.may_send() && std::mem::take(&mut self.stop) {
             cx.stop();
         }

@@ -1,4 +1,4 @@
-//! Elements that answer with ICMP messages or send echo requests.
+//! Elements for ICMP: errors about packets, and echo requests and replies.
 
 pub mod icmp6_error;
 pub mod icmp_error;
@@ -11,7 +11,8 @@ use packet::Annotations;
 
 use crate::editing::{annotation, when};
 
-/// Appends a packet, from its network header on, to a message of at most `longest` bytes.
+/// Appends as much of a packet, from its network header on, as fits into a message of `longest` bytes in
+/// all.
 fn quote(message: &mut Vec<u8>, packet: &Packet, longest: usize) {
     let Some(first) = packet.header(Base::Network) else { return };
     let mut room = longest.saturating_sub(message.len());
@@ -22,8 +23,8 @@ fn quote(message: &mut Vec<u8>, packet: &Packet, longest: usize) {
     }
 }
 
-/// Drops a packet and returns the message about it. The message's bytes start with an IP header of
-/// `header_length` bytes.
+/// Drops a packet, and returns a new packet with the bytes of the message about it. The message starts with
+/// an IP header of `header_length` bytes. Returns `None` if there is no memory for it.
 fn answer(cx: &mut Cx<'_>, packet: Packet, message: &[u8], header_length: usize) -> Option<Packet> {
     cx.drop(packet, DropReason::Answered);
     let mut message = cx.packet(message)?;
@@ -32,8 +33,8 @@ fn answer(cx: &mut Cx<'_>, packet: Packet, message: &[u8], header_length: usize)
     Some(message)
 }
 
-/// Returns the effects of an element that sends messages about packets. The arguments are the name of the
-/// messages, the header that they start with, and the destination annotation.
+/// Returns the effects of an element that answers packets with messages: the messages' name, the header
+/// with which they start, and the annotation that gives their destination.
 fn declared(name: &'static str, starts: Header, destination: Field) -> Effects {
     let header = vec![Field::HeaderOffset(Base::Network), Field::Payload, Field::Length, Field::Kind];
     let none = when("no error may be sent about it", &header, Target::Drop(DropReason::Unsuitable));

@@ -1,4 +1,5 @@
-//! The rewriting that a mapping does to a packet, small enough to fit into the cache line of the mapping's
+//! The rewriting of a mapping's packets: new addresses and ports, checksum changes, output and state. In
+//! packed form it is the value of the mapping's key in the flow table, and shares a cache line with the
 //! key.
 
 use wire::checksum::Delta;
@@ -7,7 +8,9 @@ use super::spaces::IDENTIFIERS;
 use super::state::State;
 use super::tuple::Tuple;
 
-/// The rewriting of a packet of one direction of a mapping.
+/// The rewriting of the packets of one direction of a mapping. `to` has their new addresses and ports,
+/// `session` is the index of the mapping's session in the store, and `is_reply` is true in the direction of
+/// replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Change {
     pub(super) to: Tuple,
@@ -16,11 +19,11 @@ pub(super) struct Change {
     pub(super) session: u32,
     pub(super) is_reply: bool,
     pub(super) output: u16,
-    /// The information that packets of this direction have given: see [`State`].
+    /// The state that follows from the packets of this direction so far: see [`State`].
     pub(super) state: State,
 }
 
-/// Packs a change of a checksum into 16 bits; zero for no change.
+/// Packs the change of a checksum into 16 bits. Zero means that the checksum does not change.
 fn folded(change: Delta) -> u16 {
     match !change.apply(0xffff) {
         0xffff => 0,
@@ -28,7 +31,7 @@ fn folded(change: Delta) -> u16 {
     }
 }
 
-/// Unpacks a change of a checksum.
+/// Returns the change of a checksum that [`folded`] has packed.
 #[inline]
 fn unfolded(change: u16) -> Delta {
     Delta::u16(0xffff, change)
@@ -51,24 +54,25 @@ impl Change {
         }
     }
 
-    /// Sets the change for a transport header in which only an identifier changes.
+    /// Sets the change of the transport header's checksum if only one 16-bit field under this checksum
+    /// changes, from `from` to `to`. In ICMP queries this is the identifier.
     pub(super) fn change_identifier(&mut self, from: u16, to: u16) {
         self.transport_change = folded(Delta::u16(from, to));
     }
 
-    /// Returns the change of the IPv4 header's checksum.
+    /// Returns the change of the IPv4 header's checksum, which covers the addresses.
     #[inline]
     pub(super) fn of_addresses(&self) -> Delta {
         unfolded(self.address_change)
     }
 
-    /// Returns the change of the transport header's checksum.
+    /// Returns the change of the TCP, UDP or ICMP checksum.
     #[inline]
     pub(super) fn of_transport(&self) -> Delta {
         unfolded(self.transport_change)
     }
 
-    /// True if no checksum changes.
+    /// True if the rewriting changes neither the IPv4 checksum nor the transport checksum.
     #[cfg(test)]
     pub(super) fn is_none(&self) -> bool {
         (self.address_change, self.transport_change) == (0, 0)
@@ -106,12 +110,12 @@ impl Change {
     }
 }
 
-/// Writes another session to a packed change.
+/// Replaces the session's index in a packed [`Change`], and keeps the direction.
 pub(super) fn set_session(value: &mut [u32; 6], session: u32) {
     value[4] = session << 1 | value[4] & 1;
 }
 
-/// Writes another state to a packed change.
+/// Replaces the state in a packed [`Change`], and keeps the output.
 pub(super) fn set_state(value: &mut [u32; 6], state: State) {
     value[5] = value[5] & 0xffff | u32::from(state.0) << 16;
 }

@@ -1,4 +1,4 @@
-//! The effects that translators declare.
+//! The declaration of translators' effects: which packets are changed, in which fields, with which values.
 
 use classify::IntervalSet;
 use element::effects::{
@@ -16,19 +16,20 @@ use super::mapper::Choice;
 use super::pattern::Outputs;
 use super::spec::Spec;
 
-/// The name of the state in declarations.
+/// The name under which the mappings are declared as state.
 const TABLE: &str = "mappings";
 
 const IDENTIFIER: Field = Field::Bytes { base: Base::Transport, offset: 4, length: 2 };
 
-/// The ranges of values that fields can get: source address and port, destination address and port; `None`
-/// for a field that is not changed.
+/// The first and the last value that source address, source port, destination address and destination port
+/// can get. `None` means that the field is not changed.
 type Values = [Option<(u32, u32)>; 4];
 
-/// All values, for all fields.
+/// The ranges of a mapping whose values are not known: any value in each field.
 const ANY: Values = [Some((0, u32::MAX)), Some((0, 0xffff)), Some((0, u32::MAX)), Some((0, 0xffff))];
 
-/// A class of packets in which the same bytes change.
+/// A class of packets whose rewriting changes the same fields: packets that match `when`, with or without
+/// their `ports`, and with the checksums of the headers in `summed`.
 struct Shape {
     when: Filter,
     ports: bool,
@@ -43,7 +44,7 @@ fn reaches(bytes: usize) -> Filter {
     Filter::AtMost(Number::constant(bytes as i64), rest_from(Base::Transport))
 }
 
-/// Returns the filter for packets whose transport header is after the fixed part of the IP header.
+/// Returns the filter for packets whose transport header starts at least 20 bytes after the IP header.
 fn has_transport_after_header() -> Filter {
     let end = Number::of(Field::HeaderOffset(Base::Network)).plus_constant(ipv4::Header::LEN as i64);
     Filter::AtMost(end, Number::of(Field::HeaderOffset(Base::Transport)))
@@ -53,13 +54,15 @@ fn is_first() -> Filter {
     within(wire_field::IP_FRAGMENT, ipv4::FRAGMENT_OFFSET.into(), 0, 0)
 }
 
-/// Returns the filter for packets of the translator's protocols, except for later fragments.
+/// Returns the filter for packets of the protocols that are translated, except for later fragments, which
+/// have no ports.
 fn is_meant(flavour: Flavour) -> Filter {
     let protocols = flavour.protocols().iter().map(|&protocol| is_protocol(protocol)).collect();
     Filter::All(vec![Filter::One(protocols), is_first()])
 }
 
-/// Returns the filter for packets whose headers the translator can read, among the packets of [`is_meant`].
+/// Returns the filter for packets, among those that match [`is_meant`], whose transport header is long
+/// enough to be translated, and, for ICMP, is a translated query or its reply.
 fn is_readable(flavour: Flavour) -> Filter {
     let mut all = vec![has_transport_after_header(), reaches(flavour.least())];
     if flavour.is_ping() {
@@ -91,12 +94,14 @@ fn shapes(flavour: Flavour) -> Vec<Shape> {
     if flavour != Flavour::Tcp {
         shapes.push(shape(whole(ip_protocol::UDP, flavour.least()), has_ports, &[Header::Udp]));
     }
-    // All other packets: other protocols, and TCP segments that end before their checksum.
+    // Packets of other protocols, and TCP segments that end before their checksum: no transport checksum is
+    // updated.
     shapes.push(shape(Filter::Any, flavour == Flavour::Udp, &[]));
     shapes
 }
 
-/// Returns the fields that distinguish flows.
+/// Returns the fields by which a packet's mapping is found, and on which the choice of a new port or
+/// address depends.
 fn key(flavour: Flavour) -> Vec<Field> {
     let mut key = vec![wire_field::IP_SRC, wire_field::IP_DST];
     match flavour {
@@ -107,7 +112,8 @@ fn key(flavour: Flavour) -> Vec<Field> {
     key
 }
 
-/// Returns the actions on packets that get values in these ranges.
+/// Returns the writes to a packet of class `shape` that gets values in these ranges: addresses, ports or
+/// identifier, the destination annotation, and for replies the reply annotation.
 fn actions(desk: &Translation, shape: &Shape, values: Values, is_reply: bool) -> Vec<Action> {
     let flavour = desk.flavour;
     let [source, source_port, destination, destination_port] = values;
@@ -145,7 +151,8 @@ fn actions(desk: &Translation, shape: &Shape, values: Values, is_reply: bool) ->
     actions
 }
 
-/// Returns the effects of a translator.
+/// Returns the effects of a translator: packets that cannot be translated first, then packets with a
+/// mapping, then new flows by input.
 pub(super) fn effects(desk: &Translation) -> Effects {
     let flavour = desk.flavour;
     let mut cases = vec![needs(Header::Ipv4)];
@@ -223,7 +230,8 @@ pub(super) fn effects(desk: &Translation) -> Effects {
     if sharing.most_of_one > 0 {
         states.push(inside("subscribers", &[]));
     }
-    // If protocols have separate mappings, all packets of a mapping belong to one flow.
+    // A mark names one mapping. Only if TCP and UDP have separate mappings, all packets of a mapping have
+    // one five-tuple, as packets with one mark must.
     let marks = if matches!(flavour, Flavour::Both | Flavour::Tcp) { Marks::Gives } else { Marks::None };
     let mut effects =
         Effects { state: states, support: Support { marks, ..Support::default() }, ..Effects::cases(cases) };
@@ -242,21 +250,23 @@ pub(super) fn effects(desk: &Translation) -> Effects {
     for what in chances(desk) {
         effects = effects.depending_on(what);
     }
-    // These fields affect the time-out of a mapping, not the fate of packets.
+    // These fields give the length of the payload. They change the time-out of a mapping, but neither the
+    // packet's rewriting nor its output.
     let lasting = [wire_field::IP_LENGTH, wire_field::IP_VERSION_IHL, bytes(Base::Transport, 12, 2)];
     if matches!(flavour, Flavour::Both | Flavour::Tcp) { effects.observing(&lasting) } else { effects }
 }
 
-/// Returns the filter for packets of known flows that a lease must not cover, because they may change the
-/// mapping; `None` if flows cannot be leased.
+/// Returns the filter for packets of leased flows that must still come to the translator, because they may
+/// change the mapping: TCP segments with SYN, FIN or RST, or without readable flags. Returns `None` if the
+/// translator leases no flows.
 fn leases(desk: &Translation) -> Option<Filter> {
     use wire::tcp::flags::{FIN, RST, SYN};
     let flavour = desk.flavour;
     if !matches!(flavour, Flavour::Both | Flavour::Tcp | Flavour::Udp) || desk.is_helped {
         return None;
     }
-    // Flows are not leased then: the annotation of reply packets is copied from the flow's first packet,
-    // which a lease does not contain.
+    // With a reply annotation, flows are not leased. Replies get the annotation of the flow's first packet,
+    // and a lease does not contain its value.
     if desk.reply_annotation.is_some() {
         return None;
     }
@@ -265,7 +275,7 @@ fn leases(desk: &Translation) -> Option<Filter> {
     Some(tcp.and([Filter::All(vec![reaches(TCP_SUMMED), flags]).not()]))
 }
 
-/// Returns the target of packets without a mapping.
+/// Returns the target of packets that get no mapping: the output of `pass`, or else a drop for this reason.
 fn unmapped(spec: &Spec, reason: DropReason) -> Target {
     match spec {
         Spec::Pass(output) => Target::Output(*output),
@@ -273,7 +283,8 @@ fn unmapped(spec: &Spec, reason: DropReason) -> Target {
     }
 }
 
-/// Returns the sources of chance on which the choice of addresses and ports depends.
+/// Returns the inputs other than the packet on which the choice of addresses and ports depends: a counter
+/// for choices in order or in turn, random numbers for others.
 fn chances(desk: &Translation) -> Vec<Depends> {
     let mut all = Vec::new();
     let mut add = |what| {

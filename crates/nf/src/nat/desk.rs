@@ -1,4 +1,4 @@
-//! The processing of one packet by a translator: finds or makes its mapping, and rewrites the packet.
+//! The translation of one packet: its mapping is found or made, and then the packet is rewritten.
 
 use element::{Base, Cx, DropReason, Packet, Timestamp};
 use flow::{FlowId, Ipv4FlowKey};
@@ -12,34 +12,37 @@ use super::spec::Spec;
 use super::store::{Chosen, Claim, Fresh, Known, Store, WINDOW, space};
 use super::tuple::Tuple;
 
-/// The settings of a translator, constant while it runs.
+/// The settings of a translator. Only the specifications can change while it runs.
 pub(super) struct Translation {
     pub(super) flavour: Flavour,
     pub(super) specs: Vec<Spec>,
     pub(super) outputs: usize,
     pub(super) sets_next_hop: bool,
     pub(super) reply_annotation: Option<usize>,
-    /// True if another element makes mappings here, for flows that may belong to another worker.
+    /// True if a helper (FTPPortMapper) makes mappings in this translator, for flows that may belong to
+    /// another worker.
     pub(super) is_helped: bool,
     pub(super) sharing: Sharing,
 }
 
-/// The settings of state that the flows of one endpoint inside share.
+/// The settings of state that all flows of an inside endpoint, or of an inside address, share.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sharing {
-    /// True if all flows of an endpoint have one port outside (endpoint-independent mapping).
+    /// True if all flows of an inside endpoint have one outside port (endpoint-independent mapping, RFC
+    /// 4787).
     pub(super) is_independent: bool,
-    /// True if any host may send to that port, too (endpoint-independent filtering). Packets from hosts to
-    /// which the endpoint has not sent make no mappings.
+    /// True if any host may send to an endpoint's outside port (endpoint-independent filtering, RFC 4787).
+    /// Packets from hosts to which the endpoint has not sent are translated, but make no mappings.
     pub(super) filters_independently: bool,
-    /// The largest number of mappings for one address inside; zero for no limit.
+    /// The largest number of mappings per inside address; zero for no limit.
     pub(super) most_of_one: u32,
 }
 
 impl Translation {
-    /// Makes a mapping for a packet that has none. Returns the id by which the packet is found, and the
-    /// change of the packet. If the packet needs no mapping, or none can be made, the error is the fate of
-    /// the packet.
+    /// Makes a mapping for a packet that has none, as its input's specification says. Returns the id of the
+    /// key by which packets of this flow are found, and the rewriting of the packet. The error is the
+    /// packet's output or drop reason, if there is no mapping; the packet is then already rewritten if it
+    /// had to be.
     #[cold]
     pub(super) fn open(
         &self,
@@ -92,8 +95,8 @@ impl Translation {
         }
     }
 
-    /// Rewrites a packet without a mapping, as the port of its endpoint inside requires; returns the
-    /// packet's fate.
+    /// Rewrites a packet that has no mapping by the port of its inside endpoint, and sets its annotations.
+    /// Returns the packet's output.
     fn change_alone(&self, packet: &mut Packet, change: &Change, annotation: u8) -> Fate {
         self.flavour.apply(packet, change);
         if self.sets_next_hop
@@ -115,7 +118,8 @@ impl Translation {
         }
     }
 
-    /// Looks up the mapping of a single packet again, and notes that a packet has arrived.
+    /// Looks up a packet's mapping by itself, after its window has been looked up, and notes `now` as the
+    /// time of its last packet. Returns `None` if there is no mapping, or if it has expired.
     #[cold]
     pub(super) fn find_again(
         &self,
@@ -131,7 +135,8 @@ impl Translation {
         id.and_then(|id| Some((id, store.see(id, now)?)))
     }
 
-    /// For translators of one address: looks up by destination the packets that were not found by source.
+    /// Looks up the packets of a window by destination address, and adds the ids for packets that were not
+    /// found by source address. Only IPAddrRewriter needs this.
     pub(super) fn find_others(
         &self,
         store: &mut Store,
@@ -149,7 +154,8 @@ impl Translation {
         }
     }
 
-    /// Rewrites a packet by its mapping; returns the packet's fate.
+    /// Rewrites a packet by its mapping, and updates the mapping's state. Returns the packet's output.
+    /// `is_plain` is true for plain packets, and `sets_next_hop` to set the destination annotation.
     #[inline(always)]
     pub(super) fn change(
         &self,
@@ -178,7 +184,8 @@ impl Translation {
     }
 }
 
-/// Shifts the sequence numbers of a segment whose connection has edited payload.
+/// Shifts the sequence numbers of a TCP segment, because an element has changed the length of the
+/// connection's data. It is a function of its own to keep it out of the hot path.
 #[cold]
 #[inline(never)]
 fn shift(store: &mut Store, packet: &mut Packet, change: &Change) {
@@ -187,27 +194,27 @@ fn shift(store: &mut Store, packet: &mut Packet, change: &Change) {
     }
 }
 
-/// The result of an input's specification for a packet.
+/// The result of applying an input's specification to a packet without a mapping.
 enum Opened {
     Mapping(FlowId, Change),
-    /// No mapping: the new tuple of the packet, and its output.
+    /// The new tuple of the packet, and the number of its output; no mapping was made.
     Alone(Tuple, usize),
 }
 
-/// A flow that needs a mapping.
+/// A flow for which a mapping is to be made: the data of its first packet, the input, and the translator.
 pub(super) struct Opening {
     pub(super) flavour: Flavour,
     pub(super) owner: u16,
     pub(super) input: u16,
     pub(super) looked: Looked,
-    /// True if the sender has the same port outside for all its flows.
+    /// True if all flows of the sender's endpoint have one outside port.
     pub(super) is_independent: bool,
 }
 
 impl Opening {
-    /// Makes the mapping that an input's specification requests. Returns the id by which the first packet
-    /// is found, and the change of the packet. The error has no reason if the specification requests no
-    /// mapping.
+    /// Makes the mapping that a specification requests. Returns the id of the key by which the flow's
+    /// packets are found, and their rewriting. The error is the drop reason, or `None` if the specification
+    /// requests no mapping.
     pub(super) fn open(
         &self,
         cx: &mut Cx<'_>,
@@ -218,7 +225,9 @@ impl Opening {
         self.add(cx, store, chosen)
     }
 
-    /// Chooses the new tuple of the flow and the outputs of its packets. Errors as in [`open`](Self::open).
+    /// Chooses the new tuple of the flow, and the outputs of its packets. If no port or address is free,
+    /// expired mappings are removed and the choice is made again. The error is that of
+    /// [`open`](Self::open).
     fn choose(
         &self,
         cx: &mut Cx<'_>,
@@ -247,15 +256,16 @@ impl Opening {
         if flavour.fits(chosen.to) { Ok((chosen, outputs)) } else { Err(Some(DropReason::NoMapping)) }
     }
 
-    /// True if an endpoint that has a port outside answers another host with this packet, and the answer
-    /// needs no mapping of its own yet.
+    /// True if the flow's first packet only answers another host, and its sender already has an outside
+    /// port. With independent filtering the packet is then translated without a mapping.
     fn is_answer(&self, store: &Store, claim: Claim, packet: &Packet) -> bool {
         claim == Claim::Endpoint
             && self.flavour.only_answers(packet)
             && store.outside_of(space(self.owner, self.looked.which), self.looked.tuple).is_some()
     }
 
-    /// Adds the mapping to the store.
+    /// Adds the mapping with the chosen tuple to the store. Returns the id of the flow's key, and the
+    /// rewriting of its packets.
     fn add(
         &self,
         cx: &Cx<'_>,
@@ -271,8 +281,9 @@ impl Opening {
     }
 }
 
-/// Returns the change of a packet from outside to a port of an endpoint inside that has not sent to the
-/// packet's sender. `None` if the endpoint's packets to that sender have another port outside.
+/// Returns the rewriting of a packet from outside to the outside port of a known inside endpoint, for a
+/// sender without a mapping. Returns `None` if the endpoint has a mapping with another outside port for
+/// this sender, because the sender would see two ports.
 fn change_unsolicited(
     store: &Store,
     owner: u16,

@@ -1,8 +1,9 @@
-//! Handling of packets whose flow belongs to another worker, where the packets of one flow reach several
+//! Translation of packets whose flow belongs to another worker, if packets of one flow reach several
 //! workers.
 //!
-//! The mappings of other workers can be read here. A packet that tells nothing new about its mapping is
-//! translated at once; all others go to the worker to which the mapping belongs.
+//! Workers can read each other's mappings on a board. A packet that gives no new information about its
+//! mapping is translated at once by the worker that has it. All other packets are sent to the worker that
+//! owns the mapping.
 
 use element::{Batch, Cx, DropReason, Packet};
 use flow::Ipv4FlowKey;
@@ -14,30 +15,32 @@ use super::flavour::set_next_hop;
 use super::store::Board;
 use crate::boards::WINDOW;
 
-/// The buffers for packets of other workers' flows.
+/// Buffers for packets of a batch whose flows belong to other workers.
 #[derive(Default)]
 pub(super) struct ForeignFlows {
-    /// The packets of a batch; in `owners`, the workers to which they belong; in `outputs`, their outputs,
-    /// or `None` for packets that go home.
+    /// The packets. In `owners`, at the same index, is the worker that owns the packet's flow; in `outputs`
+    /// the packet's output, or `None` if the packet must go to its owner.
     packets: Vec<Packet>,
     owners: Vec<usize>,
     outputs: Vec<Option<u16>>,
 }
 
-/// The translator that handles the packets.
+/// The parts of a translator with which packets of other workers' flows are translated.
 #[derive(Clone, Copy)]
 pub(super) struct Translator<'a> {
     pub(super) desk: &'a Translation,
-    /// The number of the translator in its store.
+    /// The number of the translator among those that share its store.
     pub(super) owner: u16,
-    /// True if an element reads the destination annotation.
+    /// True if an element reads the destination annotation, so that it must be set.
     pub(super) is_read: bool,
-    /// See [`super::store::Store::slice`].
+    /// The exponent of the time slice by which fresh mappings are recognised: see
+    /// [`super::store::Store::slice`].
     pub(super) slice: u32,
 }
 
 impl ForeignFlows {
-    /// Removes the packets of other workers' flows from a batch, and translates them or sends them home.
+    /// Takes the packets of other workers' flows out of a batch. Translates and emits packets by mappings
+    /// on the board; sends the others to the workers that own them.
     pub(super) fn handle(
         &mut self,
         cx: &mut Cx<'_>,
@@ -47,7 +50,7 @@ impl ForeignFlows {
         batch: &mut Batch,
     ) {
         let ForeignFlows { packets, owners, outputs } = self;
-        // Allocates only in the first call.
+        // Memory is only allocated in the first call, because the buffers then have room for a whole batch.
         packets.reserve(BATCH_CAPACITY);
         owners.reserve(BATCH_CAPACITY);
         outputs.reserve(BATCH_CAPACITY);
@@ -71,12 +74,13 @@ impl ForeignFlows {
             board.look(owners, &keys[..packets.len()], &mut seen);
             for (packet, seen) in packets.iter_mut().zip(seen) {
                 if cx.graph().uses_flow_marks() {
-                    // The flow's number is only valid at another worker.
+                    // The flow mark is removed: it names a flow of another worker's table.
                     packet.set_flow_mark(None);
                 }
                 outputs.push(seen.and_then(|(id, value)| {
                     let change = Change::unpacked(&value);
-                    // If the mapping is not fresh, only its worker knows whether it has expired.
+                    // If the mapping has had no packet in the current time slice, it may have expired. Only
+                    // its owner can decide that, so the packet goes to the owner.
                     if !board.is_fresh(id, cx.now(), slice) {
                         return None;
                     }
@@ -91,7 +95,7 @@ impl ForeignFlows {
         for (packet, output) in packets.drain(..).zip(outputs.drain(..)) {
             match output {
                 Some(output) => cx.emit_one(output.into(), packet, DropReason::NoOutput),
-                // These are at most the packets of one batch, so they fit into one batch.
+                // This cannot fail: the packets come from one batch, so they fit into one.
                 None => _ = home.push(packet).map_err(|packet| cx.drop(packet, DropReason::NoBuffer)),
             }
         }
@@ -100,9 +104,10 @@ impl ForeignFlows {
 }
 
 impl Translation {
-    /// Rewrites a packet by the mapping of another worker, and returns the output. Returns `None` and
-    /// leaves the packet as it is if the packet needs the mapping's worker: because it tells something new
-    /// about the mapping, or needs more than its key's value.
+    /// Rewrites a packet by the mapping of another worker, and returns the number of its output. Returns
+    /// `None`, with the packet unchanged, if the mapping's owner must handle the packet. This is the case
+    /// if the packet would change the mapping's state, or if data are needed that are not on the board
+    /// (sequence number shifts, the reply annotation).
     fn change_elsewhere(&self, packet: &mut Packet, change: &Change, is_read: bool) -> Option<u16> {
         let told = self.flavour.tells(packet)?;
         let is_known = change.state.after(told) == change.state && !told.opens_or_closes();

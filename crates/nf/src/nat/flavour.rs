@@ -1,5 +1,5 @@
-//! The differences between the translators: their packets, the keys of their flows, and the fields that
-//! they change.
+//! The differences between the six translators: the packets that they translate, the keys of their flows,
+//! and the fields that they change.
 
 use element::{Base, DropReason, Packet};
 use flow::Ipv4FlowKey;
@@ -15,27 +15,31 @@ use super::state::{Kind, Told};
 use super::store::{Store, mark, space};
 use super::tuple::Tuple;
 
-/// A kind of translator.
+/// The translator class that an element is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flavour {
-    /// IPRewriter: TCP and UDP, with separate mappings.
+    /// IPRewriter: TCP and UDP, in separate spaces, so that flows of both protocols may have equal
+    /// addresses and ports.
     Both,
-    /// TCPRewriter.
+    /// TCPRewriter: TCP only.
     Tcp,
-    /// UDPRewriter: UDP, TCP and DCCP, with common mappings.
+    /// UDPRewriter: UDP, TCP and DCCP in one space, so that flows of different protocols with equal
+    /// addresses and ports are one flow.
     Udp,
-    /// IPAddrRewriter: mappings of one address.
+    /// IPAddrRewriter: mappings of one inside address, for packets from it and to it.
     Address,
-    /// IPAddrPairRewriter: mappings of both addresses.
+    /// IPAddrPairRewriter: mappings of a pair of source and destination address.
     Pair,
-    /// ICMPPingRewriter: echo requests and replies, and optionally other queries.
+    /// ICMPPingRewriter: mappings of the identifier of echo requests and replies, and optionally of other
+    /// queries.
     Ping {
-        /// True for time stamps, information and address masks, too (RFC 792, RFC 950).
+        /// True to also translate queries for time stamps, information and address masks (RFC 792, RFC
+        /// 950).
         others: bool,
     },
 }
 
-/// The spaces of plain packets: see [`Flavour::plain_spaces`].
+/// The spaces of TCP and UDP flows in which plain packets are looked up: see [`Flavour::plain_spaces`].
 #[derive(Clone, Copy)]
 pub(super) struct PlainSpaces {
     tcp: Option<u32>,
@@ -43,8 +47,9 @@ pub(super) struct PlainSpaces {
 }
 
 impl PlainSpaces {
-    /// Returns the key of a plain packet, as nearly all are: its transport header, up to the checksum,
-    /// follows an IPv4 header of 20 bytes.
+    /// Returns the key of a plain packet; `None` if the packet is not plain, or its protocol is not
+    /// translated. A plain packet is a whole TCP or UDP packet with an IPv4 header of 20 bytes, directly
+    /// followed by the transport header at least up to its checksum. Nearly all packets are plain.
     #[inline(always)]
     pub(super) fn key(self, packet: &mut Packet) -> Option<Ipv4FlowKey> {
         if !packet.transport_follows_network(ipv4::Header::LEN) {
@@ -58,35 +63,38 @@ impl PlainSpaces {
             ip_protocol::TCP => (self.tcp?, PLAIN_TCP),
             _ => return None,
         };
-        // A first fragment is translated, but not marked with its flow: for other elements it has no ports
-        // (`Layers::five_tuple`).
+        // A first fragment is translated, but not as a plain packet, because plain packets get a flow mark.
+        // Other elements see no ports in fragments (`Layers::five_tuple`), so the mark would name a
+        // different flow for them.
         let is_fragment = half(6) & (ipv4::FRAGMENT_OFFSET | ipv4::MORE_FRAGMENTS) != 0;
         let is_whole = !is_fragment && usize::from(half(2)) >= least;
         let key = Ipv4FlowKey::new((word(12), half(20)), (word(16), half(22)), space);
-        // If the TCP header is shorter, ports are not changed: such a segment is not marked as part of the
-        // flow that its mapping makes.
+        // A TCP segment that ends before its checksum keeps its ports. It must not get the flow mark of its
+        // mapping, so it is not plain.
         let is_there = least == PLAIN || packet.header_chunk_mut::<PLAIN_TCP>(Base::Network).is_some();
         (is_whole && is_there).then_some(key)
     }
 }
 
-/// The parts of a packet that identify its flow.
+/// The data by which a packet's flow is identified: its tuple, its space `which` within the translator, and
+/// its IP protocol.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Looked {
     pub(super) tuple: Tuple,
     pub(super) which: u32,
     pub(super) protocol: u8,
-    /// True if the packet may open a flow; an echo reply may not.
+    /// True if the packet may make a mapping. Replies to ICMP queries may not.
     pub(super) opens: bool,
 }
 
-/// Returns the fixed part of the header at the network header annotation.
+/// Returns the first 20 bytes of the packet's IPv4 header; `None` without a network header annotation, or
+/// if the packet is shorter.
 fn header(packet: &Packet) -> Option<&ipv4::Header> {
     ipv4::Header::ref_from_prefix(packet.header(Base::Network)?).ok().map(|(ip, _)| ip)
 }
 
-/// True if the transport header is after the fixed part of the IP header. If not, the IP header has a
-/// length of less than 20 bytes, and addresses are where ports would be.
+/// True if the transport header starts at least 20 bytes after the IP header. Otherwise the IP header
+/// declares a length of less than 20 bytes, and writing ports would overwrite addresses.
 fn has_transport_after_header(packet: &Packet) -> bool {
     let marked = packet.offset(Base::Network).zip(packet.offset(Base::Transport));
     marked.is_some_and(|(network, transport)| transport >= network + ipv4::Header::LEN as isize)
@@ -94,22 +102,23 @@ fn has_transport_after_header(packet: &Packet) -> bool {
 
 /// The number of bytes of a TCP header up to and including its checksum.
 pub(super) const TCP_SUMMED: usize = 18;
-/// The number of bytes that packets with ports must have after the IP header.
+/// The smallest number of bytes after the IP header of a packet with ports.
 pub(super) const LEAST: usize = 8;
-/// The number of bytes that a plain packet must have; and a plain packet of TCP.
+/// The smallest numbers of bytes from the IP header on that a plain UDP packet and a plain TCP packet have.
 const PLAIN: usize = ipv4::Header::LEN + LEAST;
 const PLAIN_TCP: usize = ipv4::Header::LEN + TCP_SUMMED;
-/// The number of bytes that echo messages must have after the IP header.
+/// The smallest number of bytes after the IP header of an ICMP query: up to and including its identifier.
 pub(super) const LEAST_ECHO: usize = 6;
 
 impl Flavour {
-    /// True if the translator is for ICMP queries.
+    /// True for the translator of ICMP queries, which changes identifiers instead of ports.
     #[inline]
     pub(super) fn is_ping(self) -> bool {
         matches!(self, Flavour::Ping { .. })
     }
 
-    /// Returns the types of queries that the translator is for, each with the type of its reply.
+    /// Returns the ICMP types of the queries that are translated, each with the type of its reply. The list
+    /// is empty for translators other than ICMPPingRewriter.
     pub(super) fn queries(self) -> &'static [(u8, u8)] {
         use icmp::kind::*;
         const ALL: [(u8, u8); 4] = [
@@ -125,12 +134,12 @@ impl Flavour {
         }
     }
 
-    /// True if the translator reads bytes after the IP header.
+    /// True if flows are identified by ports or ICMP identifiers, and not by addresses only.
     pub(super) fn has_ports(self) -> bool {
         !matches!(self, Flavour::Address | Flavour::Pair)
     }
 
-    /// Returns the protocols that the translator is for; an empty list means all.
+    /// Returns the IP protocols that are translated. An empty list means all protocols.
     pub(super) fn protocols(self) -> &'static [u8] {
         match self {
             Flavour::Both => &[ip_protocol::TCP, ip_protocol::UDP],
@@ -141,13 +150,14 @@ impl Flavour {
         }
     }
 
-    /// Returns the number of bytes that packets must have after the IP header.
+    /// Returns the smallest number of bytes after the IP header with which a packet can be translated.
     pub(super) fn least(self) -> usize {
         if self.is_ping() { LEAST_ECHO } else { LEAST }
     }
 
-    /// Reads what identifies a packet's flow. The error is `NoHeader` without headers, and `Unsuitable` for
-    /// packets that are not for this translator.
+    /// Reads the data that identify a packet's flow. The error is `NoHeader` if the packet has no IPv4 or
+    /// transport header, and `Unsuitable` if the packet is not translated: another protocol, a later
+    /// fragment, too short, or not a query.
     #[inline]
     pub(super) fn look(self, packet: &Packet) -> Result<Looked, DropReason> {
         let ip = header(packet).ok_or(DropReason::NoHeader)?;
@@ -192,14 +202,15 @@ impl Flavour {
         Ok(Looked { opens, ..looked(tuple, IDENTIFIERS) })
     }
 
-    /// Returns the key by which a packet is looked up; `NONE` for packets that are not for this translator.
+    /// Returns the key by which a packet is looked up in the store. A packet that is not translated gets
+    /// the key `NONE`, which is never found.
     pub(super) fn key(self, packet: &Packet, owner: u16) -> Ipv4FlowKey {
         let looked = self.look(packet);
         looked.map_or(Ipv4FlowKey::NONE, |looked| Store::key(looked.tuple, space(owner, looked.which)))
     }
 
-    /// Returns the spaces of plain packets of TCP and UDP; `None` for a protocol that the translator is not
-    /// for.
+    /// Returns the spaces in which plain TCP and UDP packets are looked up, for the translator with number
+    /// `owner` in its store. The space is `None` for a protocol that is not translated.
     pub(super) fn plain_spaces(self, owner: u16) -> PlainSpaces {
         let space = |which| Some(space(owner, which));
         let [tcp, udp] = match self {
@@ -211,14 +222,17 @@ impl Flavour {
         PlainSpaces { tcp, udp }
     }
 
-    /// Returns the key of packets to an address, for translators of one address.
+    /// Returns the key by which IPAddrRewriter looks up a packet by its destination address, if its source
+    /// address has no mapping. A packet without an IPv4 header gets the key `NONE`.
     #[inline]
     pub(super) fn other_key(self, packet: &Packet, owner: u16) -> Ipv4FlowKey {
         let to = |ip: &ipv4::Header| (ip.destination.get(), 0);
         header(packet).map_or(Ipv4FlowKey::NONE, |ip| Ipv4FlowKey::new((0, 0), to(ip), space(owner, ONLY)))
     }
 
-    /// Returns what identifies a TCP connection; `None` if the translator is not for TCP.
+    /// Returns the data that identify the flow of a TCP connection with these addresses and ports, as this
+    /// translator would see its first packet. Returns `None` for ICMPPingRewriter, which does not translate
+    /// TCP.
     pub(super) fn look_at_tcp(self, tuple: Tuple) -> Option<Looked> {
         let addresses = Tuple { source_port: 0, destination_port: 0, ..tuple };
         let tuple = match self {
@@ -230,7 +244,8 @@ impl Flavour {
         Some(Looked { tuple, which: ONLY, protocol: ip_protocol::TCP, opens: true })
     }
 
-    /// True if the tuple that a pattern has made suits this translator.
+    /// True if the translator can use the new tuple that a pattern has made: without ports for translators
+    /// of addresses, and without a destination for IPAddrRewriter.
     pub(super) fn fits(self, to: Tuple) -> bool {
         match self {
             Flavour::Address => (to.source_port, to.destination_port, to.destination) == (0, 0, 0),
@@ -239,13 +254,14 @@ impl Flavour {
         }
     }
 
-    /// Returns the space of TCP, UDP or another protocol with ports.
+    /// Returns the number of the space for flows of a protocol within this translator.
     pub(super) fn which(self, protocol: u8) -> u32 {
         let is_beside = self == Flavour::Both && protocol == ip_protocol::UDP;
         if is_beside { UDP_BESIDE } else { ONLY }
     }
 
-    /// Returns the kind of a packet's mapping, and the number of its time-out policy.
+    /// Returns the kind of mapping for a protocol, and the index of its time-outs among the translator's
+    /// two policies.
     pub(super) fn kind(self, protocol: u8) -> (Kind, u8) {
         match self {
             Flavour::Tcp => (Kind::Connection, 0),
@@ -256,7 +272,8 @@ impl Flavour {
         }
     }
 
-    /// Rewrites a plain packet by its mapping; returns what the packet tells about the mapping.
+    /// Writes the new addresses, ports and checksums into a plain packet. Returns the information that the
+    /// packet gives about its mapping, for the mapping's state.
     #[inline]
     pub(super) fn apply_plain(self, packet: &mut Packet, change: &Change) -> Told {
         let Some(bytes) = packet.header_chunk_mut::<PLAIN>(Base::Network) else { return Told::Nothing };
@@ -273,7 +290,8 @@ impl Flavour {
         self.told(bytes)
     }
 
-    /// Returns what a plain packet of TCP tells about its mapping.
+    /// Returns the information that a plain TCP packet gives about its mapping: flags and presence of
+    /// payload. For UDPRewriter, TCP packets count as datagrams.
     #[inline]
     fn told(self, bytes: &[u8; PLAIN_TCP]) -> Told {
         if self == Flavour::Udp {
@@ -284,7 +302,8 @@ impl Flavour {
         Told::Segment { flags: bytes[33], has_payload }
     }
 
-    /// Returns what a plain packet would tell about its mapping; `None` if it is not plain.
+    /// Returns the information that a plain packet gives about its mapping, without changing the packet.
+    /// Returns `None` if the packet is too short.
     #[inline]
     pub(super) fn tells(self, packet: &mut Packet) -> Option<Told> {
         if packet.header_chunk_mut::<PLAIN>(Base::Network)?[9] == ip_protocol::UDP {
@@ -293,7 +312,8 @@ impl Flavour {
         packet.header_chunk_mut::<PLAIN_TCP>(Base::Network).map(|bytes| self.told(bytes))
     }
 
-    /// Rewrites any packet by its mapping; returns what the packet tells about the mapping.
+    /// Writes the new addresses, ports or identifier, and checksums into any translated packet. Later
+    /// fragments get addresses only. Returns the information that the packet gives about its mapping.
     pub(super) fn apply(self, packet: &mut Packet, change: &Change) -> Told {
         let Ok(ip) = ipv4(packet) else { return Told::Nothing };
         if self != Flavour::Address || !change.is_reply {
@@ -336,8 +356,8 @@ impl Flavour {
         }
     }
 
-    /// True if a packet opens nothing: it resets a connection, or accepts a connection that is still to be
-    /// confirmed.
+    /// True if a packet alone needs no mapping: a TCP segment with RST, or with SYN and ACK (the answer to
+    /// a connection that another host opens).
     pub(super) fn only_answers(self, packet: &Packet) -> bool {
         use wire::tcp::flags::{ACK, RST, SYN};
         let is_tcp = header(packet).is_some_and(|ip| ip.protocol == ip_protocol::TCP);
@@ -347,19 +367,20 @@ impl Flavour {
         flags & RST != 0 || flags & (SYN | ACK) == SYN | ACK
     }
 
-    /// Returns the address for the destination annotation, if this mapping sets it.
+    /// Returns the new destination address, for the destination annotation. Returns `None` if the rewriting
+    /// does not set the destination: packets from inside in IPAddrRewriter.
     pub(super) fn next_hop(self, change: &Change) -> Option<u32> {
         (self != Flavour::Address || change.is_reply).then_some(change.to.destination)
     }
 }
 
-/// Sets the destination annotation.
+/// Sets the packet's destination IP annotation.
 #[inline]
 pub(super) fn set_next_hop(packet: &mut Packet, address: u32) {
     packet.annotations_mut().set_array4(Annotations::DST_IP, address.to_be_bytes());
 }
 
-/// Writes addresses, ports and the IP checksum of a plain packet.
+/// Writes the new addresses, ports and IP checksum into a plain packet, but not its transport checksum.
 #[inline]
 fn readdress<const N: usize>(bytes: &mut [u8; N], change: &Change) {
     let Change { to, .. } = *change;

@@ -80,7 +80,7 @@ pub static CLASS: Class = Class {
         ArgInfo::required("DATA_REWRITER_INPUT", "int"),
     ],
     table: &HANDLERS,
-    // Built before the translators, which look for elements that help them.
+    // FTPPortMapper is built before the translators, which look for its service ([`Helps`]).
     phase: Phase::Service,
     samples: &[],
     build,
@@ -96,8 +96,8 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     Ok(Box::new(FtpPortMapper { translators: [control, data], input, found: None, commands: 0 }))
 }
 
-/// The service that a mapper publishes: the translators in which it makes mappings. The mappings may belong
-/// to any flow, so these translators must work on one worker.
+/// The service by which a mapper names the two translators in which it makes mappings. These mappings can
+/// belong to flows of any worker, so the translators must work on one worker.
 pub(super) struct Helps {
     pub(super) translators: [ElementId; 2],
 }
@@ -105,21 +105,24 @@ pub(super) struct Helps {
 struct FtpPortMapper {
     translators: [ElementId; 2],
     input: i32,
-    /// The translator of control connections, and the translator of data connections.
+    /// The translator of control connections, then that of data connections; `None` until the element is
+    /// initialized.
     found: Option<[Arc<Published>; 2]>,
     commands: u64,
 }
 
-/// A segment with a payload, and the position of the payload in the packet.
+/// A TCP segment with payload: its addresses and ports, its sequence number, and the offsets of its
+/// payload.
 struct Segment {
     tuple: Tuple,
     sequence: u32,
-    /// The range of the payload, from the start of the packet's data.
+    /// The offsets of the payload in the packet's data.
     payload: Range<usize>,
 }
 
 impl Segment {
-    /// Reads a segment. Returns `None` for all other packets, and for packets of more than one slot.
+    /// Reads a TCP segment. Returns `None` for other packets, fragments, segments without payload or with
+    /// missing bytes, and packets of more than one slot.
     fn read(packet: &Packet) -> Option<Segment> {
         if packet.is_large() {
             return None;
@@ -145,17 +148,19 @@ impl Segment {
     }
 }
 
-/// A command's endpoint, and the position of its argument in the payload.
+/// A command `PORT` or `EPRT`: the endpoint that it announces, and the offsets of its argument in the
+/// payload.
 #[derive(Debug, PartialEq, Eq)]
 struct Command {
     end: (Ipv4Addr, u16),
     argument: Range<usize>,
-    /// The character between the parts of `EPRT`; `None` for `PORT`.
+    /// The character between the parts of the argument of `EPRT`; `None` for `PORT`.
     delimiter: Option<u8>,
 }
 
 impl Command {
-    /// Parses the line at the start of a payload.
+    /// Parses the command in the line at the start of a payload. Returns `None` if it is not a valid `PORT`
+    /// or `EPRT` for IPv4, or if the line does not end in the payload.
     fn read(payload: &[u8]) -> Option<Command> {
         let (word, rest) = payload.split_first_chunk::<5>()?;
         let is_extended = match word.to_ascii_uppercase().as_slice() {
@@ -169,7 +174,7 @@ impl Command {
         let argument = start..start + line.len();
         if is_extended {
             let (&delimiter, rest) = line.split_first()?;
-            // RFC 2428 allows characters 33 to 126.
+            // RFC 2428 allows characters 33 to 126 as delimiters.
             if !delimiter.is_ascii_graphic() {
                 return None;
             }
@@ -191,12 +196,13 @@ impl Command {
         parts.next().is_none().then_some(Command { end, argument, delimiter: None })
     }
 
-    /// Writes the argument for another endpoint; returns its length in bytes.
+    /// Writes the argument that announces this endpoint to `to`, in the form of this command. Returns its
+    /// length in bytes.
     fn write(&self, (address, port): (Ipv4Addr, u16), to: &mut [u8; ROOM]) -> usize {
         let mut rest = &mut to[..];
         let [a, b, c, d] = address.octets();
         let [high, low] = port.to_be_bytes();
-        // Cannot fail: the text has at most 24 characters.
+        // This cannot fail: the text has at most 24 characters.
         let _ = match self.delimiter.map(char::from) {
             Some(delimiter) => write!(rest, "{delimiter}1{delimiter}{address}{delimiter}{port}{delimiter}"),
             None => write!(rest, "{a},{b},{c},{d},{high},{low}"),
@@ -206,8 +212,8 @@ impl Command {
     }
 }
 
-/// Replaces a range of a packet's payload by other bytes, and cuts off padding after the IP packet. Returns
-/// false, and leaves the packet as it was, if there is no room.
+/// Replaces the bytes at the offsets `at` in a packet's payload, and updates lengths and checksums. Removes
+/// padding after the IP packet. Returns false, and leaves the packet unchanged, if there is no tailroom.
 fn replace(packet: &mut Packet, payload: &Range<usize>, at: &Range<usize>, new: &[u8]) -> bool {
     let end = payload.end + new.len() - at.len();
     let Some(transport) = packet.offset(Base::Transport).and_then(|offset| usize::try_from(offset).ok())
@@ -228,7 +234,8 @@ fn replace(packet: &mut Packet, payload: &Range<usize>, at: &Range<usize>, new: 
     packet.data_mut()[at.start..at.start + new.len()].copy_from_slice(new);
     packet.truncate(end);
     let new_sum = wire::checksum::Sum::new().bytes(&packet.data()[transport..end]).folded();
-    // The length is part of the pseudo header. Both sums include the old checksum, which cancels.
+    // The segment's length is part of the pseudo header. Both sums include the old checksum, which cancels
+    // out.
     let change = Delta::u16(old, new_sum) + Delta::u16(old_length as u16, new_length as u16);
     if let Some(bytes) = packet.header_chunk_mut::<{ tcp::Header::LEN }>(Base::Transport) {
         let sum = u16::from_be_bytes([bytes[16], bytes[17]]);
@@ -244,15 +251,16 @@ fn replace(packet: &mut Packet, payload: &Range<usize>, at: &Range<usize>, new: 
 }
 
 impl FtpPortMapper {
-    /// Makes the mapping of a data connection from an endpoint, and returns its new tuple; `None` if it
-    /// cannot have a mapping.
+    /// Finds or makes the mapping in translator `data` for a data connection with this tuple. Returns the
+    /// tuple after translation; `None` if there can be no mapping. `annotation` is for the packets of its
+    /// replies.
     fn open(&self, cx: &mut Cx<'_>, data: &Published, tuple: Tuple, annotation: u8) -> Option<Tuple> {
         let looked = data.flavour.look_at_tcp(tuple)?;
         let input = u16::try_from(self.input).ok()?;
         let home = data.home();
         let mut store = locked(&home.store);
         store.catch_up(cx.now());
-        // Starts the time-out again, because the server's first packet comes only later.
+        // The data connection begins later, so the time-out of an existing mapping is restarted now.
         let known = store.begin_again(&Store::key(looked.tuple, space(home.owner, looked.which)), cx.now());
         let change = match known {
             Some(change) => change,
@@ -269,7 +277,8 @@ impl FtpPortMapper {
         Some(Tuple { source_port, ..to })
     }
 
-    /// Handles a packet. Returns true if a command was changed; the error is the reason to drop the packet.
+    /// Handles a packet of a control connection. Returns true if a new command was changed. The error is
+    /// the drop reason, if a retransmitted command has no room to grow.
     fn handle(&self, cx: &mut Cx<'_>, packet: &mut Packet) -> Result<bool, DropReason> {
         let Some([control, data]) = &self.found else { return Ok(false) };
         let Some(Segment { tuple, sequence, payload }) = Segment::read(packet) else { return Ok(false) };
@@ -279,9 +288,9 @@ impl FtpPortMapper {
         let (change, annotation) = {
             let store = locked(&home.store);
             let Some(change) = find(&store) else { return Ok(false) };
-            // Bytes that were changed before are changed again in the same way.
+            // A retransmission: bytes that were replaced before are replaced again by the same bytes.
             if let Some(shifts) = store.shifts(change.session) {
-                // The current range of the payload, shifted by the changes so far.
+                // The current offsets of the payload: earlier replacements in this packet have moved it.
                 let (mut start, mut end) = (payload.start, payload.end);
                 let mut is_known = false;
                 for (range, new) in shifts.of(change.is_reply).within(sequence, payload.len()) {
@@ -318,8 +327,8 @@ impl FtpPortMapper {
         let start = sequence.wrapping_add(command.argument.start as u32);
         let is_done = {
             let mut store = locked(&home.store);
-            // The mapping of the control connection may have been evicted to make room for the data
-            // connection.
+            // The mapping of the data connection may have evicted that of the control connection. Then the
+            // command is not changed.
             find(&store).is_some_and(|found| found.session == change.session)
                 && store.edit(&change, start, command.argument.len(), new)
         };

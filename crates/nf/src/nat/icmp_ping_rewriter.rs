@@ -14,22 +14,23 @@
 //! - `INPUTSPEC`: the action for packets without a mapping, an argument for each input; see above.
 //! - `TIMEOUT`: seconds after the last packet when a mapping expires.
 //! - `GUARANTEE`: seconds after each packet during which a mapping is not evicted for another; 0 for none.
-//! - `REAP_INTERVAL`: 0 to keep expired mappings until a new mapping needs their place. With any other
-//!   number, mappings end when they expire; in Click, up to that many seconds later.
+//! - `REAP_INTERVAL`: 0 to keep expired mappings until a new mapping needs their port, address or memory.
+//!   With any other number, mappings are removed when they expire; in Click, up to that many seconds later.
 //! - `REAP_TIME`: an old name of REAP_INTERVAL.
 //! - `MAPPING_CAPACITY`: the largest number of mappings, or another translator with which this translator
 //!   shares its capacity. A mapping takes about 270 bytes, once it exists; packets for which there is no
 //!   memory are treated as if this number were exceeded.
 //! - `CAPACITY`: another name of MAPPING_CAPACITY.
-//! - `REPLY_ANNO`: an annotation byte that all packets of the reply get from the flow's first packet.
+//! - `REPLY_ANNO`: an annotation byte, which is copied from the flow's first packet to all packets of the
+//!   reply.
 //! - `DST_ANNO`: true to set the destination annotation to the new destination.
-//! - `INDEPENDENT_MAPPING`: if true, an address and port inside has one port of a range outside for all its
-//!   flows, to any destination (RFC 4787); no two have the same port then. All these flows leave by the
-//!   output of the first. A flow is dropped if its replies would belong to another flow: the range should
-//!   not contain forwarded ports. Such a translator works on one worker.
+//! - `INDEPENDENT_MAPPING`: if true, an inside address and port keeps one outside port of the range for all
+//!   its flows, to any destination (RFC 4787), and no other inside address and port gets it. All these
+//!   flows leave by the output of the first. A flow is dropped if its replies would belong to another flow,
+//!   so the range should not contain forwarded ports. Such a translator works on one worker.
 //! - `SUBSCRIBER_CAPACITY`: the largest number of mappings for one source address of flows; 0 for no limit
-//!   (RFC 6888). When it is reached, expired mappings of the address, among 64 that are examined, make room
-//!   at once. Such a translator works on one worker.
+//!   (RFC 6888). When it is reached, up to 64 mappings of the address are examined, and removed if they
+//!   have expired. Such a translator works on one worker.
 //! - `OTHER_QUERIES`: if true, queries for time stamps, information and address masks, and their replies,
 //!   are translated too.
 //!
@@ -42,7 +43,7 @@
 //! - `nmappings`: an old name of `table_size`.
 //! - `mapping_failures`: flows without a mapping, because no port or address was free or the capacity was
 //!   used up.
-//! - `patterns`: a line per input: its pattern, or its kind, and the number of mappings that it has made.
+//! - `patterns`: a line per input: its pattern, or the name of its action, and the number of its mappings.
 //!   `pattern0`, `pattern1` and so on are these lines one by one; writing a specification there ends the
 //!   input's mappings.
 //! - `size`: mappings of all translators that share the capacity.
@@ -65,7 +66,7 @@ use super::flavour::Flavour;
 use super::plain_policies;
 use super::rewriter::{self, *};
 
-/// An argument that Click does not have.
+/// An argument that Click does not have: translates queries other than echo requests, too.
 const OTHER_QUERIES: ArgInfo = ArgInfo::keyword("OTHER_QUERIES", "bool", "false");
 
 /// The class.

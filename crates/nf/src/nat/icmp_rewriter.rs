@@ -103,7 +103,8 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
 
 struct Map {
     element: ElementId,
-    /// The number that is added to the mapping's output; without it, packets leave by output 0.
+    /// The number that is added to the output of the mapping's packets. With `None`, translated errors
+    /// leave by output 0.
     offset: Option<usize>,
     published: Option<Arc<Published>>,
 }
@@ -112,17 +113,17 @@ struct IcmpRewriter {
     maps: Vec<Map>,
     sets_next_hop: bool,
     reply_annotation: Option<usize>,
-    /// True if packets without a mapping leave by output 1.
+    /// True if errors about packets without a mapping leave by output 1; otherwise they are dropped.
     has_aside: bool,
     outputs: usize,
     sorter: Sorter,
     fates: Vec<Fate>,
 }
 
-/// Returns the tuple of packets that answer a quoted packet.
+/// Returns the tuple of a packet that answers the quoted packet, by which mappings are looked up.
 fn answer(quotation: &Quotation) -> Tuple {
     let (source_port, destination_port) = match quotation.behind {
-        // Translators of ICMP queries expect the identifier as the source port.
+        // Translators of ICMP queries expect the identifier of the quoted packet as the source port.
         Behind::Identifier => (quotation.ports.0, 0),
         _ => (quotation.ports.1, quotation.ports.0),
     };
@@ -134,7 +135,8 @@ impl IcmpRewriter {
         if self.has_aside { Fate::Output(1) } else { Fate::Drop(reason) }
     }
 
-    /// Returns the offset of the first map with a mapping for a quoted packet, and the mapping's data.
+    /// Returns the data of the mapping to which a quoted packet belongs, and the offset of its translator;
+    /// the first translator that has a mapping is used. Returns `None` if there is none.
     fn find(&self, quotation: &Quotation, now: Timestamp) -> Option<(Option<usize>, Quoted)> {
         let (what, answer) = ((quotation.protocol, quotation.behind), answer(quotation));
         self.maps.iter().find_map(|map| {
@@ -161,12 +163,12 @@ impl IcmpRewriter {
             return self.aside(DropReason::NoMapping);
         };
         let or = |new: u32, old: u32| if new == 0 { old } else { new };
-        // A translator of one address leaves the other zero.
+        // A translator that does not change an address leaves it zero in the mapping.
         let old_source = or(quoted.to.destination, quotation.source);
         let old_destination = or(quoted.to.source, quotation.destination);
         let ports = match quoted.has_ports {
             true => (quoted.to.destination_port, quoted.to.source_port),
-            // A translator of addresses does not change ports and identifiers.
+            // A translator of addresses only does not change ports and identifiers.
             false => quotation.ports,
         };
         if let Some(message) = packet.header_mut(Base::Transport) {

@@ -21,14 +21,15 @@
 //! - `INPUTSPEC`: the action for packets without a mapping, an argument for each input; see above.
 //! - `TIMEOUT`: seconds after the last packet when a mapping expires.
 //! - `GUARANTEE`: seconds after each packet during which a mapping is not evicted for another; 0 for none.
-//! - `REAP_INTERVAL`: 0 to keep expired mappings until a new mapping needs their place. With any other
-//!   number, mappings end when they expire; in Click, up to that many seconds later.
+//! - `REAP_INTERVAL`: 0 to keep expired mappings until a new mapping needs their port, address or memory.
+//!   With any other number, mappings are removed when they expire; in Click, up to that many seconds later.
 //! - `REAP_TIME`: an old name of REAP_INTERVAL.
 //! - `MAPPING_CAPACITY`: the largest number of mappings, or another translator with which this translator
 //!   shares its capacity. A mapping takes about 270 bytes, once it exists; packets for which there is no
 //!   memory are treated as if this number were exceeded.
 //! - `CAPACITY`: another name of MAPPING_CAPACITY.
-//! - `REPLY_ANNO`: an annotation byte that all packets of the reply get from the flow's first packet.
+//! - `REPLY_ANNO`: an annotation byte, which is copied from the flow's first packet to all packets of the
+//!   reply.
 //!
 //! ## Handlers
 //! - `table`: two lines per mapping, the newest first: the address before and after translation, the
@@ -38,7 +39,7 @@
 //! - `table_size`: mappings that this element has made.
 //! - `nmappings`: an old name of `table_size`.
 //! - `mapping_failures`: flows without a mapping, because no address was free or the capacity was used up.
-//! - `patterns`: a line per input: its pattern, or its kind, and the number of mappings that it has made.
+//! - `patterns`: a line per input: its pattern, or the name of its action, and the number of its mappings.
 //!   `pattern0`, `pattern1` and so on are these lines one by one; writing a specification there ends the
 //!   input's mappings.
 //! - `size`: mappings of all translators that share the capacity.

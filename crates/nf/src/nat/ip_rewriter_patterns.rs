@@ -1,8 +1,8 @@
 //! # IPRewriterPatterns
 //! Gives names to patterns of IPRewriter and related translators.
 //!
-//! Translators that use the same name choose ports and addresses from one pattern in turn. A name is known
-//! in the compound that contains this element, and in the compounds inside it.
+//! Translators that use the same name share the pattern, and so the position from which `#` continues. A
+//! name is known in the compound that contains this element, and in the compounds inside it.
 //!
 //! ## Usage
 //! `IPRewriterPatterns(NAME SADDR SPORT DADDR DPORT, ...)`
@@ -63,7 +63,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Returns a pattern that already has a name.
+/// Returns the pattern with this name, defined by an earlier argument of this element, or else by another
+/// element. The error says that the name is unknown.
 fn own_or_others(own: &Names, named: &Named<'_>, name: &str) -> Result<Arc<Pattern>, String> {
     let known = own.0.iter().find(|(known, _)| known == name);
     let found = known.map(|(_, pattern)| Arc::clone(pattern)).or_else(|| named.get(name));

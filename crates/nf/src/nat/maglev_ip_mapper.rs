@@ -1,10 +1,10 @@
 //! # MaglevIPMapper
 //! Lets translators choose among several patterns by consistent hashing, for example to balance load.
 //!
-//! A translator that names this element in an input's specification consults it for each new flow. The
-//! flow's addresses, ports and protocol choose a place in a table, and so a pattern (Eisenbud et al.,
-//! "Maglev", NSDI 2016). The patterns' numbers of places differ by one at most; when a pattern is removed
-//! or added, few places of the other patterns change; and several translators with the same patterns choose
+//! A translator that names this element in an input's specification calls it for each new flow. The flow's
+//! addresses, ports and protocol select an entry of a table, and so a pattern (Eisenbud et al., "Maglev",
+//! NSDI 2016). The numbers of entries per pattern differ by one at most; when a pattern is removed or
+//! added, few entries of the other patterns change; and several translators with the same patterns choose
 //! the same, in whatever order the patterns are given. Flows that have a mapping keep it. Flows for whose
 //! pattern there is no free port are dropped, and so are all new flows while no pattern is active.
 //!
@@ -13,11 +13,11 @@
 //!
 //! ## Arguments
 //! - `PATTERN`: a pattern, or the name of one, and the outputs for the flow and its reply, as in IPRewriter.
-//! - `CST_BUCKETS`: places of the table, rounded up to a prime number; use at least 100 times the number of
-//!   patterns.
+//! - `CST_BUCKETS`: the number of entries of the table, rounded up to a prime number; use at least 100
+//!   times the number of patterns.
 //!
 //! ## Handlers
-//! - `servers`: a line for each pattern: its number, `active` or `inactive`, places in the table, pattern.
+//! - `servers`: a line for each pattern: its number, `active` or `inactive`, entries in the table, pattern.
 //! - `nb_total_servers`: the number of patterns.
 //! - `nb_active_servers`: the number of patterns that new flows can get.
 //! - `add_server`: makes a pattern active, by its number.
@@ -67,8 +67,8 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     }
     let targets = mapper::targets(args, &texts);
     args.finish()?;
-    // The hashed name is the text of the pattern, so that the order does not matter, and named patterns are
-    // treated like others.
+    // Consistent hashing uses the text of the pattern as its name. So the order of the arguments does not
+    // matter, nor if a pattern is given by a name.
     let names = targets.iter().flatten().map(|target| target.pattern.to_string()).collect::<Vec<_>>();
     let active = vec![true; names.len()];
     let table = Mutex::new(table(places, &names, &active));
@@ -92,11 +92,12 @@ struct MaglevIpMapper {
     active: Vec<bool>,
 }
 
-/// The state for another element: the patterns that are inactive.
+/// The state that a mapper hands to the mapper that replaces it when the configuration changes: the texts
+/// of the inactive patterns.
 struct Inactive(Vec<String>);
 
 impl MaglevIpMapper {
-    /// Returns the table by which new flows choose.
+    /// Locks and returns the table by which patterns are chosen for new flows.
     fn current(&self) -> Option<MutexGuard<'_, Maglev>> {
         match &self.mapper.choice {
             Choice::Consistent(current) => Some(current.lock().unwrap_or_else(PoisonError::into_inner)),

@@ -1,4 +1,4 @@
-//! Mappers: elements that choose among several patterns for each new flow.
+//! Mappers: elements that choose one of several patterns for each new flow of a translator.
 
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,27 +14,31 @@ use super::store::{Chosen, Store};
 use super::tuple::Tuple;
 use crate::balance::maglev::{Maglev, flow_hash};
 
-/// The service that a mapper publishes.
+/// The service that a mapper publishes, by which translators call it: its patterns with their outputs, and
+/// the rule of choice.
 pub(super) struct Mapper {
-    /// `name :: Class`, for messages.
+    /// The mapper's name and class as `name :: Class`, for error messages.
     declaration: String,
     pub(super) targets: Vec<Target>,
     pub(super) choice: Choice,
 }
 
-/// The rule by which a pattern is chosen.
+/// The rule by which a mapper chooses among its patterns.
 pub(super) enum Choice {
-    /// The patterns in turn, from the index after the last pattern that was tried.
+    /// Tries the patterns in turn, until one has a free value. The number is the index of the pattern to
+    /// try first for the next flow.
     InTurn(AtomicUsize),
-    /// Only the pattern whose point on a ring is next to the source address: points and numbers of
-    /// patterns, in order.
+    /// Chooses the pattern with the next point on a hash ring, from the point of the source address on. The
+    /// elements are points and indexes of patterns, ordered by point; after the last point the search
+    /// continues with the first.
     BySource(Vec<(u32, usize)>),
-    /// Only the pattern that consistent hashing of the flow selects; handlers change the table.
+    /// Chooses the pattern by consistent hashing of the flow. Handlers can change the table of patterns.
     Consistent(Mutex<Maglev>),
 }
 
 impl Mapper {
-    /// Chooses the new tuple of a flow, and the outputs of its packets.
+    /// Chooses the new tuple of a flow, and the outputs of its packets. Returns `None` if no pattern that
+    /// the rule allows has a free value.
     pub(super) fn map(
         &self,
         cx: &mut Cx<'_>,
@@ -42,7 +46,8 @@ impl Mapper {
         (space, flow): (u32, Tuple),
         is_independent: bool,
     ) -> Option<(Chosen, Outputs)> {
-        // A sender that already has an address and port outside needs a pattern that contains them.
+        // With endpoint-independent mapping, a sender that already has an outside address and port keeps
+        // them. Only patterns that contain them are tried, unless there is none.
         let bound = is_independent.then(|| store.outside_of(space, flow)).flatten();
         let suits = |target: &Target| bound.is_none_or(|bound| target.pattern.suits(bound.outside));
         let is_any_suitable = self.targets.iter().any(suits);
@@ -71,7 +76,8 @@ impl Mapper {
         if bound.is_none() { chosen } else { chosen.or_else(|| (0..n).find_map(attempt)) }
     }
 
-    /// Returns Click's error for the first pattern whose outputs a rewriter does not have.
+    /// Returns Click's error if a translator with this number of outputs lacks an output that a pattern
+    /// uses, for the first such pattern. Returns `None` if it has all of them.
     pub(super) fn out_of_range(&self, outputs: usize) -> Option<String> {
         let fits = |target: &Target| target.outputs.forward < outputs && target.outputs.reply < outputs;
         let number = self.targets.iter().position(|target| !fits(target))?;
@@ -79,8 +85,8 @@ impl Mapper {
     }
 }
 
-/// Returns the key of a flow for consistent hashing. It does not depend on the translator, only on the
-/// space of the mapping.
+/// Returns the key of a flow for consistent hashing. Of the space it contains only the number within the
+/// translator (such as UDP), so that several translators choose the same pattern for a flow.
 fn key(space: u32, flow: Tuple) -> FiveTupleKey {
     let end = |address, port| (Ipv4Addr::from_bits(address), port);
     let [source, destination] =
@@ -88,15 +94,16 @@ fn key(space: u32, flow: Tuple) -> FiveTupleKey {
     FiveTupleKey::new(&FiveTuple::v4(source, destination, space as u8), 0)
 }
 
-/// Returns the point of an address on the ring. Neighbouring addresses get points that are far from each
-/// other.
+/// Returns the point of an address on the hash ring, by a mixing function: neighbouring addresses get
+/// points that are far from each other.
 pub(super) fn spread(address: u32) -> u32 {
     let mixed = (address ^ address >> 16).wrapping_mul(0x7feb_352d);
     let mixed = (mixed ^ mixed >> 15).wrapping_mul(0x846c_a68b);
     mixed ^ mixed >> 16
 }
 
-/// Parses patterns with outputs; `None` for patterns with errors, which are reported.
+/// Parses the texts of patterns with their outputs. Each text comes with the number of its argument, for
+/// error messages. A text with errors is reported, and yields `None` at its index.
 pub(super) fn targets(args: &mut Args<'_>, texts: &[(usize, String)]) -> Vec<Option<Target>> {
     let names = all_names(args.setup);
     let element = args.name();
@@ -109,10 +116,10 @@ pub(super) fn targets(args: &mut Args<'_>, texts: &[(usize, String)]) -> Vec<Opt
     parsed.into_iter().map(told).collect()
 }
 
-/// Publishes a mapper, and makes an element that does nothing else.
+/// Publishes a mapper with the valid patterns. Returns an element that processes no packets.
 ///
 /// # Errors
-/// If any argument was invalid.
+/// If any argument of the mapper was invalid.
 pub(super) fn finish(
     args: &mut Args<'_>,
     class: &str,
@@ -122,10 +129,11 @@ pub(super) fn finish(
     publish(args, class, targets, choice).map(|_| Box::new(Silent) as Box<dyn Element>)
 }
 
-/// Publishes a mapper, even with errors, so that elements that name it do not report that it is no mapper.
+/// Publishes a mapper with the valid patterns, even if there were errors. Elements that name the mapper
+/// then do not also report that it is not a mapper.
 ///
 /// # Errors
-/// If any argument was invalid.
+/// If any argument of the mapper was invalid.
 pub(super) fn publish(
     args: &mut Args<'_>,
     class: &str,
@@ -140,7 +148,7 @@ pub(super) fn publish(
     Ok(mapper)
 }
 
-/// An element that processes no packets, but is consulted by others.
+/// An element that processes no packets: other elements call the service that it has published.
 pub(super) struct Silent;
 
 impl Element for Silent {

@@ -35,7 +35,8 @@ use element::Args;
 use rewriter::{last_given, last_of};
 use state::Policy;
 
-/// Reads the time-outs of TCP.
+/// Reads TCP's time-outs from the arguments, in nanoseconds. `TIMEOUT` is another name of `TCP_TIMEOUT`,
+/// and `TCP_GUARANTEE` of `GUARANTEE`. If both names are given, `TCP_TIMEOUT` and `GUARANTEE` are used.
 fn tcp_policy(args: &mut Args<'_>) -> Policy {
     Policy {
         plain: last_of(args, &[], "TCP_NODATA_TIMEOUT"),
@@ -45,7 +46,9 @@ fn tcp_policy(args: &mut Args<'_>) -> Policy {
     }
 }
 
-/// Reads the time-outs of UDP; each is the last that is given of several names.
+/// Reads UDP's time-outs from the arguments, in nanoseconds. A time-out can have several names: `plain` and
+/// `guarantee` take precedence over the last given name in `others` and `more`. If no name in `streaming`
+/// is given, streams of datagrams have the plain time-out.
 fn udp_policy(
     args: &mut Args<'_>,
     (others, plain): (&[&'static str], &'static str),
@@ -58,7 +61,8 @@ fn udp_policy(
     Policy { plain, busy, done: plain, guarantee }
 }
 
-/// Reads the time-outs of translators with one kind of mapping.
+/// Reads `TIMEOUT` and `GUARANTEE` of translators that do not distinguish states of connections: all their
+/// mappings have one time-out. Returns the policy twice, because [`build`](rewriter::build) takes two.
 fn plain_policies(args: &mut Args<'_>) -> [Policy; 2] {
     let plain = last_of(args, &[], "TIMEOUT");
     let guarantee = last_of(args, &[], "GUARANTEE");

@@ -1,4 +1,5 @@
-//! Patterns: the values that replace a packet's addresses and ports.
+//! Patterns of translators: the new addresses and ports of flows, with one range of ports or addresses from
+//! which a value is chosen per flow.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -14,39 +15,44 @@ use super::spaces::IDENTIFIERS;
 use super::store::{Bound, Chosen, Claim, Store};
 use super::tuple::Tuple;
 
-/// The pattern `SADDR SPORT DADDR DPORT`, or `SADDR DADDR` for translators of addresses only. Zero leaves
-/// the packet's value as it is.
+/// The pattern `SADDR SPORT DADDR DPORT`, or `SADDR DADDR` for translators of addresses only. A zero field
+/// leaves the packet's field as it is. The range is in the source port if the pattern has ports, and
+/// otherwise in the source address.
 #[derive(Debug)]
 pub(super) struct Pattern {
     source: u32,
     source_port: u16,
     destination: u32,
     destination_port: u16,
-    /// The number of values in the range, less one.
+    /// The number of values in the range, less one. Zero means that there is no range, so nothing is
+    /// chosen.
     pub(super) more: u32,
-    /// The offset in the range at which the next search starts.
+    /// The offset in the range at which the next sequential search starts: one after the value that was
+    /// chosen last.
     next: AtomicU32,
     has_ports: bool,
-    /// True to choose values in order, false to choose at random.
+    /// True to choose values in ascending order, false to start the search at a random value.
     pub(super) sequential: bool,
-    /// True to try the packet's own port first.
+    /// True to try the packet's own source port first, if the range has it.
     same_first: bool,
 }
 
-/// The number of ports, less one, that a range needs so that every worker finds suitable ports.
+/// The number of ports of a range, less one, from which every worker is assumed to find a port whose
+/// replies RSS sends to this worker.
 const LEAST_CHOICE: u32 = 255;
 
-/// The range of a pattern while it is parsed.
+/// The range and its rule of choice, while a pattern is parsed. `more` is the number of values less one.
 #[derive(Default)]
 struct Range {
     more: u32,
     sequential: bool,
-    /// True if the packet's own port is not tried first.
+    /// True to choose without trying the packet's own source port first.
     any_first: bool,
 }
 
 impl Range {
-    /// Returns the text without the suffix that says how values are chosen, and notes this choice.
+    /// Returns the text without its suffix, and sets the rule of choice by it: `#` chooses in ascending
+    /// order, `?` at random. With either suffix the packet's own port is not tried first.
     fn without_mark<'a>(&mut self, text: &'a str) -> &'a str {
         if let Some(text) = text.strip_suffix('#') {
             (self.sequential, self.any_first) = (true, true);
@@ -61,8 +67,9 @@ impl Range {
         }
     }
 
-    /// Parses `A-B`, or a prefix, of which the first and the last address are not used. Returns the first
-    /// address.
+    /// Parses a range of source addresses: `A-B`, or a prefix without its first and last address (a prefix
+    /// of 31 or 32 bits is used as a whole). Sets the size of the range, and returns the first address.
+    /// Returns `None` for other texts.
     fn addresses(&mut self, text: &str, place: &Place<'_>) -> Option<u32> {
         let text = self.without_mark(text);
         if let Some((low, high)) = text.split_once('-') {
@@ -85,7 +92,8 @@ impl Range {
         })
     }
 
-    /// Parses `L-H`. Returns the first port.
+    /// Parses the range of source ports `L-H`, sets the size of the range, and returns the first port.
+    /// Returns `None` for other texts.
     fn ports(&mut self, text: &str) -> Option<u16> {
         let (low, high) = self.without_mark(text).split_once('-')?;
         let number = |text| parse_integer(text).ok().and_then(|number| u16::try_from(number).ok());
@@ -95,7 +103,8 @@ impl Range {
     }
 }
 
-/// Parses a single address, or `-`.
+/// Parses a single address. Returns zero for `-`, which leaves the packet's address as it is, and `None`
+/// for other texts.
 fn address(text: &str, place: &Place<'_>) -> Option<u32> {
     match text {
         "-" => Some(0),
@@ -103,7 +112,8 @@ fn address(text: &str, place: &Place<'_>) -> Option<u32> {
     }
 }
 
-/// Parses a single port, or `-`.
+/// Parses a single port other than zero. Returns zero for `-`, which leaves the packet's port as it is, and
+/// `None` for other texts.
 fn port(text: &str) -> Option<u16> {
     match text {
         "-" => Some(0),
@@ -112,14 +122,16 @@ fn port(text: &str) -> Option<u16> {
 }
 
 impl Pattern {
-    /// Parses a pattern's words, without a name.
+    /// Parses the two, three or four words of a pattern: two for addresses only; three with a source port
+    /// or ICMP identifier, for which Click's order is `SADDR DADDR IDENTIFIER`; four with both ports.
     ///
     /// # Errors
-    /// If the words are no pattern; the text is Click's.
+    /// If the words are not a pattern, with Click's text.
     pub(super) fn parse(words: &[String], place: &Place<'_>) -> Result<Pattern, String> {
         let (source, source_port, destination, destination_port) = match words {
             [source, destination] => (source, None, destination, None),
-            // The third word is what Click calls an identifier.
+            // With three words, the last word is the range of ICMP identifiers, which stand in the source
+            // port here.
             [source, destination, port] => (source, Some(port), destination, None),
             [source, port, destination, other] => (source, Some(port), destination, Some(other)),
             _ => return Err("syntax error".into()),
@@ -153,10 +165,10 @@ impl Pattern {
         })
     }
 
-    /// Parses a pattern, or returns the pattern with a name.
+    /// Returns the pattern with a name if there is a single word; otherwise parses the words as a pattern.
     ///
     /// # Errors
-    /// If the words are no pattern, or the name is unknown; the text is Click's.
+    /// If the words are not a pattern, or no visible element names such a pattern; with Click's text.
     pub(super) fn find(words: &[String], setup: &Named<'_>) -> Result<Arc<Pattern>, String> {
         match words {
             [name] => setup.get(name).ok_or_else(|| format!("no such pattern '{name}'")),
@@ -164,7 +176,10 @@ impl Pattern {
         }
     }
 
-    /// Chooses the new tuple of a flow; `None` if all values of the range are in use.
+    /// Chooses the new tuple of a flow, and the port or address that its mapping will claim. With
+    /// `is_independent`, a sender that already has a port outside keeps it. Returns `None` if no value of
+    /// the range is free whose replies arrive at this worker, or if the sender's port would receive replies
+    /// of another flow.
     pub(super) fn rewrite(
         &self,
         cx: &mut Cx<'_>,
@@ -192,10 +207,12 @@ impl Pattern {
             && let Some(Bound { outside: (source, source_port), .. }) = store.outside_of(space, flow)
         {
             let to = Tuple { source, source_port, ..to };
-            // The sender has no other port, so the flow fails if its replies belong to another flow.
+            // The sender must keep its port. If another sender's mapping already has the reply's tuple, the
+            // flow therefore cannot be mapped.
             return store.may_become(space, flow, to).then_some(Chosen { to, claim });
         }
-        // Replies must arrive at this worker.
+        // Only values are suitable with which replies arrive at this worker, because the mapping is stored
+        // here.
         let is_home = |cx: &Cx<'_>, to: Tuple| {
             let (source, destination) = (Ipv4Addr::from_bits(to.source), Ipv4Addr::from_bits(to.destination));
             let ports = match space & 0xff == IDENTIFIERS {
@@ -215,8 +232,8 @@ impl Pattern {
         if chosen.is_none() {
             let start = match self.sequential {
                 true => Some(self.next.load(Ordering::Relaxed)).filter(|&n| n <= self.more).unwrap_or(0),
-                // The seed of random numbers is often known, but ports must not be predictable (RFC 6056,
-                // section 3.3.3).
+                // Random numbers alone would not do: their seed is often known, but ports must not be
+                // predictable (RFC 6056, section 3.3.3). A secret hash of the flow is added.
                 false => {
                     let secret = u64::from(store.secret_of(flow, space));
                     ((u64::from(cx.random().u32(..)) + secret) % (u64::from(self.more) + 1)) as u32
@@ -237,8 +254,8 @@ impl Pattern {
         Some(Chosen { to, claim })
     }
 
-    /// True if an endpoint can have this address and port outside by the pattern. A pattern without a range
-    /// of ports suits any endpoint.
+    /// True if an outside address and port, which an endpoint already has, lie in this pattern's range. A
+    /// pattern without a range of ports is always suitable.
     pub(super) fn suits(&self, (address, port): (u32, u16)) -> bool {
         if !self.has_ports || self.more == 0 {
             return true;
@@ -247,14 +264,14 @@ impl Pattern {
         [0, address].contains(&self.source) && ports.contains(&port.into())
     }
 
-    /// True if the pattern has enough ports to choose from, so that replies can be made to arrive at their
-    /// flow's worker.
+    /// True if the range has at least 256 ports, so that among them are ports whose replies arrive at the
+    /// worker of the flow.
     pub(super) fn chooses_port(&self) -> bool {
         self.has_ports && self.more >= LEAST_CHOICE
     }
 
-    /// Returns the ranges of values that the source address, its port, the destination address and its port
-    /// can get; `None` for a field that is not changed.
+    /// Returns, for source address, source port, destination address and destination port, the first and
+    /// the last value that the pattern can set. `None` means that the pattern does not change the field.
     pub(super) fn values(&self) -> [Option<(u32, u32)>; 4] {
         let fixed = |n: u32| (n != 0).then_some((n, n));
         let ranged = |n: u32, is_range: bool| {
@@ -269,7 +286,8 @@ impl Pattern {
     }
 }
 
-/// Formats the pattern as Click does, without the suffixes.
+/// Formats the pattern as Click does: `-` for fields that are not changed, and without the suffixes `#` and
+/// `?`.
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [source, source_port, destination, destination_port] = self.values();
@@ -279,7 +297,7 @@ impl fmt::Display for Pattern {
             Some((low, high)) => write!(f, "{}-{}", Ipv4Addr::from_bits(low), Ipv4Addr::from_bits(high)),
         };
         let port = |f: &mut fmt::Formatter<'_>, range: Option<(u32, u32)>| match range {
-            // As in Click, a range that starts with zero is written as no range.
+            // As in Click, a range of ports that starts at zero is shown as `-`.
             None | Some((0, _)) => f.write_str(" -"),
             Some((low, high)) if low == high => write!(f, " {low}"),
             Some((low, high)) => write!(f, " {low}-{high}"),
@@ -297,20 +315,21 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// The service of an element that names patterns: names and their patterns.
+/// The service that an element with named patterns publishes: each name with its pattern.
 #[derive(Default)]
 pub(super) struct Names(pub(super) Vec<(String, Arc<Pattern>)>);
 
-/// The context in which names of patterns are looked up.
+/// The context in which names of patterns are looked up: the element that uses the name, and all named
+/// patterns of the configuration.
 #[derive(Clone, Copy)]
 pub(super) struct Named<'a> {
     pub(super) place: Place<'a>,
     pub(super) element: &'a str,
-    /// The names of elements that name patterns, and the names that they give.
+    /// The elements that name patterns: the name of each element, and its patterns.
     pub(super) names: &'a [(String, Arc<Names>)],
 }
 
-/// Returns all elements that name patterns, with their names.
+/// Returns the names of all elements that publish named patterns, each with its patterns.
 pub(super) fn all_names(setup: &Setup) -> Vec<(String, Arc<Names>)> {
     let names = |id: ElementId| setup.service::<Names>(id);
     let elements = setup.elements.iter().enumerate();
@@ -318,8 +337,8 @@ pub(super) fn all_names(setup: &Setup) -> Vec<(String, Arc<Names>)> {
 }
 
 impl Named<'_> {
-    /// Returns the pattern that a name means here; a name of an inner compound hides the names of outer
-    /// compounds.
+    /// Returns the pattern with this name that is visible to the element. Names in an inner compound
+    /// element hide equal names in outer compounds. Returns `None` if the name is unknown.
     pub(super) fn get(&self, name: &str) -> Option<Arc<Pattern>> {
         let own = scope_of(self.element);
         let visible = self.names.iter().filter(|(element, _)| own.starts_with(scope_of(element)));
@@ -331,27 +350,28 @@ impl Named<'_> {
     }
 }
 
-/// The outputs of a new flow's packets, and of its reply's packets.
+/// The number of the output for packets of a mapping's flow (`forward`), and for the replies (`reply`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Outputs {
     pub(super) forward: usize,
     pub(super) reply: usize,
 }
 
-/// Parses `FOUTPUT ROUTPUT`.
+/// Parses the words `FOUTPUT ROUTPUT`, without checking that the translator has these outputs.
 ///
 /// # Errors
-/// If the words are no two numbers; the text is Click's.
+/// If there are not exactly two words, or a word is not a number; with Click's text.
 pub(super) fn outputs(words: &[String]) -> Result<Outputs, String> {
     let number = |text: &String| parse_integer(text).ok().and_then(|n| i32::try_from(n).ok());
-    // The caller, which knows the number of outputs, rejects numbers that are no outputs.
+    // A negative number becomes the largest number, so that the caller, which knows the number of outputs,
+    // rejects it.
     let output = |n: i32| usize::try_from(n).unwrap_or(usize::MAX);
     let forward = words.first().and_then(number).filter(|_| words.len() == 2).ok_or("bad forward port")?;
     let reply = words.get(1).and_then(number).ok_or("bad reply port")?;
     Ok(Outputs { forward: output(forward), reply: output(reply) })
 }
 
-/// A pattern and two outputs.
+/// A pattern, and the outputs of packets of flows that it maps.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     pub(super) pattern: Arc<Pattern>,
@@ -359,10 +379,10 @@ pub(super) struct Target {
 }
 
 impl Target {
-    /// Parses `PATTERN FOUTPUT ROUTPUT`.
+    /// Parses `PATTERN FOUTPUT ROUTPUT`; the pattern can be a name.
     ///
     /// # Errors
-    /// If the text is no pattern with two outputs; the text of the error is Click's.
+    /// If the text is not a pattern with two outputs, with Click's text.
     pub(super) fn parse(text: &str, named: &Named<'_>) -> Result<Target, String> {
         let words = words(text);
         if words.len() <= 2 {
@@ -372,9 +392,9 @@ impl Target {
         Ok(Target { pattern: Pattern::find(pattern, named)?, outputs: outputs(ports)? })
     }
 
-    /// Chooses the new tuple of a flow, and the outputs of its packets; `None` if all values of the range
-    /// are in use. If the sender already has an address outside from another pattern, the flow gets the
-    /// outputs of that pattern's flows.
+    /// Chooses the new tuple of a flow, and the outputs of its packets. Returns `None` if the pattern finds
+    /// no tuple: see [`Pattern::rewrite`]. If the sender keeps an outside port from another pattern, the
+    /// flow gets the outputs of the sender's first mapping.
     pub(super) fn rewrite(
         &self,
         cx: &mut Cx<'_>,
@@ -393,7 +413,7 @@ impl Target {
     }
 }
 
-/// Splits a text into words.
+/// Splits a text at white space into words, as Click does, with quotes.
 pub(super) fn words(text: &str) -> Vec<String> {
     split_spaces(text).into_iter().map(|word| word.text).collect()
 }

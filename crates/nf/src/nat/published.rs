@@ -1,5 +1,5 @@
-//! The service of translators for other elements, which look up the mappings of quoted packets or share a
-//! capacity.
+//! The service of translators for other elements: to look up the mapping of a packet that an ICMP error
+//! quotes, to share a capacity, and to lease flows.
 
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 
@@ -18,31 +18,33 @@ use super::spec::Spec;
 use super::store::{Store, mark, space};
 use super::tuple::Tuple;
 
-/// The place of a translator's mappings: a store, which may belong to another translator, and the
-/// translator's number there.
+/// The location of a translator's mappings: the store, which may be that of another translator, and the
+/// translator's number among those that share the store.
 #[derive(Clone)]
 pub(super) struct Home {
     pub(super) store: Arc<Mutex<Store>>,
     pub(super) owner: u16,
 }
 
-/// The service that a translator publishes: other elements look up its mappings, or share its capacity.
+/// The service that a translator publishes. Other elements look up its mappings, make mappings, or share
+/// its capacity.
 pub(super) struct Published {
     pub(super) flavour: Flavour,
-    /// The place of the mappings, unless the translator shares the capacity of another.
+    /// The location of the mappings if the translator has its own capacity.
     pub(super) own: Home,
-    /// The place of the mappings if the translator shares the capacity of another, once that is known.
+    /// The location of the mappings if the translator shares the capacity of another. It is set when the
+    /// element is initialized.
     pub(super) shared: OnceLock<Home>,
-    /// The element whose capacity the translator shares.
+    /// The translator whose capacity this translator shares, if it does.
     pub(super) shares: Option<ElementId>,
     pub(super) outputs: usize,
-    /// True if endpoints inside have one port outside for all their flows; and, in `filters_independently`,
-    /// true if any host may send to that port.
+    /// True if all flows of an inside endpoint have one outside port. In the next field: true if any host
+    /// may send to this port.
     pub(super) is_independent: bool,
     pub(super) filters_independently: bool,
-    /// The specifications for flows without a mapping, by input.
+    /// The specifications for packets without a mapping, by number of the input.
     pub(super) specs: Mutex<Vec<Spec>>,
-    /// True if packets get the destination annotation.
+    /// True if the translator sets the destination annotation.
     pub(super) sets_next_hop: bool,
 }
 
@@ -50,11 +52,12 @@ pub(super) fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// The data of a mapping with which an ICMP error about one of its packets is translated.
+/// The data with which an ICMP error is translated: the mapping of the packet that the error quotes.
 pub(super) struct Quoted {
-    /// The tuple of packets in the opposite direction; zero for an address that is not changed.
+    /// The new tuple of packets that answer the quoted packet. Reversed, it is the quoted packet's tuple
+    /// before translation. An address that the mapping does not change is zero.
     pub(super) to: Tuple,
-    /// True if ports or identifiers become those in `to`; otherwise they are not changed.
+    /// True if the mapping also changes ports or identifiers; `to` then has the new values.
     pub(super) has_ports: bool,
     pub(super) output: usize,
     pub(super) is_reply: bool,
@@ -62,12 +65,13 @@ pub(super) struct Quoted {
 }
 
 impl Published {
-    /// Returns the place of the mappings.
+    /// Returns the location of the mappings that the translator uses: its own, or those that it shares.
     pub(super) fn home(&self) -> &Home {
         self.shared.get().unwrap_or(&self.own)
     }
 
-    /// Returns the mapping's data for packets that answer a quoted packet.
+    /// Returns the mapping's data for a packet with this protocol and tuple, which answers a packet quoted
+    /// in an ICMP error. Returns `None` if there is no mapping, or if it was made by another protocol.
     pub(super) fn find(
         &self,
         (protocol, behind): (u8, Behind),
@@ -109,8 +113,9 @@ impl Published {
         (!has_ports || made_by == protocol).then_some(quoted)
     }
 
-    /// Does what [`find`](Self::find) does for packets from an endpoint inside to which any host may send,
-    /// because the packets that it receives may have no mappings.
+    /// Returns the data for packets of an inside endpoint with independent filtering, if the endpoint has
+    /// no mapping for this peer. Such an endpoint may have received the quoted packet without a mapping.
+    /// Returns `None` without independent filtering, or if the endpoint is not known.
     fn find_alone(&self, store: &Store, protocol: u8, tuple: Tuple) -> Option<Quoted> {
         if !self.filters_independently || !self.flavour.protocols().contains(&protocol) {
             return None;

@@ -1,8 +1,9 @@
-//! The element of all translators.
+//! The common element of all translators.
 //!
-//! A batch is processed in windows: first the keys of the window's packets are computed, then they are
-//! looked up together, and then each packet is processed in order. A packet that was not found is looked up
-//! again if an earlier packet of the window has made a mapping.
+//! A batch is processed in windows of up to 32 packets: the keys of the packets are computed, then all of
+//! them are looked up together, and then the packets are processed in order. A packet whose key was not
+//! found is looked up again before a mapping is made for it, if an earlier packet of the window has made a
+//! mapping.
 
 use std::any::Any;
 use std::fmt::Write as _;
@@ -39,15 +40,16 @@ pub(super) struct Rewriter {
     home: Home,
     policies: [Policy; 2],
     capacity: i32,
-    /// True if mappings end when they expire.
+    /// True if mappings are removed when they expire; false if they are only evicted when the capacity is
+    /// reached.
     reaps: bool,
-    /// True if an element reads the destination annotation.
+    /// True if an element reads the destination IP annotation. Otherwise translators do not set it.
     is_read: bool,
     sorter: Sorter,
     elsewhere: ForeignFlows,
 }
 
-/// The arguments that all translators have.
+/// The arguments of all translators.
 const COMMON: [ArgInfo; 7] = [
     ArgInfo::rest("INPUTSPEC", "input specification"),
     seconds("GUARANTEE", "5"),
@@ -58,32 +60,36 @@ const COMMON: [ArgInfo; 7] = [
     ArgInfo::keyword("REPLY_ANNO", "annotation", ""),
 ];
 
-/// An argument that most translators have.
+/// The argument that makes packets carry their new destination in an annotation; translators without ports
+/// always set it.
 pub(super) const DST_ANNO: ArgInfo = ArgInfo::keyword("DST_ANNO", "bool", "true");
 
-/// An argument that FastClick's TCPRewriter and UDPRewriter have.
+/// The argument HANDLE_MIGRATION, which FastClick's TCPRewriter and UDPRewriter have.
 pub(super) const HANDLE_MIGRATION: ArgInfo = ArgInfo::keyword("HANDLE_MIGRATION", "bool", "false");
 
-/// The arguments of translators of ports that Click does not have.
+/// Arguments that Click does not have, for translators with ports or identifiers: one outside port per
+/// endpoint, and a limit on mappings per inside address.
 pub(super) const SHARING: [ArgInfo; 2] = [
     ArgInfo::keyword("INDEPENDENT_MAPPING", "bool", "false"),
     ArgInfo::keyword("SUBSCRIBER_CAPACITY", "unsigned", "0"),
 ];
 
-/// An argument of translators of ports, except for ICMP queries, that Click does not have.
+/// An argument that Click does not have, for translators of TCP and UDP: any host may send to an endpoint's
+/// outside port.
 pub(super) const INDEPENDENT_FILTERING: ArgInfo = ArgInfo::keyword("INDEPENDENT_FILTERING", "bool", "false");
 
-/// Joins `M` arguments of a translator's own with the arguments that all translators have: `N` in total.
+/// Joins the `M` arguments of one translator with the arguments that all translators have. `N` is the total
+/// number.
 pub(super) const fn with_common<const M: usize, const N: usize>(own: [ArgInfo; M]) -> [ArgInfo; N] {
     join(own, COMMON)
 }
 
-/// Describes a time-out argument, with its default in seconds.
+/// Describes a time-out argument. The default is a number of seconds, as text.
 pub(super) const fn seconds(name: &'static str, default: &'static str) -> ArgInfo {
     ArgInfo::keyword(name, "seconds", default)
 }
 
-/// The handlers that all translators have.
+/// The handlers of all translators.
 pub(super) const SIZES: [HandlerInfo; 7] = [
     HandlerInfo::count("table_size"),
     HandlerInfo::count("nmappings"),
@@ -94,14 +100,15 @@ pub(super) const SIZES: [HandlerInfo; 7] = [
     HandlerInfo::write("clear"),
 ];
 
-/// The handlers of translators with one table, which has two names.
+/// The handlers of translators with one table of mappings: those of all translators, and the table under
+/// the names `table` and `mappings`.
 pub(super) const HANDLERS: [HandlerInfo; 9] = {
     let [a, b, c, d, e, f, g] = SIZES;
     [HandlerInfo::list("table"), HandlerInfo::list("mappings"), a, b, c, d, e, f, g]
 };
 
-/// Returns the time-out `name`, or the last given of its other names `others`, in nanoseconds. The class
-/// declares the default of `name` only.
+/// Returns a time-out in nanoseconds: of the argument `name`, or, if it is not given, of the last given
+/// argument among `others`, which are other names for it. If none is given, returns the default of `name`.
 pub(super) fn last_of(args: &mut Args<'_>, others: &[&'static str], name: &'static str) -> i64 {
     let other = last_given(args, others);
     let time = args.value(name);
@@ -109,7 +116,8 @@ pub(super) fn last_of(args: &mut Args<'_>, others: &[&'static str], name: &'stat
     other.filter(|_| !args.was_given(name)).or(time).unwrap_or_default()
 }
 
-/// Returns the last given of some time-outs, in nanoseconds.
+/// Returns the value of the last of these time-out arguments that is given, in nanoseconds. Returns `None`
+/// if none is given.
 pub(super) fn last_given(args: &mut Args<'_>, names: &[&'static str]) -> Option<i64> {
     let mut last = None;
     for name in names {
@@ -119,7 +127,7 @@ pub(super) fn last_given(args: &mut Args<'_>, names: &[&'static str]) -> Option<
     last
 }
 
-/// Returns a time in nanoseconds. Reports a negative time.
+/// Returns a time in nanoseconds. Reports an error and returns `None` if the time is negative.
 fn not_negative(args: &mut Args<'_>, name: &str, Timestamp(time): Timestamp) -> Option<i64> {
     if time < 0 {
         let clicks_words = format!("{name}: invalid number");
@@ -128,8 +136,8 @@ fn not_negative(args: &mut Args<'_>, name: &str, Timestamp(time): Timestamp) -> 
     (time >= 0).then_some(time)
 }
 
-/// Reads the capacity: a number, or the name of another translator. The number also applies if translators
-/// name each other.
+/// Reads the largest number of mappings, or the translator whose capacity this translator shares. Returns
+/// the number in either case: translators that name each other in a cycle use it.
 fn capacity(args: &mut Args<'_>) -> (i32, Option<ElementId>) {
     let usual = args.default_of("MAPPING_CAPACITY").unwrap_or_default();
     let (other, Raw(text)) = (args.get("CAPACITY"), args.value("MAPPING_CAPACITY"));
@@ -146,7 +154,8 @@ fn capacity(args: &mut Args<'_>) -> (i32, Option<ElementId>) {
     }
 }
 
-/// Reads the arguments about state that the flows of one endpoint inside share.
+/// Reads the arguments about state that is shared by all flows of an inside endpoint or address. Reports
+/// independent filtering without independent mapping as an error.
 fn sharing(args: &mut Args<'_>, flavour: Flavour) -> Sharing {
     let mut sharing = Sharing::default();
     if !flavour.has_ports() {
@@ -163,10 +172,11 @@ fn sharing(args: &mut Args<'_>, flavour: Flavour) -> Sharing {
     sharing
 }
 
-/// Builds a translator from its arguments and time-outs; there are two policies for two kinds of mappings.
+/// Builds and publishes a translator. `policies` are the time-outs of its two kinds of mappings; the second
+/// are those of UDP in IPRewriter.
 ///
 /// # Errors
-/// If an argument is invalid.
+/// If an argument is invalid, or there is no memory for mappings.
 pub(super) fn build(
     args: &mut Args<'_>,
     flavour: Flavour,
@@ -238,26 +248,28 @@ pub(super) fn build(
     }))
 }
 
-/// The parts of a translator that process a window of packets.
+/// The parts of a translator with which a window of packets is processed.
 struct Window<'r> {
     desk: &'r Translation,
     sorter: &'r mut Sorter,
     owner: u16,
     is_read: bool,
-    /// True if packets must be marked with their flows.
+    /// True if packets get a flow mark, because an element downstream uses it.
     marks: bool,
 }
 
 impl Window<'_> {
-    /// Rewrites the packets of a window, and notes their fates.
+    /// Translates the packets of a window, and makes mappings for new flows. Notes the output or drop
+    /// reason of each packet in the sorter.
     fn handle(&mut self, cx: &mut Cx<'_>, store: &mut Store, input: usize, window: &mut [Packet]) {
         let Window { desk, sorter, owner, is_read, marks } = self;
         let (flavour, owner, now) = (desk.flavour, *owner, cx.now());
         let sets_next_hop = desk.sets_next_hop && *is_read;
         let (mut keys, mut found) = ([Ipv4FlowKey::NONE; WINDOW], [None; WINDOW]);
         let spaces = flavour.plain_spaces(owner);
-        // A bit for each packet of the window: 1 for a whole TCP or UDP packet without IPv4
-        // options, whose key is found without dissection.
+        // One bit per packet of the window, the lowest for the first packet. A bit is set if the packet is
+        // plain: whole, TCP or UDP, and without IPv4 options, so that its key and fields are at fixed
+        // offsets.
         let mut plain = 0u32;
         for (n, (packet, key)) in (0..).zip(window.iter_mut().zip(&mut keys)) {
             match spaces.key(packet) {
@@ -268,7 +280,8 @@ impl Window<'_> {
                 None => *key = flavour.key(packet, owner),
             }
         }
-        // A later packet's look-up or mapping can move keys, which invalidates ids that were found before.
+        // Looking up a packet or making a mapping can move all keys to another table. Ids from before are
+        // then invalid.
         let (epoch, additions) = (store.epoch(), store.additions());
         store.find_all(&keys[..window.len()], &mut found);
         if flavour == Flavour::Address {
@@ -277,8 +290,9 @@ impl Window<'_> {
         for (packet, found) in window.iter_mut().zip(found) {
             let is_plain = plain & 1 != 0;
             plain >>= 1;
-            // For translators of one address, a new mapping of a packet's sender takes precedence over the
-            // mapping of its receiver.
+            // IPAddrRewriter looks up by source first. If a packet of this window has made a mapping, it
+            // may be for the source of a packet that was found by destination; such a packet is looked up
+            // again.
             let is_first = flavour != Flavour::Address || store.additions() == additions;
             if let Some(id) = found.filter(|_| is_first)
                 && store.epoch() == epoch
@@ -307,12 +321,13 @@ impl Window<'_> {
 }
 
 impl Rewriter {
-    /// Returns the lines of a handler's table: the mappings of one table (`which`, such as that of UDP) or of
-    /// all, the newest first, each in both directions.
+    /// Returns the lines of the handlers that list mappings: newest mapping first, each with one line per
+    /// direction. `which` selects the mappings of one space, such as UDP; `None` selects all.
     fn table(&self, which: Option<u32>, now: Timestamp) -> String {
         let mut text = String::new();
         for written in locked(&self.home.store).written(self.home.owner, which).iter().rev() {
-            // A mapping that is its own reply is found as the reply only.
+            // A mapping that is its own reply has one key, so it gets one line, in the direction of
+            // replies.
             let directions = if written.is_own_reply { &[true][..] } else { &[true, false] };
             for &is_reply in directions {
                 self.line(&mut text, written, is_reply, now);
@@ -350,7 +365,8 @@ impl Rewriter {
         let _ = writeln!(text, " [{outputs}] i{} exp{left}", written.input);
     }
 
-    /// Returns a line of `patterns`.
+    /// Returns the line of handler `patterns` for an input: its specification, and the number of its
+    /// mappings if there are any.
     fn pattern(&self, input: usize) -> String {
         let Some(spec) = self.desk.specs.get(input) else { return String::new() };
         let tally = locked(&self.home.store).tallies(self.home.owner).get(input).copied().unwrap_or_default();
@@ -360,7 +376,8 @@ impl Rewriter {
         }
     }
 
-    /// Returns the addresses and ports that a flow is translated to.
+    /// Returns the new addresses and ports of the flow `SADDR SPORT DADDR DPORT` in `text`, or an empty
+    /// text if it has no mapping. The error says which word is missing or wrong.
     fn look_up(&self, cx: &Cx<'_>, text: &str) -> Result<String, String> {
         let words = words(text);
         let names = ["SADDR", "SPORT", "DADDR", "DPORT"];
@@ -388,14 +405,16 @@ impl Rewriter {
         }))
     }
 
-    /// Returns the place of mappings of the translator whose capacity this translator shares, directly or
-    /// through others that share it, too.
+    /// Returns the store of the translator whose capacity this translator shares, directly or through a
+    /// sequence of translators. Returns `None` if this translator has its own capacity. The error says that
+    /// a name in the sequence is not a translator.
     fn shared(&self, cx: &Cx<'_>) -> Result<Option<Home>, String> {
         let mut way = vec![cx.id()];
         let mut next = self.published.shares;
         while let Some(id) = next {
             if let Some(first) = way.iter().position(|&seen| seen == id) {
-                // Translators in a cycle share the capacity of the first of them by number.
+                // Translators that name each other in a cycle share the capacity of the translator with the
+                // lowest element number.
                 let leader = way[first..].iter().copied().min();
                 way.extend(leader);
                 break;
@@ -409,7 +428,8 @@ impl Rewriter {
         Ok(Some(other.home().clone()))
     }
 
-    /// Gives an input another specification; the mappings that it has made end.
+    /// Replaces an input's specification, and removes the mappings that this input has made. The error is
+    /// that of [`Spec::parse`]; then nothing changes.
     fn change_pattern(&mut self, cx: &Cx<'_>, input: usize, text: &str) -> Result<(), String> {
         let names: Vec<_> = (0..cx.place().elements())
             .filter_map(|id| Some((cx.graph().name_of(id).to_string(), cx.graph().service(id)?)))
@@ -428,7 +448,8 @@ impl Rewriter {
     }
 }
 
-/// Returns the input to which a handler `patternN` belongs.
+/// Returns N for the handler `patternN`, which sets the specification of input N; `None` for other
+/// handlers.
 fn input_of(name: &str) -> Option<usize> {
     name.strip_prefix("pattern")?.parse().ok()
 }
@@ -445,7 +466,7 @@ impl Element for Rewriter {
             store.limit_subscribers(owner, self.desk.sharing.most_of_one);
             drop(store);
             self.home = Home { owner, ..other };
-            // The cell is empty, because `initialize` runs once per element.
+            // `set` cannot fail: `initialize` is called once per element.
             _ = self.published.shared.set(self.home.clone());
         } else {
             let mut store = locked(&self.home.store);
@@ -539,11 +560,11 @@ impl Element for Rewriter {
     }
 }
 
-/// Returns this worker's part of a capacity.
+/// Returns this worker's share of a capacity, which is divided evenly. The first workers get the remainder.
 fn part(capacity: i32, (worker, workers): (usize, usize)) -> i32 {
     let (worker, workers) = (worker as i32, workers as i32);
     if workers <= 1 { capacity } else { capacity / workers + i32::from(worker < capacity % workers) }
 }
 
-/// The state that an element passes to its successor.
+/// The mappings that a replaced translator hands to its successor when the configuration changes.
 struct Kept(Vec<Written>);

@@ -1,9 +1,9 @@
 //! # RoundRobinIPMapper
 //! Lets translators use several patterns in turn, for example to balance load.
 //!
-//! A translator that names this element in an input's specification consults it for each new flow. The
-//! pattern after the last pattern that was tried is tried first; patterns without a free port or address
-//! are skipped.
+//! A translator that names this element in an input's specification calls it for each new flow. The pattern
+//! after the last pattern that was tried is tried first; patterns without a free port or address are
+//! skipped.
 //!
 //! ## Usage
 //! `RoundRobinIPMapper(PATTERN FOUTPUT ROUTPUT, ...)`
@@ -54,7 +54,8 @@ pub static CLASS: Class = Class {
 
 struct RoundRobinIpMapper(Arc<Mapper>);
 
-/// The state for another element: the pattern that is next in turn.
+/// The state that a mapper hands to the mapper that replaces it when the configuration changes: the text of
+/// the next pattern in turn.
 struct Next(String);
 
 impl Element for RoundRobinIpMapper {

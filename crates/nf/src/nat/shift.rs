@@ -1,10 +1,9 @@
-//! The shift of a connection's sequence numbers by lines that were changed.
+//! The shift of a TCP connection's sequence numbers after an element has changed the length of its data.
 //!
-//! An element that changes the length of data in a TCP stream shifts all data after it. An edit says which
-//! bytes of the stream, by the sender's sequence numbers, are replaced by which bytes for the receiver; all
-//! numbers between two edits are shifted by the same amount. So each number has a counterpart on the other
-//! side, also in the middle of a changed line: a line that is retransmitted in other pieces becomes the
-//! same bytes at the same positions.
+//! An *edit* replaces a range of bytes in the stream: it has the range in the sender's sequence numbers,
+//! and the bytes that the receiver gets instead. All sequence numbers between two edits are shifted by the
+//! same amount. Each number of one side has a counterpart on the other side, also within an edit. So a line
+//! that is retransmitted in different segments becomes the same bytes at the same sequence numbers.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -12,20 +11,22 @@ use std::ops::Range;
 use wire::checksum::Delta;
 use wire::tcp::flags::{ACK, SYN};
 
-/// The flags of the answer to a SYN.
+/// The flags of a segment that accepts a connection.
 const ACCEPTS: u8 = SYN | ACK;
 
-/// The largest number of bytes that one edit can insert.
+/// The largest number of new bytes in one edit.
 pub(super) const ROOM: usize = 40;
 
-/// The largest number of edits; earlier edits are assumed to be acknowledged.
+/// The largest number of edits that are kept per direction. With another edit the first is forgotten,
+/// because its bytes are assumed to be acknowledged.
 const MOST: usize = 32;
 
-/// The distance in sequence numbers at which an edit is removed, before it could be confused with a later
-/// position.
+/// The distance in sequence numbers from which on an edit is forgotten. Beyond 2^31 an edit could not be
+/// distinguished from an edit ahead of the current position.
 const FAR: i32 = 1 << 30;
 
-/// A range of the stream that is replaced by other bytes for the receiver.
+/// A range of the sender's bytes, and the bytes that replace it for the receiver. `new` has them in its
+/// first `new_length` bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Edit {
     /// The sender's sequence number of the first replaced byte.
@@ -34,7 +35,7 @@ pub(super) struct Edit {
     pub(super) length: u16,
     new_length: u16,
     new: [u8; ROOM],
-    /// The number that is added to sequence numbers up to the edit.
+    /// The number that is added (modulo 2^32) to sequence numbers between the previous edit and this edit.
     before: u32,
 }
 
@@ -43,33 +44,36 @@ impl Edit {
         self.start.wrapping_add(self.length.into())
     }
 
-    /// Returns the bytes that the receiver gets.
+    /// Returns the bytes that replace the range for the receiver.
     pub(super) fn new_bytes(&self) -> &[u8] {
         &self.new[..usize::from(self.new_length)]
     }
 
-    /// Returns the number that is added to sequence numbers after the edit.
+    /// Returns the number that is added (modulo 2^32) to sequence numbers between this edit and the next.
     fn after(&self) -> u32 {
         self.before.wrapping_add(self.new_length.into()).wrapping_sub(self.length.into())
     }
 }
 
-/// Returns the signed distance from `other` to `number`, modulo 2^32.
+/// Returns the number of bytes by which `number` is after `other` in the sequence space modulo 2^32;
+/// negative if it is before.
 fn behind(number: u32, other: u32) -> i32 {
     number.wrapping_sub(other) as i32
 }
 
-/// The edits of one direction of a connection.
+/// The edits of the data in one direction of a connection, ordered by sequence number.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shift {
     edits: VecDeque<Edit>,
-    /// The number that is added to sequence numbers up to the first edit.
+    /// The number that is added to sequence numbers before the first edit that is kept: the sum of all
+    /// forgotten edits.
     base: u32,
 }
 
 impl Shift {
-    /// Adds an edit that replaces `length` bytes by `new`. Returns false, and changes nothing, if the edit
-    /// is not after all other edits, or too large.
+    /// Adds an edit that replaces `length` bytes from sequence number `start` on by `new`. Returns false,
+    /// and changes nothing, if the range does not start after all other edits, if `length` is zero or above
+    /// 65535, or if `new` has more than [`ROOM`] bytes.
     pub(super) fn add(&mut self, start: u32, length: usize, new: &[u8]) -> bool {
         let is_behind = self.edits.back().is_none_or(|last| behind(start, last.end()) >= 0);
         if !is_behind || new.len() > ROOM || !(1..=usize::from(u16::MAX)).contains(&length) {
@@ -96,19 +100,19 @@ impl Shift {
         }
     }
 
-    /// Removes the edits that are far before a sequence number.
+    /// Forgets the edits that are [`FAR`] bytes or more before the sequence number of the current segment.
     fn pass(&mut self, number: u32) {
         while self.edits.front().is_some_and(|first| behind(number, first.end()) >= FAR) {
             self.forget_first();
         }
     }
 
-    /// Returns the number that is added to sequence numbers after all edits.
+    /// Returns the number that is added to sequence numbers after the last edit.
     pub(super) fn last(&self) -> u32 {
         self.edits.back().map_or(self.base, Edit::after)
     }
 
-    /// Returns the receiver's sequence number for a number of the sender.
+    /// Converts a sequence number of the sender to the number that the receiver sees.
     pub(super) fn there(&self, number: u32) -> u32 {
         for edit in self.edits.iter().rev() {
             let into = behind(number, edit.start);
@@ -123,8 +127,9 @@ impl Shift {
         number.wrapping_add(self.edits.front().map_or(self.base, |first| first.before))
     }
 
-    /// Returns the sender's sequence number for a number of the receiver: the last whose counterpart is not
-    /// after it.
+    /// Converts a sequence number of the receiver, such as an acknowledgment, to the sender's. If several
+    /// numbers correspond, returns the last. Within an edit this never acknowledges the last replaced byte
+    /// before the receiver has all new bytes.
     pub(super) fn back(&self, number: u32) -> u32 {
         for edit in self.edits.iter().rev() {
             let into = behind(number, edit.start.wrapping_add(edit.before));
@@ -138,8 +143,8 @@ impl Shift {
         number.wrapping_sub(self.edits.front().map_or(self.base, |first| first.before))
     }
 
-    /// Returns the edits that overlap `length` bytes from a sequence number on: for each, the range among
-    /// these bytes, and the bytes that the receiver gets instead.
+    /// Returns the edits that overlap the `length` bytes from sequence number `start` on. Each item has the
+    /// range of offsets among these bytes, and the bytes that the receiver gets instead of this range.
     pub(super) fn within(&self, start: u32, length: usize) -> impl Iterator<Item = (Range<usize>, &[u8])> {
         let end = start.wrapping_add(length as u32);
         self.edits.iter().filter_map(move |edit| {
@@ -159,43 +164,43 @@ impl Shift {
     }
 }
 
-/// The edits of both directions of a connection.
+/// The edits of both directions of a TCP connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Shifts {
-    /// The edits of the flow's direction, and of its reply's.
+    /// The edits of data in the direction of the mapping's flow, and in the direction of its replies.
     directions: [Shift; 2],
-    /// The sequence number of the last SYN that requested another connection on the same ports, and true if
-    /// it came from the reply's side.
+    /// The last SYN on these ports: its sequence number, and true if it came in the direction of replies.
+    /// If the other side accepts it, a new connection begins.
     asked: Option<(u32, bool)>,
 }
 
-/// The connection to which a segment's numbers belong.
+/// The connection to which a segment belongs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Numbers {
-    /// The connection that these edits belong to.
+    /// The connection whose data were edited.
     Own,
-    /// A new connection, which begins with this segment.
+    /// A new connection on the same ports, which this segment accepts. The edits no longer apply.
     NewConnection,
 }
 
 impl Shifts {
-    /// Returns the edits of a direction.
+    /// Returns the edits of one direction: that of replies if `is_reply` is true.
     pub(super) fn of(&self, is_reply: bool) -> &Shift {
         &self.directions[usize::from(is_reply)]
     }
 
-    /// Returns the edits of a direction, to be changed.
+    /// Returns the edits of one direction, to be changed: that of replies if `is_reply` is true.
     pub(super) fn of_mut(&mut self, is_reply: bool) -> &mut Shift {
         &mut self.directions[usize::from(is_reply)]
     }
 
-    /// Converts the numbers of a segment for its receiver: sequence number, acknowledgment, and the ranges
-    /// of selective acknowledgments (RFC 2018). The bytes start with the TCP header; if they end within it,
-    /// nothing changes.
+    /// Converts a segment's sequence number, acknowledgment and selective acknowledgments (RFC 2018) for
+    /// its receiver, and updates the checksum. `segment` starts with the TCP header; if it does not hold
+    /// the whole header, nothing changes.
     ///
-    /// A SYN keeps its numbers, but it alone does not end the connection: any host can send a SYN, and an
-    /// endpoint with a connection does not close it because of that (RFC 5961, section 4). Another
-    /// connection begins when the other end accepts it.
+    /// A SYN keeps its numbers, but does not end the connection by itself. Any host can send a SYN, and an
+    /// endpoint with a connection does not close it because of that (RFC 5961, section 4). A new connection
+    /// begins when the other side accepts the SYN; only then is the result [`Numbers::NewConnection`].
     pub(super) fn apply(&mut self, is_reply: bool, segment: &mut [u8]) -> Numbers {
         let Some(length) = segment.get(12).map(|byte| usize::from(byte >> 4) * 4) else {
             return Numbers::Own;
@@ -226,7 +231,7 @@ impl Shifts {
         for at in selective(&old[20..length]) {
             write(header, 20 + at, other.back(read(header, 20 + at)));
         }
-        // Options need not start at even offsets, so the checksum change is computed over whole headers.
+        // The checksum change is computed over whole headers, because options can start at odd offsets.
         let sum = u16::from_be_bytes([old[16], old[17]]);
         let change = Delta::bytes(&old[..length], header);
         header[16..18].copy_from_slice(&change.apply(sum).to_be_bytes());
@@ -244,7 +249,8 @@ fn write(bytes: &mut [u8], at: usize, number: u32) {
     }
 }
 
-/// Returns the offsets of the numbers of selective acknowledgments in the options.
+/// Returns the offsets in the TCP options of all sequence numbers of selective acknowledgments. Ends at the
+/// first malformed option.
 fn selective(options: &[u8]) -> impl Iterator<Item = usize> {
     const SACK: u8 = 5;
     let mut at = 0;
@@ -273,8 +279,8 @@ mod tests {
 
     use super::*;
 
-    /// A stream with some of its bytes changed: the sender's bytes, the receiver's bytes, and the offset at
-    /// the receiver of each of the sender's bytes.
+    /// The expected result of edits, computed in a simple way: the sender's bytes, the receiver's bytes,
+    /// and for each of the sender's bytes its offset at the receiver.
     struct Straight {
         sent: Vec<u8>,
         got: Vec<u8>,
@@ -314,7 +320,8 @@ mod tests {
             for (at, length, new) in &edits {
                 prop_assert!(shift.add(first.wrapping_add(*at as u32), *length, new));
             }
-            // All bytes are sent, in any pieces, any number of times, in any order.
+            // All bytes are sent in random pieces, repeatedly and out of order. The receiver must get the
+            // expected bytes.
             let mut got = vec![None; all.got.len()];
             let whole = (0, all.sent.len());
             let pieces = cuts.iter().map(|(a, b)| (a.index(all.sent.len() + 1), b.index(all.sent.len() + 1)));
@@ -338,12 +345,14 @@ mod tests {
                 }
             }
             prop_assert_eq!(got.into_iter().flatten().collect::<Vec<_>>(), all.got.clone());
-            // An acknowledgment never covers bytes that have not arrived; at the end, it covers all bytes.
+            // For any bytes that have arrived, the converted acknowledgment must not cover a byte that has
+            // not. After all bytes it must cover all.
             for number in 0..=all.got.len() {
                 let back = shift.back(first.wrapping_add(number as u32)).wrapping_sub(first) as usize;
                 prop_assert!(all.place[back] <= number);
                 let is_last = back + 1 == all.place.len() || all.place[back + 1] > number;
-                // Within a line that became shorter, several numbers can match; after it, the last matches.
+                // Within an edit that shortened the data, several sender's numbers correspond to one
+                // receiver's number. After the edit the last of them must be returned.
                 prop_assert!(is_last, "{} {} {:?}", number, back, all.place);
             }
         }
@@ -356,7 +365,8 @@ mod tests {
         assert!(!shift.add(105, 10, b""), "it is in the middle of another one");
         assert!(!shift.add(90, 5, b"") && !shift.add(200, 0, b"") && !shift.add(200, 5, &[0; ROOM + 1]));
         assert_eq!((shift.there(100), shift.there(110), shift.back(112)), (100, 112, 110));
-        // The edit still counts after half of the number space, and is not confused with a later edit.
+        // An edit must still count half of the sequence space later, and must not be confused with a later
+        // edit.
         for number in [1u32 << 29, 1 << 30, 5 << 28, 3 << 30, 99] {
             shift.pass(number);
             assert_eq!(shift.there(number), number.wrapping_add(2));
@@ -372,7 +382,7 @@ mod tests {
         use wire::checksum::Sum;
         let mut shifts = Shifts::default();
         assert!(shifts.of_mut(false).add(1000, 4, b"longer"));
-        // The options start at an odd offset: a no-operation, and two ranges.
+        // Two selective acknowledgments at an odd offset, after a no-operation option.
         let mut options = vec![1, 5, 18];
         for number in [1004u32, 1006, 1010, 1020] {
             options.extend(number.to_be_bytes());
@@ -399,7 +409,7 @@ mod tests {
         shifts.apply(false, &mut flow);
         assert_eq!((read(&flow, 4), read(&flow, 8)), (1006, 7));
         assert!(Sum::new().bytes(&flow).is_valid());
-        // Malformed segments are not changed.
+        // Segments without a whole TCP header must not change.
         for odd in [&reply[..30], &[0; 12], &[0; 20]] {
             let mut bytes = odd.to_vec();
             shifts.apply(false, &mut bytes);

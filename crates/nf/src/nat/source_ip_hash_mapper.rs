@@ -2,9 +2,9 @@
 //! Lets translators choose among several patterns by a packet's source address.
 //!
 //! Each pattern has several points on a ring, which follow from the seed and from the pattern's own number.
-//! A source address belongs to the pattern whose point is next after its own. So a host always gets the
-//! same pattern, even when other patterns are added or removed. Flows for whose pattern there is no free
-//! port are dropped.
+//! A source address also has a point, and belongs to the pattern with the next point. So a host always gets
+//! the same pattern, even when other patterns are added or removed. Flows for whose pattern there is no
+//! free port are dropped.
 //!
 //! ## Usage
 //! `SourceIPHashMapper(NNODES SEED, PATTERN FOUTPUT ROUTPUT ID, ...)`
@@ -69,10 +69,11 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The largest number that a pattern can have, as in Click.
+/// The largest value of a pattern's argument ID, as in Click.
 const MOST_ID: i32 = i32::MAX;
 
-/// Parses the first argument: the number of points per pattern, and the seed.
+/// Parses the first argument: the number of points that each pattern has on the ring, and the seed. Reports
+/// errors, and returns 1 and 0 instead.
 fn nodes_and_seed(args: &mut Args<'_>, (argument, text): &(usize, String)) -> (u32, u32) {
     let words = words(text);
     let [nodes, seed] = &words[..] else {
@@ -91,7 +92,8 @@ fn nodes_and_seed(args: &mut Args<'_>, (argument, text): &(usize, String)) -> (u
     (nodes.unwrap_or(1), seed.unwrap_or(0) as u32)
 }
 
-/// Returns the points on the ring, in order, and the patterns to which they belong.
+/// Returns the ring: `nodes` points for each pattern, ordered by point, with the index of the pattern. The
+/// points depend on seed and ID only.
 fn ring(nodes: u32, seed: u32, ids: &[u32]) -> Vec<(u32, usize)> {
     let place = |id: u32, node: u32| spread(spread(spread(seed) ^ id).wrapping_add(node));
     let of = |(number, &id): (usize, &u32)| (0..nodes).map(move |node| (place(id, node), number));

@@ -1,4 +1,5 @@
-//! Input specifications: the actions for packets without a mapping.
+//! Input specifications: the arguments of translators that say, for each input, how packets without a
+//! mapping are handled.
 
 use std::sync::Arc;
 
@@ -8,41 +9,44 @@ use element::setup::Setup;
 use super::mapper::Mapper;
 use super::pattern::{Named, Outputs, Target, outputs, words};
 
-/// The specification of an input.
+/// The specification of one input: the handling of packets that arrive there and have no mapping.
 #[derive(Clone)]
 pub(super) enum Spec {
-    /// Drops the packets.
+    /// Drops packets without a mapping.
     Drop,
-    /// Sends the packets to an output unchanged.
+    /// Sends packets without a mapping unchanged to the output with this number, and makes no mapping.
     Pass(usize),
-    /// Makes a mapping that changes no addresses and ports.
+    /// Makes a mapping that leaves addresses and ports as they are. Packets then go to these outputs.
     Keep(Outputs),
-    /// Makes a mapping by a pattern.
+    /// Makes a mapping, with the addresses and ports that a pattern chooses.
     Pattern(Target),
-    /// Makes a mapping by a pattern that another element chooses.
+    /// Makes a mapping, with a pattern that a mapper (another element) chooses for each flow.
     Mapper(Arc<Mapper>),
 }
 
-/// The context in which specifications are parsed.
+/// The context in which specifications are parsed: the visible names of patterns, the translator's number
+/// of outputs, and the look-up of mappers.
 #[derive(Clone, Copy)]
 pub(super) struct Reading<'a> {
     pub(super) named: Named<'a>,
     pub(super) outputs: usize,
-    /// Returns the mapper that an element has published, if it is a mapper; the outer `None` means that
-    /// there is no such element.
+    /// Finds the mapper with an element's name. Returns `None` if there is no element with this name, and
+    /// `Some(None)` if the element is not a mapper.
     pub(super) mapper: &'a dyn Fn(&str) -> Option<Option<Arc<Mapper>>>,
 }
 
-/// Looks up a mapper while the graph is built.
+/// Returns the mapper that `element` has published, while the graph is built. Returns `None` if `element`
+/// is `None`, and `Some(None)` if the element is not a mapper.
 pub(super) fn mapper_of(setup: &Setup, element: Option<element::ElementId>) -> Option<Option<Arc<Mapper>>> {
     element.map(|id| setup.service::<Mapper>(id))
 }
 
 impl Spec {
-    /// Parses the specification of input `number`.
+    /// Parses the specification of input `number`, which the error message names.
     ///
     /// # Errors
-    /// If the text is no specification; the text of the error is Click's.
+    /// If the text is not a specification, names an unknown pattern or mapper, or uses an output that the
+    /// translator does not have. The error's text is Click's.
     pub(super) fn parse(text: &str, number: usize, reading: &Reading<'_>) -> Result<Spec, String> {
         Spec::read(text, reading).map_err(|error| format!("input spec {number}: {error}"))
     }
@@ -93,7 +97,8 @@ impl Spec {
         }
     }
 
-    /// Returns the text of the specification for the handler `patterns`.
+    /// Returns the text that the handler `patterns` shows for the specification: the pattern, or a word
+    /// such as `<drop>`.
     pub(super) fn show(&self) -> String {
         match self {
             Spec::Drop => "<drop>".into(),

@@ -1,28 +1,32 @@
-//! The state of mappings: what their packets tell about them, and the time-outs that follow from it.
+//! The state of mappings: the information that packets give about their mapping, and the time-outs that
+//! follow from it.
 //!
-//! Each direction has its own state, which is stored together with the change of that direction's packets;
-//! the state of the mapping as a whole is computed when it is needed.
+//! Each direction of a mapping has its own state, which is stored with the rewriting of that direction's
+//! packets. The time-out is computed from the states of both directions when it is needed.
 
-/// The time-outs of mappings, in nanoseconds.
+/// The time-outs of a kind of mappings, in nanoseconds after the last packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Policy {
-    /// The time-out of most mappings.
+    /// The time-out of mappings to which neither `busy` nor `done` applies, such as connections with data
+    /// in at most one direction, and single datagrams.
     pub(super) plain: i64,
-    /// The time-out of TCP with data in both directions, or of streams of datagrams.
+    /// The time-out of TCP connections with data in both directions, and of streams of datagrams.
     pub(super) busy: i64,
-    /// The time-out of TCP closed in both directions, or reset.
+    /// The time-out of TCP connections that both sides have closed, or one side has reset.
     pub(super) done: i64,
-    /// The time after each packet during which a mapping is not evicted; zero for none.
+    /// The time after each packet during which a mapping neither expires nor is evicted for another; zero for
+    /// none.
     pub(super) guarantee: i64,
 }
 
 impl Policy {
-    /// Returns the shortest time-out.
+    /// Returns the shortest of the three time-outs.
     pub(super) fn shortest(&self) -> i64 {
         self.plain.min(self.busy).min(self.done)
     }
 
-    /// Returns the time after the last packet when a mapping expires, by the states of flow and reply.
+    /// Returns the time from a mapping's last packet until it expires, in nanoseconds. It depends on the
+    /// states of the flow's and the reply's direction.
     pub(super) fn timeout(&self, kind: Kind, [flow, reply]: [State; 2]) -> i64 {
         let both = |bit: u16| flow.0 & reply.0 & bit != 0;
         match kind {
@@ -34,25 +38,27 @@ impl Policy {
     }
 }
 
-/// The kind of information that a mapping's packets give.
+/// The kind of a mapping, which says what its states record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// No information.
+    /// Nothing is recorded: there is one time-out.
     Plain,
-    /// The number of packets, and whether there was a reply.
+    /// The number of datagrams in each direction is recorded, up to [`MANY`].
     Datagrams,
-    /// The state of the connection: open or closed, with or without data.
+    /// The state of a TCP connection is recorded: in each direction, if it is closed, and if it has carried
+    /// data.
     Connection,
 }
 
 impl Kind {
-    /// True if both directions are closed, by the states of flow and reply.
+    /// True for a TCP connection that is closed in both directions.
     pub(super) fn is_done(self, [flow, reply]: [State; 2]) -> bool {
         self == Kind::Connection && flow.0 & reply.0 & DONE != 0
     }
 }
 
-/// The information that one packet gives about its mapping.
+/// The information that one packet gives about its mapping: nothing, that a datagram has passed, or the
+/// flags of a TCP segment and the presence of payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Told {
     Nothing,
@@ -61,13 +67,13 @@ pub(super) enum Told {
 }
 
 impl Told {
-    /// True if the packet also closes the other direction.
+    /// True if the packet closes both directions of its connection: a TCP segment with RST.
     #[inline]
     pub(super) fn resets(self) -> bool {
         matches!(self, Told::Segment { flags, .. } if flags & wire::tcp::flags::RST != 0)
     }
 
-    /// True if a connection begins or ends.
+    /// True if the packet is a TCP segment with SYN, FIN or RST.
     #[inline]
     pub(super) fn opens_or_closes(self) -> bool {
         use wire::tcp::flags::{FIN, RST, SYN};
@@ -75,22 +81,23 @@ impl Told {
     }
 }
 
-/// The state of one direction of a mapping: the number of datagrams, up to [`MANY`]; or the bits [`DONE`]
-/// and [`DATA`].
+/// The state of one direction of a mapping. For datagrams it is their number, up to [`MANY`]; for
+/// connections it is a set of the bits [`DONE`], [`DATA`] and [`SHIFTED`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct State(pub(super) u16);
 
-/// The number of datagrams that make a stream, including at least one reply.
+/// The number of datagrams in both directions together from which they count as a stream, if at least one
+/// is a reply.
 const MANY: u16 = 3;
-/// The bit of a direction that is closed.
+/// The bit that is set if the direction is closed by FIN or RST.
 const DONE: u16 = 1;
-/// The bit of a direction that has carried data.
+/// The bit that is set if the direction has carried data.
 const DATA: u16 = 2;
-/// The bit of a connection whose sequence numbers are shifted; packets do not set it.
+/// The bit that is set if the connection's sequence numbers are shifted. Packets leave it as it is.
 const SHIFTED: u16 = 1 << 15;
 
 impl State {
-    /// Returns the state after a packet.
+    /// Returns the state of a direction after a packet of this direction.
     #[inline]
     pub(super) fn after(self, told: Told) -> State {
         use wire::tcp::flags::{FIN, RST, SYN};
@@ -102,7 +109,8 @@ impl State {
                 if flags & (FIN | RST) != 0 {
                     bits |= DONE;
                 } else if flags & SYN != 0 && bits & DONE != 0 {
-                    // This SYN opens another connection, which has carried no data yet.
+                    // This SYN opens another connection on the same ports. It has carried no data yet, and
+                    // is not closed.
                     bits &= SHIFTED;
                 } else if flags & SYN != 0 || has_payload {
                     bits &= !DONE;
@@ -112,7 +120,8 @@ impl State {
         }
     }
 
-    /// True if packets that neither open nor close a connection do not change the state.
+    /// True if only packets that open or close a connection can still change this state. Flows can then be
+    /// leased, or translated by other workers.
     pub(super) fn is_final(self, kind: Kind) -> bool {
         match kind {
             Kind::Plain => true,
@@ -121,7 +130,7 @@ impl State {
         }
     }
 
-    /// True if sequence numbers must be shifted.
+    /// True if the sequence numbers of the connection must be shifted.
     #[inline]
     pub(super) fn is_shifted(self) -> bool {
         self.0 & SHIFTED != 0
@@ -135,7 +144,7 @@ impl State {
         State(self.0 & !SHIFTED)
     }
 
-    /// Returns the state after the other direction was reset.
+    /// Returns the state of a direction after the opposite direction was reset.
     pub(super) fn closed(self) -> State {
         State(self.0 | DONE)
     }
@@ -175,8 +184,8 @@ mod tests {
         assert_eq!(timeout(&[(SYN, false), (ACK, true)], &[(SYN | ACK, true)]), 2);
         assert_eq!(timeout(&[(ACK, true), (FIN | ACK, false)], &[(ACK, true)]), 2);
         assert_eq!(timeout(&[(ACK, true), (FIN | ACK, false)], &[(FIN, true)]), 3);
-        // A direction that sends on, or opens again, is not done; a connection that is opened again is only
-        // half open.
+        // A direction that sends again, with data or a SYN, is no longer closed. After a SYN in one
+        // direction only, the connection is half open.
         assert_eq!(timeout(&[(FIN, false), (SYN, false)], &[(FIN, false)]), 1);
         assert_eq!(timeout(&[(ACK, true), (FIN, false), (SYN, false)], &[(ACK, true), (FIN, false)]), 1);
         let again = &[(ACK, true), (FIN, false), (SYN, false), (ACK, true)];

@@ -1,17 +1,18 @@
-//! The state of translators: mappings, the translators that made them, and the times at which they expire.
+//! The store of translators: mappings, the translators that made them, and the times at which they expire.
 //!
 //! A mapping consists of two keys in one flow table, one per direction, and a session. The value of a key
-//! says how a packet is changed and what packets of this direction have shown about the mapping; the
-//! table's entry has the time of the last packet. So a packet of a known mapping touches only one entry.
-//! The session has the data that are needed when a mapping is made or removed.
+//! is the rewriting of this direction's packets, with the state that follows from them; the table also
+//! records the time of each key's last packet. So a packet of a known mapping touches only one entry of the
+//! table. The session has the data that are needed only when the mapping is made or removed.
 //!
-//! Sessions wait in queues, ordered by a time before which they certainly do not expire. When a session
-//! reaches the front of its queue, it is examined: if it has had packets since, it is queued again by its
-//! new time. So the first mapping to expire is found without moving anything per packet. Each batch
-//! examines a few sessions. A packet that arrives after its mapping has expired, but before the session is
-//! examined, ends the mapping.
+//! Sessions wait in queues, ordered by a time before which they certainly do not expire. A session at the
+//! front of its queue is examined: if it has had packets since it was queued, it is queued again with its
+//! new time. So the first mapping to expire is found without any work per packet. Each batch examines a
+//! limited number of sessions. A packet that arrives after its mapping has expired, but before the session
+//! was examined, removes the mapping.
 //!
-//! Translators that share a capacity share a store; each is an owner in it.
+//! Translators that share a capacity share a store. Each of them is an *owner* in the store, with a number;
+//! its mappings are in *spaces* of its own.
 
 mod board;
 mod endpoints;
@@ -42,16 +43,17 @@ pub(super) use handover::Written;
 use moving::{Old, PER_MAPPING};
 use turns::{Queue, Turn, Turns};
 
-/// The initial capacity of a table, in keys.
+/// The initial capacity of a flow table, in keys; a mapping has two keys.
 const FIRST_CAPACITY: usize = 1 << 13;
 
-/// The index that means no session.
+/// The index that means no session, at the end of the list of free sessions.
 const NONE: u32 = u32::MAX;
 
-/// The number of hash functions that are tried when a table is rebuilt.
+/// The number of seeds of the hash function that are tried when the table is rebuilt, before the rebuild
+/// fails.
 const ATTEMPTS: u64 = 4;
 
-/// The number of packets that are looked up together.
+/// The largest number of packets that are looked up together.
 pub(super) const WINDOW: usize = 32;
 
 /// Returns the tuple of a key.
@@ -60,39 +62,40 @@ fn tuple(key: Ipv4FlowKey) -> Tuple {
     Tuple { source, destination, source_port, destination_port }
 }
 
-/// Returns a space of an owner.
+/// Returns the space `which` of an owner, as a part of keys.
 pub(super) fn space(owner: u16, which: u32) -> u32 {
     u32::from(owner) << 8 | which
 }
 
-/// Returns the number that replaces the identifier in a tuple of the opposite direction, so that no request
-/// looks like a reply. Like Click, which shows it in its tables, it adds one to the bytes as they are in
-/// memory.
+/// Returns the number that represents an ICMP identifier in the destination port of a request's tuple, and
+/// in the source port of its reply's. It differs from the identifier, so that no request looks like a
+/// reply. As in Click, whose tables show it, it is the identifier plus one, added in little-endian order.
 pub(super) fn mark(identifier: u16) -> u16 {
     identifier.swap_bytes().wrapping_add(1).swap_bytes()
 }
 
-/// The new tuple of a flow, and its claim.
+/// The new tuple that was chosen for a flow, and the number that its mapping reserves.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Chosen {
     pub(super) to: Tuple,
     pub(super) claim: Claim,
 }
 
-/// The number that a mapping reserves, so that no other mapping gets it.
+/// The port or address that a mapping reserves in its pool, so that it is not chosen again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Claim {
-    /// No number, because none was chosen.
+    /// No number is reserved, because the new tuple has no value that was chosen from a range.
     Nothing,
-    /// The mapping's port outside, towards its server.
+    /// The outside port. Mappings to other servers may have the same port.
     Port,
-    /// The mapping's address outside, towards its server.
+    /// The outside address. Mappings to other servers may have the same address.
     Address,
-    /// The mapping's port outside, shared by all mappings of the same endpoint inside.
+    /// The outside port, for all destinations. All mappings of one inside endpoint share it.
     Endpoint,
 }
 
-/// The data of a mapping that is to be made.
+/// The data from which a mapping is made: `from` is the flow's tuple before translation, and `outputs` are
+/// those of the flow and of its replies.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fresh {
     pub(super) space: u32,
@@ -105,31 +108,32 @@ pub(super) struct Fresh {
     pub(super) protocol: u8,
 }
 
-/// The data that are needed when a mapping is made or removed.
+/// The data of a mapping that are needed only when it is made, examined for expiry, or removed.
 #[derive(Clone, Debug)]
 struct Session {
-    /// The ids of the flow's key (`None` if the flow is its own reply) and of the reply's key; both are
-    /// `None` if the session is free.
+    /// The ids of the flow's key and of the reply's key. A flow that is its own reply has only the reply's
+    /// key. Both are `None` if the session is free.
     keys: [Option<FlowId>; 2],
     serial: u64,
-    /// The time at which the session must be examined (its turn), and the queue in which it waits for that.
+    /// The time at which the session must be examined again, in nanoseconds.
     due: i64,
     queue: Queue,
     ticket: u32,
-    /// The index of the next free session, if this session is free.
+    /// The index of the next free session, if this session is free; otherwise [`NONE`].
     next: u32,
-    /// The index among the mappings of its subscriber, if these are counted.
+    /// The index in the list of its subscriber's mappings, if these are limited; otherwise [`NONE`].
     seat: u32,
     owner: u16,
     input: u16,
-    /// The output of the flow's packets; for a flow that is its own reply, this is the only place of it.
+    /// The output of the flow's packets. A flow that is its own reply has no key that stores it.
     output: u16,
     kind: Kind,
     policy: u8,
     protocol: u8,
     annotation: u8,
     claim: Claim,
-    /// The number of the table that has the session's keys, the new or the old: see [`Store::era`].
+    /// The number of the table that has the session's keys, either the current or the previous: see
+    /// [`Store::era`].
     era: u8,
 }
 
@@ -141,7 +145,7 @@ impl Session {
 
 const _: () = assert!(size_of::<Session>() <= 64);
 
-/// The counts of an input of an owner.
+/// The number of mappings that an input has now, and of its flows that could not be mapped.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tally {
     pub(super) mappings: u64,
@@ -151,52 +155,56 @@ pub(super) struct Tally {
 struct Owner {
     policies: [Policy; 2],
     inputs: Vec<Tally>,
-    /// The largest number of mappings for one address inside; zero for no limit.
+    /// The largest number of mappings per inside address; zero for no limit.
     most_of_one: u32,
 }
 
 pub(super) struct Store {
     table: FlowTable<MappedKey>,
-    /// The previous table, until all its keys have moved.
+    /// The previous table, while keys are moved from it to the current table.
     old: Option<Old>,
-    /// The number of the current table, which increases with each new table: sessions with the same number
-    /// have their keys in it.
+    /// The number of the current table, which increases (and wraps) with each new table. Sessions with this
+    /// number have their keys in the current table, other sessions in the previous one.
     era: u8,
     seed: u64,
     hasher: KeyHasher,
-    /// The hash for the start of port searches, so that ports are not predictable.
+    /// The secret hash from which port searches start, so that an attacker cannot predict ports.
     secret: KeyHasher,
     sessions: Vec<Session>,
-    /// The first free session; free sessions are linked by `next`.
+    /// The index of the first free session. Free sessions form a list through their `next`.
     free: u32,
     turns: Turns,
     owners: Vec<Owner>,
-    /// True if mappings end when they expire, and not only when their place is needed.
+    /// True if mappings are removed when they expire. If false, they are only evicted at the capacity.
     reaps: bool,
-    /// The time before which no mapping expires.
+    /// The time before which no mapping has to be examined for expiry, in nanoseconds. The minimum means
+    /// that the last search was cut off and must continue.
     next_search: i64,
-    /// The exponent of a time slice of 2^`slice` nanoseconds, no longer than the shortest time-out. A
-    /// mapping with a packet in the current slice has not expired.
+    /// The exponent of the length of a time slice: 2^`slice` nanoseconds, at most the shortest time-out. A
+    /// mapping that has had a packet in the current slice cannot have expired.
     slice: u32,
     used: Used,
     endpoints: Endpoints,
-    /// The mappings as other workers see them, if they do.
+    /// The board on which other workers read this store's mappings, if packets of one flow reach several
+    /// workers.
     board: Option<Board>,
-    /// The shifts of sequence numbers, by session.
+    /// The edits of connections whose sequence numbers are shifted, by index of the session.
     shifts: HashMap<u32, Box<Shifts>>,
-    /// The flows that are leased to another element.
+    /// The leases of flows whose packets another element handles, by id of the key.
     leases: HashMap<FlowId, Lease>,
     size: usize,
     capacity: i32,
     next_serial: u64,
-    /// A number that increases with each mapping that is added.
+    /// The number of mappings that have been added so far. If it has changed, a look-up from before may be
+    /// out of date.
     additions: u64,
-    /// A number that increases when all keys get new ids.
+    /// A number that increases whenever ids of keys become invalid, because keys are moved to another
+    /// table.
     epoch: u64,
 }
 
 impl Store {
-    /// Returns an empty store; `None` if there is no memory for it.
+    /// Returns an empty store without owners. Returns `None` if there is no memory for its table.
     pub(super) fn new() -> Option<Store> {
         Some(Store {
             table: FlowTable::new(FIRST_CAPACITY).ok()?,
@@ -225,7 +233,8 @@ impl Store {
         })
     }
 
-    /// Seeds the hash functions, so that an attacker can neither make keys collide nor predict ports.
+    /// Seeds the hash functions, so that an attacker can neither make keys collide nor predict ports. If
+    /// there are mappings, only the ports are affected.
     pub(super) fn seed(&mut self, seed: u64) {
         self.secret = KeyHasher::new(!seed);
         self.used.seed(seed);
@@ -234,38 +243,42 @@ impl Store {
         }
     }
 
-    /// Makes ids start at a series that no other store of the worker uses. Has no effect if there are keys.
+    /// Makes the ids of keys start in a series that no other store of the worker uses, so that flow marks
+    /// of different translators differ. Has no effect if there are mappings. Returns `None` if there is no
+    /// memory.
     pub(super) fn start_ids(&mut self, series: u32) -> Option<()> {
         if self.size == 0 {
-            // Series are a million generations apart: a place is hardly reused so often before the series
-            // repeats.
+            // A series has a million generations (2^20). An entry of the table is hardly reused so often
+            // before its series is used again.
             let table = FlowTable::new(FIRST_CAPACITY).ok()?;
             self.table = table.with_generations_from(series.wrapping_shl(20).wrapping_add(1));
         }
         Some(())
     }
 
-    /// Shows mappings to other workers from now on.
+    /// Makes all mappings that are added from now on visible to other workers.
     pub(super) fn use_board(&mut self, board: Board) {
         self.board = Some(board);
     }
 
-    /// Returns the board with this worker's and other workers' mappings.
+    /// Returns the board through which this worker reads other workers' mappings, if there is one.
     pub(super) fn board(&self) -> Option<&Board> {
         self.board.as_ref()
     }
 
-    /// Returns an empty table whose ids differ from all ids so far.
+    /// Returns an empty table whose ids differ from all ids that this store has used. Returns `None` if
+    /// there is no memory.
     fn another_table(&self, capacity: usize) -> Option<FlowTable<MappedKey>> {
         Some(FlowTable::new(capacity).ok()?.with_generations_from(self.table.next_generation()))
     }
 
-    /// Returns a number that follows from a flow and from the seed.
+    /// Returns a number that depends on a flow and on the secret seed, for the start of port searches.
     pub(super) fn secret_of(&self, flow: Tuple, space: u32) -> u32 {
         self.secret.hash(&Store::key(flow, space))
     }
 
-    /// Adds an owner with its inputs. If one owner reaps, the mappings of all owners end when they expire.
+    /// Adds a translator with its time-outs and number of inputs, and returns its number. If any owner
+    /// reaps, expired mappings of all owners are removed.
     pub(super) fn join(&mut self, policies: [Policy; 2], inputs: usize, reaps: bool) -> u16 {
         let inputs = vec![Tally::default(); inputs];
         self.owners.push(Owner { policies, inputs, most_of_one: 0 });
@@ -276,7 +289,7 @@ impl Store {
         (self.owners.len() - 1) as u16
     }
 
-    /// Returns the number of mappings.
+    /// Returns the number of mappings of all owners.
     pub(super) fn size(&self) -> usize {
         self.size
     }
@@ -293,7 +306,7 @@ impl Store {
         self.owners.get(usize::from(owner)).map_or(&[], |owner| &owner.inputs)
     }
 
-    /// Counts a flow that could not be mapped.
+    /// Adds one to the failures of an input: its flows that could not be mapped.
     pub(super) fn count_failure(&mut self, owner: u16, input: u16) {
         if let Some(tally) = self.tally(owner, input) {
             tally.failures += 1;
@@ -304,13 +317,13 @@ impl Store {
         self.owners.get_mut(usize::from(owner))?.inputs.get_mut(usize::from(input))
     }
 
-    /// Returns a number that increases with each mapping that is added.
+    /// Returns the number of mappings that have been added so far, including those that were removed since.
     #[inline]
     pub(super) fn additions(&self) -> u64 {
         self.additions
     }
 
-    /// Returns a number that increases when all keys get new ids.
+    /// Returns a number that increases whenever ids of keys become invalid.
     #[inline]
     pub(super) fn epoch(&self) -> u64 {
         self.epoch
@@ -318,14 +331,15 @@ impl Store {
 
     // Look-ups.
 
-    /// Returns the key of a tuple.
+    /// Returns the key of a tuple in a space.
     #[inline]
     pub(super) fn key(tuple: Tuple, space: u32) -> Ipv4FlowKey {
         let source = (tuple.source, tuple.source_port);
         Ipv4FlowKey::new(source, (tuple.destination, tuple.destination_port), space)
     }
 
-    /// Looks up the keys of several packets.
+    /// Looks up the keys of several packets, at most [`WINDOW`]. Sets `found` at the index of each key to
+    /// its id, or to `None`. Keys in the previous table are moved to the current one.
     #[inline]
     pub(super) fn find_all(&mut self, keys: &[Ipv4FlowKey], found: &mut [Option<FlowId>; WINDOW]) {
         let mut hashes = [0; WINDOW];
@@ -338,13 +352,15 @@ impl Store {
         }
     }
 
-    /// Looks up the key of a packet.
+    /// Returns the id of a key, or `None` if no mapping has it. A key in the previous table is moved to the
+    /// current one.
     pub(super) fn find_key(&mut self, key: &Ipv4FlowKey) -> Option<FlowId> {
         let found = self.table.lookup(key, self.hasher.hash(key));
         if found.is_none() && self.old.is_some() { self.bring_key(key) } else { found }
     }
 
-    /// Returns the change of a packet.
+    /// Returns the rewriting of packets with a tuple, or `None` if there is no mapping. Does not check for
+    /// expiry, and moves nothing.
     pub(super) fn find(&self, tuple: Tuple, space: u32) -> Option<Change> {
         let key = Store::key(tuple, space);
         match self.table.lookup(&key, self.hasher.hash(&key)) {
@@ -353,19 +369,21 @@ impl Store {
         }
     }
 
-    /// Returns the change of a packet without counting the packet for its flow; `None` if the mapping has
-    /// expired.
+    /// Returns the rewriting of packets with a tuple; `None` if there is no mapping, or if it has expired.
+    /// Does not restart the time-out.
     pub(super) fn find_at(&self, tuple: Tuple, space: u32, now: Timestamp) -> Option<Change> {
         self.find(tuple, space).filter(|change| !self.has_ended(change.session, now))
     }
 
-    /// Returns the exponent of the time slice in nanoseconds: a mapping with a packet in the current slice
-    /// has not expired.
+    /// Returns the exponent of the length of a time slice, in nanoseconds. A mapping that has had a packet
+    /// in the current slice is valid. If mappings are not removed on expiry, the slice is longer than any
+    /// run.
     pub(super) fn slice(&self) -> u32 {
         if self.reaps { self.slice } else { i64::BITS - 1 }
     }
 
-    /// Returns the change of a packet that has arrived now, and notes its time. An expired mapping ends.
+    /// Returns the rewriting of a packet that has arrived now and whose key has this id, and restarts the
+    /// mapping's time-out. Removes the mapping and returns `None` if it has expired.
     #[inline]
     pub(super) fn see(&mut self, id: FlowId, now: Timestamp) -> Option<Change> {
         let last = self.table.last_seen(id)?;
@@ -375,7 +393,8 @@ impl Store {
         self.table.see(id, now).map(|value| Change::unpacked(value))
     }
 
-    /// Does the work of [`see`](Self::see) for a packet that may be after the mapping's time-out.
+    /// Continues [`see`](Self::see) if the last packet was in another time slice, so that the mapping may
+    /// have expired.
     #[cold]
     #[inline(never)]
     fn see_late(&mut self, id: FlowId, now: Timestamp) -> Option<Change> {
@@ -385,7 +404,8 @@ impl Store {
         self.table.see(id, now).map(|value| Change::unpacked(value))
     }
 
-    /// Notes what a packet shows about its mapping.
+    /// Updates the state of a packet's direction by the information that the packet gives; if it resets the
+    /// connection, also the state of the other direction.
     #[inline]
     pub(super) fn note(&mut self, id: FlowId, change: &Change, told: Told) {
         let state = change.state.after(told);
@@ -404,7 +424,8 @@ impl Store {
                 self.change_state(self.era, other, State::closed);
             }
         }
-        // A later expiry is noticed when the session's turn comes; an earlier expiry needs an earlier turn.
+        // If the mapping now expires later, this is noticed when it is examined. If it expires earlier, it
+        // must be queued for an earlier examination.
         let due = self.expiry(change.session);
         let session = &self.sessions[change.session as usize];
         if session.queue == Queue::Open && due < session.due {
@@ -412,14 +433,14 @@ impl Store {
         }
     }
 
-    /// Returns the protocol and the annotation byte of a mapping.
+    /// Returns the protocol of the packet that made a mapping, and the annotation byte for its replies.
     pub(super) fn details(&self, session: u32) -> (u8, u8) {
         self.sessions.get(session as usize).map_or((0, 0), |session| (session.protocol, session.annotation))
     }
 
-    // Free numbers.
+    // Choice of ports and addresses.
 
-    /// Returns the tuple of the reply to a flow that becomes `to`.
+    /// Returns the tuple that replies have to a flow whose new tuple is `to`.
     fn reply(to: Tuple, space: u32) -> Tuple {
         let mut reply = to.reversed();
         if space & 0xff == IDENTIFIERS {
@@ -428,7 +449,8 @@ impl Store {
         reply
     }
 
-    /// Returns the pool from which the source port of `to`, or its source address, is chosen.
+    /// Returns the pool of a claim: the set from which the source port of `to`, or its source address, is
+    /// chosen. Mappings of one pool have equal replies except for the chosen number.
     fn pool(to: Tuple, space: u32, claim: Claim) -> Pool {
         let port = |port: u16| if space & 0xff == IDENTIFIERS { 0 } else { u64::from(port) };
         let space = u64::from(space) << 32;
@@ -443,8 +465,9 @@ impl Store {
         }
     }
 
-    /// Returns the first number from `from` to `last` that is wanted, and for which no mapping has the
-    /// reply of `to`.
+    /// Returns the first number from `from` to `last`, both included, that can become the source port or
+    /// address of `to`. The number must be free in its pool, `is_wanted` must accept the tuple, and no
+    /// mapping may have the reply. Returns `None` if there is no such number.
     pub(super) fn free_from(
         &self,
         space: u32,
@@ -465,14 +488,17 @@ impl Store {
             if is_wanted(to) && self.find(Store::reply(to, space), space).is_none() {
                 return Some(number);
             }
-            // A mapping has the number without having chosen it, or the number is not wanted.
+            // A mapping without a claim has this number, or the caller does not want it.
             from = number.checked_add(1)?;
         }
     }
 
-    // Adding and removing mappings.
+    // Making and removing mappings.
 
-    /// Makes a mapping. Returns the id by which its first packet is found, and the packet's change.
+    /// Makes a mapping, and evicts another if the capacity is exceeded. Returns the id of the flow's key,
+    /// and the rewriting of the flow's packets. The error is the drop reason for the packet, and counts as
+    /// a failure of the input: `TableFull` at the limits of capacity, subscriber or memory, and `NoMapping`
+    /// if the flow's tuple is taken.
     pub(super) fn add(&mut self, fresh: &Fresh, now: Timestamp) -> Result<(FlowId, Change), DropReason> {
         let owner = (fresh.space >> 8) as u16;
         if self.is_exhausted(owner, fresh.from.source, now.0) {
@@ -498,7 +524,7 @@ impl Store {
             to.destination_port = mark(to.source_port);
         }
         let reply = to.reversed();
-        // A key belongs to one mapping.
+        // A key can belong to one mapping only, so the flow is refused if a mapping has its tuple.
         if from != reply && self.find(from, space).is_some() {
             return Err(DropReason::NoMapping);
         }
@@ -511,7 +537,7 @@ impl Store {
         if !self.has_memory_for_another() || !self.reserve_seat((space >> 8) as u16, from.source) {
             return Err(DropReason::TableFull);
         }
-        // As in Click, the mapping that has the reply's tuple so far is removed.
+        // As in Click, a mapping that already has the reply's tuple is removed.
         if let Some(other) = self.find(reply, space) {
             self.remove(other.session);
         }
@@ -528,7 +554,7 @@ impl Store {
         (backward.session, backward.output, backward.is_reply) = (place, outputs[1], true);
         let keys = [(from, forward), (reply, backward)]
             .map(|(tuple, change)| MappedKey::new(Store::key(tuple, space), change.packed()));
-        // A flow that is its own reply is found as the reply.
+        // A flow that is its own reply has one key only, which counts as the reply's.
         let first = if from == reply { None } else { Some(self.insert_key(&keys[0], now)?) };
         let second = match self.insert_key(&keys[1], now) {
             Ok(id) => id,
@@ -583,8 +609,8 @@ impl Store {
         Ok((first.unwrap_or(second), forward))
     }
 
-    /// True if there is memory for another mapping, except for its keys. Vectors grow here by as much as a
-    /// push would make them grow.
+    /// Reserves the memory that another mapping needs, except for its keys. Returns false if there is none.
+    /// Vectors grow as by `push`, so that not every mapping allocates.
     fn has_memory_for_another(&mut self) -> bool {
         self.sessions.try_reserve(1).is_ok()
             && self.turns.try_reserve(self.size + 1)
@@ -598,12 +624,13 @@ impl Store {
         inserted.map(|inserted| inserted.id()).map_err(|_| DropReason::TableFull)
     }
 
-    /// Moves all mappings to a new table of a capacity. Returns false, and changes nothing, if this fails.
+    /// Moves all mappings at once to a new table with this capacity in keys, and renumbers sessions without
+    /// gaps. Returns false, and changes no mapping, if there is no memory or no suitable hash function.
     #[cold]
     fn rebuild(&mut self, capacity: usize) -> bool {
         self.end_leases();
-        // With another number of buckets, too many keys can fall into one bucket; another hash function
-        // then spreads them.
+        // With another number of buckets, too many keys can fall into one bucket. Then another seed spreads
+        // them differently.
         let made = (0..ATTEMPTS).find_map(|attempt| self.moved(capacity, self.seed.wrapping_add(attempt)));
         let Some(((table, sessions), seed)) = made else { return false };
         let old = (0..).zip(&self.sessions).filter(|(_, session)| session.is_in_use());
@@ -625,7 +652,8 @@ impl Store {
         true
     }
 
-    /// Returns a table of another capacity with all keys, and the sessions without gaps.
+    /// Returns a new table with all keys, the sessions renumbered without gaps, and the seed. Returns
+    /// `None` if there is no memory, or if the keys do not fit with this seed.
     fn moved(&self, capacity: usize, seed: u64) -> Option<(Moved, u64)> {
         let mut table = self.another_table(capacity)?;
         let hasher = KeyHasher::new(seed);
@@ -645,7 +673,8 @@ impl Store {
         Some(((table, sessions), seed))
     }
 
-    /// Ends a mapping.
+    /// Removes a mapping by the index of its session, and frees its port or address. Does nothing if the
+    /// session is free.
     pub(super) fn remove(&mut self, place: u32) {
         let Some(session) = self.sessions.get_mut(place as usize).filter(|session| session.is_in_use())
         else {
@@ -683,7 +712,7 @@ impl Store {
         }
     }
 
-    /// Ends the mappings for which `ends` is true.
+    /// Removes the mappings for which `ends` returns true.
     fn remove_where(&mut self, ends: impl Fn(&Session) -> bool) {
         for place in 0..self.sessions.len() {
             if self.sessions.get(place).is_some_and(&ends) {
@@ -692,17 +721,18 @@ impl Store {
         }
     }
 
-    /// Ends all mappings that an input of an owner has made.
+    /// Removes all mappings that an input of an owner has made.
     pub(super) fn remove_of_input(&mut self, owner: u16, input: u16) {
         self.remove_where(|session| session.owner == owner && session.input == input);
     }
 
-    /// Ends all mappings.
+    /// Removes all mappings of all owners.
     pub(super) fn clear(&mut self) {
         self.remove_where(|_| true);
     }
 
-    /// Stores an annotation byte for packets of the reply.
+    /// Stores the annotation byte that packets of the reply get; with a shared outside port, also for
+    /// packets to the endpoint that have no mapping.
     pub(super) fn set_annotation(&mut self, session: u32, value: u8) {
         let place = session as usize;
         let Some(session) = self.sessions.get_mut(place) else { return };
@@ -716,7 +746,8 @@ impl Store {
         }
     }
 
-    /// Returns the capacity of the table, the number of sessions, and the number of words of used numbers.
+    /// Returns the capacity of the table in keys, the number of sessions (used and free), and the number of
+    /// words that record numbers in use.
     #[cfg(test)]
     pub(super) fn memory(&self) -> (usize, usize, usize) {
         (self.table.stats().capacity, self.sessions.len(), self.used.len())

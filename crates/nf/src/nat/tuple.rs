@@ -1,11 +1,12 @@
-//! The part of a packet that identifies its flow.
+//! Tuples: the addresses and ports by which translators identify a flow.
 
 use std::fmt;
 use std::net::Ipv4Addr;
 
 use wire::checksum::Delta;
 
-/// Addresses and ports in one direction, in host byte order; zero for a field that does not count.
+/// The IPv4 addresses and ports (or ICMP identifiers) of one direction, in host byte order. A field that
+/// the translator does not use to identify a flow is zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub(super) struct Tuple {
     pub(super) source: u32,
@@ -15,7 +16,8 @@ pub(super) struct Tuple {
 }
 
 impl Tuple {
-    /// Returns the tuple of the opposite direction.
+    /// Returns the tuple with source and destination exchanged, as packets in the opposite direction have
+    /// it.
     #[must_use]
     pub(super) fn reversed(self) -> Tuple {
         Tuple {
@@ -26,12 +28,12 @@ impl Tuple {
         }
     }
 
-    /// Returns the change of a checksum over the addresses when they become those in `to`.
+    /// Returns the change of an Internet checksum that covers both addresses, if they become those of `to`.
     pub(super) fn address_change(self, to: Tuple) -> Delta {
         Delta::u32(self.source, to.source) + Delta::u32(self.destination, to.destination)
     }
 
-    /// Returns the change of a checksum over the ports when they become those in `to`.
+    /// Returns the change of an Internet checksum that covers both ports, if they become those of `to`.
     pub(super) fn port_change(self, to: Tuple) -> Delta {
         Delta::u16(self.source_port, to.source_port) + Delta::u16(self.destination_port, to.destination_port)
     }

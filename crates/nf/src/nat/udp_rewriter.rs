@@ -11,8 +11,9 @@
 //! - `pattern SADDR SPORT DADDR DPORT FOUTPUT ROUTPUT`: the flow gets these addresses and ports, and its
 //!   reply is changed back. A dash leaves a field as it is. SPORT may be a range `L-H`: the packet's own
 //!   port if it is in the range and free, else a random free port; with `#` after the range, the next free
-//!   port; with `?`, always a random free port. A port is free if no other mapping has the reply that it
-//!   would have. A pattern without a range that makes the reply of an older mapping ends that mapping.
+//!   port; with `?`, always a random free port. A port is free if no other mapping has replies with the
+//!   addresses and ports that its replies would have. If a pattern without a range makes a mapping whose
+//!   replies equal those of an older mapping, the older mapping is removed.
 //! - `pattern NAME FOUTPUT ROUTPUT`: as above, with a pattern of IPRewriterPatterns.
 //! - `ELEMENT`: a RoundRobinIPMapper, SourceIPHashMapper or MaglevIPMapper chooses the pattern.
 //!
@@ -20,8 +21,8 @@
 //! packets that end within 8 bytes after the IP header, and packets whose IP header length is less than 20
 //! bytes leave by the output of `pass`, or are dropped.
 //!
-//! The protocol does not count: a TCP packet is translated like a UDP packet with the same addresses and
-//! ports. Checksums of DCCP are not updated.
+//! The protocol is ignored: a TCP packet is translated like a UDP packet with the same addresses and ports.
+//! Checksums of DCCP are not updated.
 //!
 //! ## Usage
 //! `UDPRewriter(INPUTSPEC, ... [, KEYWORDS])`
@@ -29,34 +30,35 @@
 //! ## Arguments
 //! - `INPUTSPEC`: the action for packets without a mapping, an argument for each input; see above.
 //! - `UDP_TIMEOUT`: seconds after the last packet when a mapping expires.
-//! - `TIMEOUT`: another name of UDP_TIMEOUT; TIMEOUT counts if both are given.
+//! - `TIMEOUT`: another name of UDP_TIMEOUT; TIMEOUT is used if both are given.
 //! - `UDP_STREAMING_TIMEOUT`: seconds after the last packet when a mapping expires, once there were three
 //!   packets and one of them was a reply; TIMEOUT if not given.
-//! - `STREAMING_TIMEOUT`: another name of UDP_STREAMING_TIMEOUT; STREAMING_TIMEOUT counts if both are
+//! - `STREAMING_TIMEOUT`: another name of UDP_STREAMING_TIMEOUT; STREAMING_TIMEOUT is used if both are
 //!   given.
 //! - `UDP_GUARANTEE`: seconds after each packet during which a mapping is not evicted for another.
-//! - `GUARANTEE`: another name of UDP_GUARANTEE; GUARANTEE counts if both are given.
-//! - `REAP_INTERVAL`: 0 to keep expired mappings until a new mapping needs their place. With any other
-//!   number, mappings end when they expire; in Click, up to that many seconds later.
+//! - `GUARANTEE`: another name of UDP_GUARANTEE; GUARANTEE is used if both are given.
+//! - `REAP_INTERVAL`: 0 to keep expired mappings until a new mapping needs their port, address or memory.
+//!   With any other number, mappings are removed when they expire; in Click, up to that many seconds later.
 //! - `REAP_TIME`: an old name of REAP_INTERVAL.
 //! - `MAPPING_CAPACITY`: the largest number of mappings, or another translator with which this translator
 //!   shares its capacity. A mapping takes about 270 bytes, once it exists; packets for which there is no
 //!   memory are treated as if this number were exceeded.
 //! - `CAPACITY`: another name of MAPPING_CAPACITY.
-//! - `REPLY_ANNO`: an annotation byte that all packets of the reply get from the flow's first packet.
+//! - `REPLY_ANNO`: an annotation byte, which is copied from the flow's first packet to all packets of the
+//!   reply.
 //! - `HANDLE_MIGRATION`: an argument of FastClick; without effect, because a translator belongs to one
 //!   worker.
 //! - `DST_ANNO`: true to set the destination annotation to the new destination.
-//! - `INDEPENDENT_MAPPING`: if true, an address and port inside has one port of a range outside for all its
-//!   flows, to any destination (RFC 4787); no two have the same port then. All these flows leave by the
-//!   output of the first. A flow is dropped if its replies would belong to another flow: the range should
-//!   not contain forwarded ports. Such a translator works on one worker.
+//! - `INDEPENDENT_MAPPING`: if true, an inside address and port keeps one outside port of the range for all
+//!   its flows, to any destination (RFC 4787), and no other inside address and port gets it. All these
+//!   flows leave by the output of the first. A flow is dropped if its replies would belong to another flow,
+//!   so the range should not contain forwarded ports. Such a translator works on one worker.
 //! - `INDEPENDENT_FILTERING`: if true, any host outside may send to such a port, not only hosts to which
 //!   the inside has sent: packets without a mapping are then translated without making one, at inputs that
 //!   drop or pass them. Requires INDEPENDENT_MAPPING.
 //! - `SUBSCRIBER_CAPACITY`: the largest number of mappings for one source address of flows; 0 for no limit
-//!   (RFC 6888). When it is reached, expired mappings of the address, among 64 that are examined, make room
-//!   at once. Such a translator works on one worker.
+//!   (RFC 6888). When it is reached, up to 64 mappings of the address are examined, and removed if they
+//!   have expired. Such a translator works on one worker.
 //!
 //! ## Handlers
 //! - `table`: two lines per mapping, the newest first: the addresses and ports before and after
@@ -67,7 +69,7 @@
 //! - `nmappings`: an old name of `table_size`.
 //! - `mapping_failures`: flows without a mapping, because no port or address was free or the capacity was
 //!   used up.
-//! - `patterns`: a line per input: its pattern, or its kind, and the number of mappings that it has made.
+//! - `patterns`: a line per input: its pattern, or the name of its action, and the number of its mappings.
 //!   `pattern0`, `pattern1` and so on are these lines one by one; writing a specification there ends the
 //!   input's mappings.
 //! - `size`: mappings of all translators that share the capacity.

@@ -1,26 +1,31 @@
-//! The set of ports or addresses of a pool that are in use.
+//! The sets of ports or addresses that mappings use, by pool.
 //!
-//! All numbers of a pool would make the same reply except for the number itself. Numbers are bits in words
-//! of 64 bits, and only words that are not zero are stored. A word of the next level says which of 64 words
-//! are full. So the next free number is found in a few steps, however full the pool is.
+//! A *pool* is a set of numbers from which mappings choose: all mappings of a pool would have the same
+//! reply tuple except for the chosen number. A set is a hierarchy of bitmaps. Each bit of level 0 is a
+//! number in use; each bit of a higher level says that a word of 64 bits below is full. Only words that are
+//! not zero are stored. So the next free number is found in at most 6 steps up and 6 down, however full the
+//! pool is.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hasher};
 
-/// The key of a pool: what a number is chosen for.
+/// The identity of a pool, which [`Store::pool`](super::store::Store) packs into two numbers: the addresses
+/// and ports of the reply, and the space.
 pub(super) type Pool = (u64, u64);
 
-/// The number of levels of 6 bits each that numbers of 32 bits need.
+/// The number of levels of the bitmap: each level indexes 6 bits of a number of 32 bits.
 const LEVELS: u32 = 6;
 
 #[derive(Default)]
 pub(super) struct Used {
-    /// The words, by pool, level, and index within the level.
+    /// The words of 64 bits that are not zero, by pool, and by level and index within the level (see
+    /// [`key`]).
     words: HashMap<(Pool, u32), u64, Seeded>,
 }
 
 impl Used {
-    /// Seeds the hash function, so that an attacker cannot make words collide.
+    /// Seeds the hash function, so that an attacker cannot make words collide. Has no effect once numbers
+    /// are in use.
     pub(super) fn seed(&mut self, seed: u64) {
         if self.words.is_empty() {
             self.words = HashMap::with_hasher(Seeded(seed));
@@ -28,7 +33,8 @@ impl Used {
     }
 }
 
-/// A hash function for a few numbers, four times as fast as the library's.
+/// The hash function of the map: for keys of a few numbers it is four times as fast as the standard
+/// library's.
 #[derive(Clone, Copy, Default)]
 struct Seeded(u64);
 
@@ -41,7 +47,7 @@ impl BuildHasher for Seeded {
     }
 }
 
-/// The state of the hash function.
+/// The state of one computation of [`Seeded`].
 struct Folded(u64);
 
 impl Hasher for Folded {
@@ -58,7 +64,7 @@ impl Hasher for Folded {
 
     #[inline]
     fn write_u64(&mut self, number: u64) {
-        // The halves of the product are folded together, as in the flow tables.
+        // Both halves of the 128-bit product are combined by exclusive or, as in the flow tables.
         let product = u128::from(self.0 ^ number) * u128::from(self.0.rotate_left(32) | 1);
         self.0 = (product as u64 ^ (product >> 64) as u64).wrapping_add(0xd6e8_feb8_6659_fd93);
     }
@@ -69,7 +75,7 @@ impl Hasher for Folded {
 }
 
 fn key(pool: Pool, level: u32, place: u64) -> (Pool, u32) {
-    // Indexes have at most 26 bits.
+    // The level fits above the index, which has at most 26 bits.
     (pool, level << 28 | place as u32)
 }
 
@@ -78,12 +84,12 @@ impl Used {
         self.words.get(&key(pool, level, place)).copied().unwrap_or(0)
     }
 
-    /// Reserves memory for another number; returns false if there is none.
+    /// Reserves memory for marking another number as used. Returns false if there is no memory.
     pub(super) fn try_reserve(&mut self) -> bool {
         self.words.try_reserve(LEVELS as usize).is_ok()
     }
 
-    /// Marks a number as used.
+    /// Marks a number of a pool as used.
     pub(super) fn set(&mut self, pool: Pool, number: u32) {
         let mut at = u64::from(number);
         for level in 0..LEVELS {
@@ -96,7 +102,7 @@ impl Used {
         }
     }
 
-    /// Marks a number as free.
+    /// Marks a number of a pool as free.
     pub(super) fn clear(&mut self, pool: Pool, number: u32) {
         let mut at = u64::from(number);
         for level in 0..LEVELS {
@@ -114,7 +120,8 @@ impl Used {
         }
     }
 
-    /// Returns the first free number from `from` to `last`, if there is one.
+    /// Returns the first free number of a pool from `from` to `last`, both included; `None` if all of them
+    /// are used.
     pub(super) fn next_free(&self, pool: Pool, from: u32, last: u32) -> Option<u32> {
         let (mut level, mut at) = (0, u64::from(from));
         loop {
@@ -135,7 +142,7 @@ impl Used {
         u32::try_from(at).ok().filter(|&number| number <= last)
     }
 
-    /// Releases memory that only more words would need.
+    /// Releases memory that the words now stored do not need.
     pub(super) fn give_memory_back(&mut self) {
         self.words.shrink_to_fit();
     }

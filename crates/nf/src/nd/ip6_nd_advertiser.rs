@@ -6,7 +6,7 @@
 //! The answer's source is the address that was asked for. As in Click, its flags say that it comes from a
 //! router, and that it must not override a known address; for addresses of this host, RFC 4861 (section
 //! 7.2.4) recommends OVERRIDE true. A host without an address, which asks whether an address is in use, is
-//! answered by a message to all nodes. Of several prefixes that match, the most specific counts.
+//! answered by a message to all nodes. Of several prefixes that match, the most specific is used.
 //!
 //! ## Usage
 //! `IP6NDAdvertiser(ENTRY, ... [, KEYWORDS])`
@@ -65,7 +65,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Parses prefixes and an Ethernet address. The errors are Click's.
+/// Parses one or more prefixes and an Ethernet address, in any order. Returns an entry per prefix; the
+/// errors are Click's.
 fn parse(text: &str, place: &Place<'_>) -> Result<Vec<Entry<u128>>, &'static str> {
     let (mut prefixes, mut mac) = (Vec::new(), None);
     for word in split_spaces(text).into_iter().map(|word| word.text) {
@@ -94,12 +95,14 @@ const ALL_NODES: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 1);
 
 struct Ip6NdAdvertiser {
     table: Entries<u128>,
-    /// The flags that every answer has.
+    /// The flags of every advertisement: ROUTER, and OVERRIDE if the argument is true. Solicited
+    /// advertisements also get SOLICITED.
     flags: u32,
 }
 
 impl Ip6NdAdvertiser {
-    /// Returns the answer to a solicitation.
+    /// Returns the frame of the advertisement that answers a solicitation. Returns `None` if the packet is
+    /// not a valid solicitation, or asks for an address without an entry.
     fn answer_to(&self, packet: &Packet) -> Option<[u8; FRAME]> {
         let (link, asked) = message(packet.data(), kind::NEIGHBOR_SOLICITATION)?;
         let target = asked.target();

@@ -108,7 +108,8 @@ pub static CLASS: Class = Class {
         let unsolicited = args.value::<bool>("UNSOLICITED");
         let Some(ip) = ip else { return missing(args, "IP") };
         args.finish()?;
-        // The bound for one address is checked by this element, which holds the packets.
+        // The bound on packets for one address is not given to the table, because this element drops the
+        // oldest packet instead of the newest.
         let limits = Limits {
             packets,
             entries,
@@ -134,58 +135,61 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The time between solicitations in milliseconds (RetransTimer), and their largest number (RFC 4861,
-/// section 10).
+/// The time between two solicitations for an address, in milliseconds (RetransTimer), and the largest
+/// number of them without an answer (RFC 4861, section 10).
 const PAUSE: i64 = 1_000;
 const MOST_QUESTIONS: u8 = 3;
 const PACE: Pace = Pace { pause: PAUSE, patience: u8::MAX, long_pause: PAUSE };
 
-/// The output for packets whose address was not answered.
+/// The number of the output for packets whose next hop has not answered.
 const UNREACHABLE: usize = 2;
 
 struct Ip6NdSolicitor {
     known: Known,
     ip: Ipv6Addr,
     mac: MacAddr,
-    /// The largest number of packets that wait for one address; zero for no bound.
+    /// The largest number of packets that wait for one address; zero for no limit.
     per_address: usize,
-    /// The argument POLL_TIMEOUT in milliseconds; zero for never.
+    /// The time after the last answer when queries for a known address begin, in milliseconds
+    /// (POLL_TIMEOUT); zero for never.
     poll_timeout: i64,
-    /// The argument UNSOLICITED: advertisements without a query replace a known neighbour.
+    /// True if unsolicited advertisements with the flag Override replace a known address (UNSOLICITED).
     unsolicited: bool,
     outputs: usize,
     solicitations: u64,
-    /// The number of dropped packets that the table does not count.
+    /// The number of dropped packets that the table does not count, and of packets that went to output 2.
     drops: u64,
     has_warned: bool,
 }
 
-/// The table of neighbours, and the packets that wait for unknown neighbours.
+/// The table of neighbours, the packets that wait for addresses, and the solicitations that wait for an
+/// answer.
 struct Known {
     table: Table<u128>,
     waiting: Waiting<u128>,
-    /// The addresses to check for an answer, in the order of time.
+    /// The entries for which solicitations were sent, ordered by the time of their next check.
     asked: VecDeque<Asked>,
 }
 
-/// An address for which a solicitation was sent.
+/// A solicitation after which an entry must be checked for an answer.
 struct Asked {
-    /// The time, in milliseconds, at which to check if the address is known.
+    /// The time of the check, in milliseconds.
     due: i64,
     address: u128,
-    /// The number of the entry for which the solicitation was sent.
+    /// The number of the table's entry; if the address has another entry now, the check is skipped.
     entry: u64,
 }
 
 impl Asked {
-    /// True if the entry still waits for an answer.
+    /// True if the check is still needed: the address has the same entry, and is not known.
     fn counts(&self, table: &Table<u128>, now: i64) -> bool {
         let entry = table.ticket(self.address).map(|ticket| ticket.id);
         entry == Some(self.entry) && table.known(self.address, now).is_none()
     }
 }
 
-/// The state that an element passes to its successor.
+/// The state that an IP6NDSolicitor hands to the element that replaces it when the configuration changes.
+/// `host` has its addresses.
 struct Kept {
     known: Known,
     host: (Ipv6Addr, MacAddr),
@@ -194,7 +198,8 @@ struct Kept {
 }
 
 impl Known {
-    /// Calls a function of the table that may drop waiting packets.
+    /// Calls `work` with the table, the current time in milliseconds, and access to the waiting packets,
+    /// which the table may have to drop.
     fn with<T>(
         &mut self,
         cx: &mut Cx<'_>,
@@ -204,7 +209,8 @@ impl Known {
         work(&mut self.table, now, &mut Dropping { cx, waiting: &mut self.waiting })
     }
 
-    /// Removes the packet that has waited longest for an address.
+    /// Removes and returns the packet that has waited longest for an address, without counting it as
+    /// dropped; `None` if none waits.
     fn release(&mut self, address: u128) -> Option<Packet> {
         let packet = self.waiting.pop(address)?;
         self.table.released(address, 1);
@@ -218,7 +224,8 @@ impl Ip6NdSolicitor {
         encapsulate(packet, &ethernet::Header { destination, source: self.mac, ether_type })
     }
 
-    /// Handles a packet on input 0. Returns the packet if it leaves at once.
+    /// Handles a packet on input 0: returns it with an Ethernet header if its next hop is known; otherwise
+    /// lets it wait or drops it, and returns `None`.
     fn take(&mut self, cx: &mut Cx<'_>, mut packet: Packet) -> Option<Packet> {
         let address = u128::from_be_bytes(packet.annotations().array(Annotations::DST_IP));
         let Some(mac) = self.find(cx, address, packet.time()) else {
@@ -231,8 +238,9 @@ impl Ip6NdSolicitor {
         }
     }
 
-    /// Returns the Ethernet address of an address, if it is known or is a multicast address. Queries a
-    /// known neighbour if that is due.
+    /// Returns the Ethernet address of the next hop, if it is known or is a multicast address; otherwise
+    /// `None`. Sends a query to a known neighbour if it is time for one. After three queries without an
+    /// answer, the neighbour's entry is removed instead. `time` is the time stamp of queries.
     fn find(&mut self, cx: &mut Cx<'_>, address: u128, time: Timestamp) -> Option<MacAddr> {
         let now = table::now(cx);
         if let Some((mac, asks)) = self.known.table.look_up(address, now, self.poll_timeout) {
@@ -257,7 +265,8 @@ impl Ip6NdSolicitor {
         None
     }
 
-    /// Lets a packet wait for an address that is not known, and sends a solicitation.
+    /// Adds a packet to the packets that wait for an address, and sends a solicitation if it is time for
+    /// one. Drops the packet if it cannot wait.
     fn wait(&mut self, cx: &mut Cx<'_>, mut packet: Packet, address: u128) {
         if address == 0 {
             if !std::mem::replace(&mut self.has_warned, true) {
@@ -266,12 +275,14 @@ impl Ip6NdSolicitor {
             self.refuse(cx, packet, DropReason::Unsuitable);
             return;
         }
-        // Only the final addresses are written when the packet leaves; a lack of room must be known now.
+        // The header is added now, so that a lack of headroom is noticed; its addresses are written when
+        // the packet leaves.
         if !self.encapsulate(&mut packet, MacAddr::BROADCAST) {
             self.refuse(cx, packet, DropReason::NoHeadroom);
             return;
         }
-        // The new packet replaces the oldest (RFC 4861, section 7.2.2).
+        // If too many packets wait for this address, the oldest is dropped for the new one (RFC 4861,
+        // section 7.2.2).
         if self.per_address > 0
             && self.known.waiting.len_of(address) >= self.per_address
             && let Some(oldest) = self.known.release(address)
@@ -294,7 +305,7 @@ impl Ip6NdSolicitor {
         }
     }
 
-    /// Sends a solicitation to the solicited-node group of an address, and notes when to check for an
+    /// Sends a solicitation to the solicited-node multicast group of an address, and plans the check for an
     /// answer.
     fn ask_all(&mut self, cx: &mut Cx<'_>, address: u128, time: Timestamp) {
         let group = solicited_node(Ipv6Addr::from_bits(address));
@@ -306,11 +317,12 @@ impl Ip6NdSolicitor {
         let (now, due) = (table::now(cx), table::now(cx) + PAUSE);
         let Known { table, asked, .. } = &mut self.known;
         let Some(ticket) = table.ticket(address) else { return };
-        // Removes notes of entries that were evicted or answered.
+        // Removes planned checks whose entry was removed or has got an answer, so that the queue stays
+        // short.
         if asked.len() >= 2 * table.len() + UNTIDY {
             asked.retain(|asked| asked.counts(table, now));
         }
-        // Without memory for the note, the entry stays until it is evicted or expires.
+        // Without memory, there is no check. The entry then stays until it expires or is evicted.
         if asked.try_reserve(1).is_err() {
             return;
         }
@@ -320,7 +332,8 @@ impl Ip6NdSolicitor {
         asked.push_back(Asked { due, address, entry: ticket.id });
     }
 
-    /// Sends a solicitation.
+    /// Sends a solicitation for `address` to the given Ethernet and IPv6 destination. `time` is its time
+    /// stamp.
     fn ask(&mut self, cx: &mut Cx<'_>, address: u128, to: MacAddr, destination: Ipv6Addr, time: Timestamp) {
         let addresses = [self.ip, destination, Ipv6Addr::from_bits(address)];
         let option = (option::SOURCE, self.mac);
@@ -333,14 +346,16 @@ impl Ip6NdSolicitor {
         cx.emit_one(self.outputs.saturating_sub(1).min(1), solicitation, DropReason::NoOutput);
     }
 
-    /// True if another host can have the addresses of an advertisement.
+    /// True if an advertisement can come from another host: neither its target nor its Ethernet address is
+    /// this host's, and the target is not `::` or `::1`.
     fn may_be_of_another(&self, message: &Message<'_>) -> bool {
         let target = message.target();
         let is_host = !target.is_unspecified() && !target.is_loopback() && target != self.ip;
         is_host && message.link_address(option::TARGET) != Some(self.mac)
     }
 
-    /// Handles a packet on input 1.
+    /// Handles a packet on input 1. If it is a valid advertisement for an address with an entry, updates
+    /// the entry, and sends the packets that wait for it. The packet itself is always dropped.
     fn learn(&mut self, cx: &mut Cx<'_>, packet: Packet) {
         let found = message(packet.data(), kind::NEIGHBOR_ADVERTISEMENT);
         let Some((_, found)) = found.filter(|(_, found)| self.may_be_of_another(found)) else {
@@ -353,7 +368,7 @@ impl Ip6NdSolicitor {
         if !self.known.table.contains(address) {
             return;
         }
-        // The rules of RFC 4861, section 7.2.5.
+        // The entry is updated as in RFC 4861, section 7.2.5.
         let old = self.known.table.known(address, table::now(cx));
         let mac = match (old, told) {
             (None, None) => return,
@@ -363,7 +378,8 @@ impl Ip6NdSolicitor {
             (Some(old), None) => old,
             (_, Some(new)) => new,
         };
-        // An unsolicited advertisement does not confirm a known address.
+        // An unsolicited advertisement with the address that is already known does not restart the
+        // time-out.
         if is_answer || old != Some(mac) {
             self.known.with(cx, |table, now, waiters| table.insert(address, mac, now, waiters));
         }
@@ -376,8 +392,8 @@ impl Ip6NdSolicitor {
         }
     }
 
-    /// Checks an address for which a solicitation was sent: sends the next solicitation, or removes the
-    /// entry and sends its packets to output 2.
+    /// Checks if a solicitation was answered. If not, sends the next; after the last, removes the entry and
+    /// sends its packets to output 2.
     fn follow_up(&mut self, cx: &mut Cx<'_>, asked: &Asked) {
         let (now, address) = (table::now(cx), asked.address);
         if !asked.counts(&self.known.table, now) {
@@ -393,7 +409,7 @@ impl Ip6NdSolicitor {
         }
         while let Some(mut packet) = self.known.release(address) {
             self.drops += 1;
-            // The Ethernet header was added only for an answer.
+            // The Ethernet header, which was added when the packet began to wait, is removed.
             if packet.strip(ethernet::Header::LEN) {
                 packet.set_offset(Base::Mac, None);
                 cx.emit_one(UNREACHABLE, packet, DropReason::OutOfTime);
@@ -409,7 +425,7 @@ fn set_timer(cx: &mut Cx<'_>, due: i64) {
     cx.set_timer(0, Timestamp(due.saturating_mul(1_000_000)));
 }
 
-/// The name of the state in declarations.
+/// The name under which the table is declared as state.
 const TABLE: &str = "neighbour cache";
 
 impl Element for Ip6NdSolicitor {
@@ -450,7 +466,7 @@ impl Element for Ip6NdSolicitor {
             reads: vec![DST_IP6, Field::TimeStamp],
             output: Some(self.outputs.saturating_sub(1).min(1)),
             starts: Some(Header::Ethernet),
-            // Known addresses are queried again before they expire.
+            // A query can also be sent for a known address, so any packet can cause one.
             when: Filter::Any,
         };
         let effects = Effects {
@@ -527,7 +543,8 @@ impl Element for Ip6NdSolicitor {
             }
             return Ok(());
         }
-        // The addresses that another host has learnt are not valid for this host.
+        // With other addresses this element is another host, so what was learnt is discarded, and the
+        // waiting packets are dropped.
         while let Some(address) = kept.known.waiting.oldest(&kept.known.table) {
             while let Some(packet) = kept.known.release(address) {
                 self.refuse(cx, packet, DropReason::Reset);

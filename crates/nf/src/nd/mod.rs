@@ -1,5 +1,5 @@
-//! Neighbour discovery for IPv6 (RFC 4861): solicitations of Ethernet addresses and answers to them, with
-//! the tables that ARP also uses.
+//! Neighbour discovery for IPv6 (RFC 4861): elements that solicit and advertise Ethernet addresses. They
+//! use the tables and queues of [`crate::arp`].
 
 pub mod ip6_nd_advertiser;
 pub mod ip6_nd_solicitor;
@@ -9,17 +9,20 @@ use std::net::Ipv6Addr;
 use wire::neighbor::{self, Message};
 use wire::{FromBytes, IntoBytes, MacAddr, ether_type, ethernet};
 
-/// The length in bytes of a frame with a message and one link-layer address.
+/// The length in bytes of an Ethernet frame with a solicitation or advertisement that has one link-layer
+/// address option.
 const FRAME: usize = ethernet::Header::LEN + neighbor::LEN;
 
-/// Returns the Ethernet header and the message of a frame, if it has a valid message of this kind.
+/// Returns the Ethernet header and the neighbour discovery message of a frame; `None` unless it is valid
+/// and its ICMPv6 type is `kind`.
 fn message(frame: &[u8], kind: u8) -> Option<(&ethernet::Header, Message<'_>)> {
     let (link, packet) = ethernet::Header::ref_from_prefix(frame).ok()?;
     let message = neighbor::parse(packet).filter(|message| message.header.kind == kind)?;
     (link.ether_type.get() == ether_type::IPV6).then_some((link, message))
 }
 
-/// Returns a frame with a message: see [`neighbor::build`].
+/// Returns an Ethernet frame with a neighbour discovery message. `addresses` are source, destination and
+/// target, and `option` is a link-layer address option: see [`neighbor::build`].
 fn frame(
     [from, to]: [MacAddr; 2],
     kind: u8,

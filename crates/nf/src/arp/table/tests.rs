@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// The packets that an element holds, by number.
+/// A holder of waiting packets in the test. Packets are numbers.
 #[derive(Default)]
 struct Held {
     queues: BTreeMap<u32, VecDeque<u32>>,
@@ -28,17 +28,17 @@ struct Row {
     address: u32,
     mac: Option<MacAddr>,
     live: i64,
-    /// Times of queries since the last answer.
+    /// The times of queries for the address since its last answer.
     queries: Vec<i64>,
     packets: Vec<u32>,
 }
 
-/// A model of the table as a plain list, oldest entry first.
+/// A model of the table, as a list of entries, oldest first, that is searched. It also keeps the packets.
 struct Model {
     limits: Limits,
     rows: Vec<Row>,
     dropped: Vec<u32>,
-    /// The time of the next search for expired entries, if there is a timeout.
+    /// The time of the next search for expired entries, in milliseconds; not used without a time-out.
     looks: i64,
 }
 
@@ -118,7 +118,7 @@ impl Model {
         let most = self.limits.packets_per_entry;
         let waits = most == 0 || self.rows[place].packets.len() < most;
         if !waits {
-            // The caller drops the packet.
+            // No other packets can be dropped here, so the packet itself is dropped.
         } else if self.limits.packets > 0 && self.waiting() == self.limits.packets {
             self.drop_old(now);
             let most = self.limits.packets;
@@ -197,7 +197,8 @@ proptest! {
             match event {
                 Event::Time(later) => now += later,
                 Event::Clear => {
-                    // The order in which packets are dropped does not matter.
+                    // Table and model must drop the packets in the same order, those of the oldest entry
+                    // first.
                     table.clear(&mut held);
                     model.rows.drain(..).for_each(|row| model.dropped.extend(row.packets));
                 }

@@ -70,7 +70,8 @@ pub static CLASS: Class = Class {
 };
 
 struct EtherVlanEncap {
-    /// The header; its type is the EtherType after the tag.
+    /// The addresses and the EtherType of the payload. In a frame with a tag, this EtherType is after the
+    /// tag.
     header: ethernet::Header,
     tag: TagChoice,
 }
@@ -79,7 +80,8 @@ const PLAIN: usize = ethernet::Header::LEN;
 const TAGGED: usize = PLAIN + vlan::Tag::LEN;
 
 impl EtherVlanEncap {
-    /// Returns the header with a tag, whose control information is set per packet.
+    /// Returns the bytes of a header with a tag. The tag control information in it is replaced per packet
+    /// if it comes from the annotation.
     fn template(&self) -> [u8; TAGGED] {
         let mut header = [0; TAGGED];
         let tagged = ethernet::Header { ether_type: ether_type::VLAN.into(), ..self.header };
@@ -93,7 +95,8 @@ impl EtherVlanEncap {
 impl Element for EtherVlanEncap {
     fn effects(&self) -> Effects {
         if self.tag.is_annotated() {
-            // The length of the header depends on the annotation.
+            // The annotation decides per packet if there is a tag, so the length of the header is declared
+            // as computed from the annotation.
             let actions = vec![
                 pure(Field::HeaderOffset(Base::Data), "start of the header", &[TCI]),
                 pure(Field::Length, "with the header", &[TCI, Field::Length]),

@@ -1,5 +1,5 @@
-//! VLAN tags, and common parts of the elements that handle them: the arguments that choose a tag, and their
-//! handlers.
+//! Elements for VLAN tags (IEEE 802.1Q), and what they have in common: the arguments and handlers that
+//! choose the tag.
 
 pub mod ether_vlan_encap;
 pub mod set_vlan_anno;
@@ -13,22 +13,22 @@ use element::effects::{Field, Filter};
 use element::{Args, Complaint, Cx, DefaultValue, Invalid, Packet};
 use packet::Annotations;
 
-/// The annotation that holds the tag control information, in network byte order.
+/// The VLAN annotation as a field: the tag control information in network byte order.
 pub(crate) const TCI: Field = Field::Annotation { offset: Annotations::VLAN_TCI as u8, length: 2 };
 
-/// Returns the tag control information in the annotation.
+/// Returns the tag control information in a packet's VLAN annotation.
 #[inline]
 pub(crate) fn tci_annotation(packet: &Packet) -> u16 {
     let annotations = packet.annotations();
     u16::from_be_bytes([annotations.u8(Annotations::VLAN_TCI), annotations.u8(Annotations::VLAN_TCI + 1)])
 }
 
-/// True if an element reads the annotation; otherwise it need not be written.
+/// True if an element of the graph reads the VLAN annotation. If not, it need not be set.
 pub(crate) fn tci_is_read(cx: &Cx<'_>) -> bool {
     cx.graph().facts().annotation_read(Annotations::VLAN_TCI, 2)
 }
 
-/// Sets the tag control information in the annotation.
+/// Sets the tag control information in a packet's VLAN annotation.
 #[inline]
 pub(crate) fn set_tci_annotation(packet: &mut Packet, tci: u16) {
     let [high, low] = tci.to_be_bytes();
@@ -37,23 +37,26 @@ pub(crate) fn set_tci_annotation(packet: &mut Packet, tci: u16) {
     annotations.set_u8(Annotations::VLAN_TCI + 1, low);
 }
 
-/// The arguments that choose a tag, in the order in which they are parsed. Handlers have the same names in
+/// The arguments that choose a tag, in the order in which they are parsed. Handlers have these names in
 /// lower case.
 const NAMES: [&str; 4] = ["VLAN_TCI", "VLAN_PCP", "VLAN_ID", "NATIVE_VLAN"];
 
-/// The choice of a tag: the arguments as configured, and their meaning.
+/// The choice of a tag, for all packets or by each packet's annotation: the texts of the arguments, and
+/// their meaning.
 pub(super) struct TagChoice {
-    /// The texts of the arguments; VLAN_TCI may have none.
+    /// The texts of the arguments [`NAMES`], at their indexes, including defaults. `None` if an argument is
+    /// neither given nor has a default.
     texts: [Option<String>; 4],
-    /// True for the arguments that were given; handlers show them.
+    /// True, at the index of each argument, if it was given or written. Handlers show only these.
     given: [bool; 4],
-    /// The tag control information; `None` to use the annotation.
+    /// The tag control information of all packets; `None` if each packet has it in its annotation.
     tci: Option<u16>,
-    /// The VLAN whose frames have no tag.
+    /// The VLAN whose frames get no tag; `None` if all frames get one.
     native: Option<u16>,
 }
 
-/// Parses a number within bounds; 0 if the class has no such argument.
+/// Parses an argument as a number from `least` to `most`. Returns 0 if `text` is `None`, because the class
+/// has no such argument. The error gives the bounds.
 fn bounded(
     name: &str,
     text: Option<&String>,
@@ -71,7 +74,11 @@ fn bounded(
 }
 
 impl TagChoice {
-    /// Parses the arguments that the class has. Other positional arguments must have been parsed before.
+    /// Reads the arguments among [`NAMES`] that the class has. The class's positional arguments ahead of
+    /// them must have been read before.
+    ///
+    /// # Errors
+    /// If a number is invalid or out of bounds.
     pub(super) fn read(args: &mut Args<'_>, class: &element::Class) -> Result<TagChoice, Invalid> {
         let texts = NAMES.map(|name| match class.arg(name)?.default {
             DefaultValue::None => args.get(name).map(|Raw(text)| text),
@@ -101,12 +108,12 @@ impl TagChoice {
         Ok(TagChoice { texts, given, tci, native: u16::try_from(native).ok() })
     }
 
-    /// True if the tag comes from the annotation.
+    /// True if each packet's annotation has its tag control information.
     pub(super) fn is_annotated(&self) -> bool {
         self.tci.is_none()
     }
 
-    /// Returns a filter: the packet's annotation has the native VLAN.
+    /// Returns the filter for packets whose annotation has the native VLAN, so that they get no tag.
     pub(super) fn is_native(&self) -> Filter {
         match self.native {
             Some(native) => within(TCI, 0xfff, native.into(), native.into()),
@@ -114,31 +121,32 @@ impl TagChoice {
         }
     }
 
-    /// Returns the tag of a packet; `None` if its VLAN is the native VLAN.
+    /// Returns the tag control information for a packet; `None` if its VLAN is the native VLAN, so that it
+    /// gets no tag.
     #[inline]
     pub(super) fn tag(&self, packet: &Packet) -> Option<u16> {
         let tci = self.tci.unwrap_or_else(|| tci_annotation(packet));
         (self.native != Some(tci & 0xfff)).then_some(tci)
     }
 
-    /// Returns the tag of all packets; `None` if their VLAN is the native VLAN, or if each packet's
-    /// annotation decides.
+    /// Returns the tag control information that all packets get. Returns `None` if their VLAN is the native
+    /// VLAN, or if each packet's annotation decides.
     pub(super) fn tag_of_constant(&self) -> Option<u16> {
         self.tci.filter(|tci| self.native != Some(tci & 0xfff))
     }
 
-    /// Returns the constant tag control information; 0 if the annotation is used.
+    /// Returns the configured tag control information; 0 if each packet's annotation decides.
     pub(super) fn constant(&self) -> u16 {
         self.tci.unwrap_or(0)
     }
 
-    /// Returns the index of a handler's argument in [`NAMES`].
+    /// Returns the index in [`NAMES`] of the argument with a handler's name; `None` for other handlers.
     fn position(handler: &str) -> Option<usize> {
         NAMES.iter().position(|name| name.eq_ignore_ascii_case(handler))
     }
 
-    /// Returns the value of a handler: for `vlan_tci` the resulting value, for other handlers the argument
-    /// as configured.
+    /// Returns the text of a handler. For `vlan_tci` it is the resulting tag control information or `ANNO`,
+    /// for others the argument as given, or an empty text.
     pub(super) fn handler(&self, name: &str) -> String {
         match Self::position(name) {
             Some(0) => self.tci.map_or("ANNO".into(), |tci| tci.to_string()),
@@ -148,7 +156,8 @@ impl TagChoice {
         }
     }
 
-    /// Handles a write: the argument gets this value, as if configured so.
+    /// Sets the argument with a handler's name to this value, as if it had been configured. The error is
+    /// that of the argument, and then nothing changes.
     pub(super) fn set(&mut self, cx: &Cx<'_>, name: &str, value: &str) -> Result<(), String> {
         let (mut texts, mut given) = (self.texts.clone(), self.given);
         if let Some(place) = Self::position(name) {

@@ -51,7 +51,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The error text for `ANNO`, which is the annotation that this element sets.
+/// The error text for `VLAN_TCI ANNO`, which would make the element copy the annotation to itself.
 const NOT_ANNO: &str = "VLAN_TCI: 'ANNO' is not a number; it is what this element sets";
 
 struct SetVlanAnno {

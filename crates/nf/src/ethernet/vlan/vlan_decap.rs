@@ -48,10 +48,11 @@ struct VlanDecap {
     ether_type: u16,
 }
 
-/// The number of bytes up to the end of the tag.
+/// The number of bytes from the start of the frame to the end of the VLAN tag.
 const FRONT: usize = ADDRESSES + vlan::Tag::LEN;
 
-/// Removes the tag and returns its control information.
+/// Removes the VLAN tag from a frame, and returns its tag control information. Returns `None`, and leaves
+/// the frame unchanged, if the frame has no tag of this EtherType or is too short.
 fn take_tag(packet: &mut Packet, ether_type: u16) -> Option<u16> {
     let front: &mut [u8; FRONT] = packet.header_chunk_mut(Base::Data)?;
     let [.., t0, t1, c0, c1] = *front;
@@ -59,7 +60,7 @@ fn take_tag(packet: &mut Packet, ether_type: u16) -> Option<u16> {
         return None;
     }
     front.copy_within(..ADDRESSES, vlan::Tag::LEN);
-    // The packet has these bytes, as checked above.
+    // This cannot fail: the bytes were read above.
     packet.strip(vlan::Tag::LEN).then_some(u16::from_be_bytes([c0, c1]))
 }
 

@@ -69,14 +69,15 @@ fn parse_type(text: &str, place: &Place<'_>) -> Result<u16, Complaint> {
 struct VlanEncap {
     tag: TagChoice,
     ether_type: u16,
-    /// The EtherType as configured, if it was given.
+    /// The text of the argument ETHERTYPE, which the handler shows; `None` if it was not given.
     written: Option<String>,
 }
 
-/// The length of the addresses in bytes; the tag is inserted after them.
+/// The length in bytes of the two addresses at the start of a frame. The tag is inserted after them.
 pub(super) const ADDRESSES: usize = 12;
 
-/// Inserts the tag after the addresses, which move to lower offsets.
+/// Inserts the tag after the addresses of a frame, which move four bytes towards the headroom. The error is
+/// the drop reason.
 fn insert(packet: &mut Packet, tag: [u8; vlan::Tag::LEN]) -> Fate {
     if !packet.unstrip(vlan::Tag::LEN) {
         return Err(DropReason::NoHeadroom);

@@ -1,5 +1,5 @@
-//! The board on which a store shows its mappings to other workers, where packets of one flow reach several
-//! workers: all its keys, with the changes of their packets.
+//! The board of a store: a copy of all its keys with their values, which other workers read. It exists if
+//! packets of one flow reach several workers.
 
 use element::Timestamp;
 use flow::{FlowId, Ipv4FlowKey};
@@ -9,11 +9,11 @@ use crate::boards;
 use crate::nat::change::{Change, set_state};
 use crate::nat::state::State;
 
-/// A board of keys and their values, as in the table.
+/// A board whose keys and packed [`Change`]s are those of the flow table.
 pub(in crate::nat) type Board = boards::Board<Ipv4FlowKey, [u32; 6]>;
 
 impl Store {
-    /// Shows a key of the table, with its value, to other workers.
+    /// Copies a key of the current table with its value to the board, if there is one.
     pub(super) fn show(&mut self, id: FlowId, now: Timestamp) {
         let Store { board: Some(board), table, .. } = self else { return };
         if let Some(key) = table.key(id) {
@@ -21,15 +21,15 @@ impl Store {
         }
     }
 
-    /// Removes a key from the board.
+    /// Removes a key from the board, if there is one.
     pub(super) fn hide(&mut self, ends: &Ipv4FlowKey) {
         if let Some(board) = &mut self.board {
             board.hide(ends);
         }
     }
 
-    /// Returns the time of the last packet of a mapping at another worker; the minimum if mappings are not
-    /// shown.
+    /// Returns the time of the last packet of a mapping that another worker has handled, in nanoseconds;
+    /// the minimum if there is none.
     pub(super) fn seen_elsewhere(&self, session: &Session) -> i64 {
         let Some(board) = &self.board else { return i64::MIN };
         let table = self.table_of(session);
@@ -37,7 +37,8 @@ impl Store {
         keys.filter_map(|key| board.last_seen(&key.ends())).max().map_or(i64::MIN, |time| time.0)
     }
 
-    /// Changes the state of a key.
+    /// Replaces the state of a key, in the table of number `era` and on the board. Ends the flow's lease,
+    /// because the lease was given for the old state.
     pub(super) fn change_state(&mut self, era: u8, id: FlowId, change: impl FnOnce(State) -> State) {
         self.end_lease(id);
         let Some(value) = self.table_mut(era).value_mut(id) else { return };

@@ -1,30 +1,33 @@
-//! The state that all flows of one endpoint inside share: its port outside, and the limit on mappings.
+//! The state that all flows of an inside endpoint, or of an inside address, share: the outside port, and
+//! the limit on mappings.
 //!
-//! With endpoint-independent mapping (RFC 4787, section 4.1), an address and port inside has one address
-//! and port outside, for packets to any destination. The endpoint keeps these as long as it has a mapping.
+//! With endpoint-independent mapping (RFC 4787, section 4.1), an inside address and port has one outside
+//! address and port for all destinations. The endpoint keeps it as long as it has a mapping.
 
 use std::collections::hash_map::{Entry, HashMap};
 
 use super::{Claim, Store, tuple};
 use crate::nat::tuple::Tuple;
 
-/// The number of mappings of an address that are examined for expired mappings, to make room for another.
+/// The largest number of mappings of an address that are examined for expiry before another mapping is
+/// refused.
 const LOOKS: usize = 64;
 
-/// An address and a port, in a space.
+/// The key of an endpoint: space, address, port.
 type End = (u32, u32, u16);
 
-/// An endpoint inside.
+/// The outside address and port of an inside endpoint, and the number of its mappings that share it.
 #[derive(Clone, Copy, Debug)]
 struct Endpoint {
     outside: (u32, u16),
     mappings: u32,
-    /// The outputs of the endpoint's first mapping.
+    /// The outputs of the flow and the reply of the endpoint's first mapping; all its flows use them.
     outputs: [u16; 2],
     annotation: u8,
 }
 
-/// The data for translating packets from outside to a known endpoint.
+/// The inside endpoint to which a packet from outside goes, the outputs of its flow and of replies to it,
+/// and the annotation byte for such replies.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::nat) struct Known {
     pub(in crate::nat) inside: (u32, u16),
@@ -32,11 +35,11 @@ pub(in crate::nat) struct Known {
     pub(in crate::nat) annotation: u8,
 }
 
-/// The address and port outside of a known endpoint inside.
+/// The outside address and port that an inside endpoint has.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::nat) struct Bound {
     pub(in crate::nat) outside: (u32, u16),
-    /// The outputs of the endpoint's packets, and of the replies.
+    /// The outputs of the endpoint's packets, and of packets to it.
     pub(in crate::nat) outputs: [u16; 2],
 }
 
@@ -44,15 +47,15 @@ pub(in crate::nat) struct Bound {
 pub(super) struct Endpoints {
     inside: HashMap<End, Endpoint>,
     outside: HashMap<End, (u32, u16)>,
-    /// The subscribers by owner and address, if their mappings are limited.
+    /// The mappings of each inside address, by owner and address. Owners without a limit have no entries.
     subscribers: HashMap<(u16, u32), Subscriber>,
 }
 
-/// The mappings of an address.
+/// The mappings of one inside address, which are counted against the limit: the indexes of their sessions.
 #[derive(Default)]
 struct Subscriber {
     sessions: Vec<u32>,
-    /// The index at which the next search for expired mappings starts.
+    /// The index in `sessions` at which the next search for expired mappings continues.
     next: usize,
 }
 
@@ -62,7 +65,7 @@ impl Endpoints {
         self.inside.is_empty() && self.outside.is_empty() && self.subscribers.is_empty()
     }
 
-    /// Reserves memory for another mapping; returns false if there is none.
+    /// Reserves memory for another endpoint and another subscriber. Returns false if there is none.
     pub(super) fn try_reserve(&mut self) -> bool {
         self.inside.try_reserve(1).is_ok()
             && self.outside.try_reserve(1).is_ok()
@@ -77,13 +80,14 @@ impl Endpoints {
 }
 
 impl Store {
-    /// Returns what the sender of a flow already has outside.
+    /// Returns the outside address and port that the sender of a flow already has, with the outputs; `None`
+    /// if it has none.
     pub(in crate::nat) fn outside_of(&self, space: u32, flow: Tuple) -> Option<Bound> {
         let end = (space, flow.source, flow.source_port);
         self.endpoints.inside.get(&end).map(|&Endpoint { outside, outputs, .. }| Bound { outside, outputs })
     }
 
-    /// True if a flow may become `to`: a mapping that already has the reply must belong to the same sender.
+    /// True if no other sender's mapping has the tuple that replies would have if a flow became `to`.
     pub(in crate::nat) fn may_become(&self, space: u32, flow: Tuple, to: Tuple) -> bool {
         let other = self.find(Store::reply(to, space), space);
         other.is_none_or(|other| {
@@ -92,8 +96,8 @@ impl Store {
         })
     }
 
-    /// True if the sender of a flow that becomes `to` may have this port for all its flows: the sender has
-    /// no other port, and no other endpoint has this port.
+    /// True if the sender of a flow can have the source address and port of `to` for all its flows: it has
+    /// them already, or neither the sender nor the port is bound.
     pub(super) fn may_bind(&self, space: u32, flow: Tuple, to: Tuple) -> bool {
         match self.outside_of(space, flow) {
             Some(Bound { outside, .. }) => outside == (to.source, to.source_port),
@@ -101,7 +105,8 @@ impl Store {
         }
     }
 
-    /// Returns the endpoint inside for a packet from outside, if the packet's destination belongs to one.
+    /// Returns the inside endpoint whose outside address and port are the destination of a packet; `None`
+    /// if there is none.
     pub(in crate::nat) fn inside_of(&self, space: u32, packet: Tuple) -> Option<Known> {
         let end = (space, packet.destination, packet.destination_port);
         let &(address, port) = self.endpoints.outside.get(&end)?;
@@ -109,7 +114,8 @@ impl Store {
         Some(Known { inside: (address, port), outputs, annotation })
     }
 
-    /// Counts a new mapping of an endpoint.
+    /// Adds a mapping to an inside endpoint. With the first mapping, the endpoint gets its outside address
+    /// and port, which are then in use, and its outputs.
     pub(super) fn bind(&mut self, space: u32, (from, to): (Tuple, Tuple), outputs: [u16; 2]) {
         let outside = (to.source, to.source_port);
         let end = (space, from.source, from.source_port);
@@ -122,7 +128,7 @@ impl Store {
         }
     }
 
-    /// Counts the end of a mapping of an endpoint.
+    /// Removes a mapping from an inside endpoint. With the last mapping, its outside port becomes free.
     pub(super) fn unbind(&mut self, space: u32, from: Tuple) {
         let end = (space, from.source, from.source_port);
         let Some(endpoint) = self.endpoints.inside.get_mut(&end) else { return };
@@ -136,22 +142,22 @@ impl Store {
         }
     }
 
-    /// Stores an annotation byte for packets to an endpoint.
+    /// Stores the annotation byte for packets to an endpoint that have no mapping of their own.
     pub(super) fn annotate(&mut self, space: u32, from: Tuple, value: u8) {
         if let Some(endpoint) = self.endpoints.inside.get_mut(&(space, from.source, from.source_port)) {
             endpoint.annotation = value;
         }
     }
 
-    /// Sets an owner's limit on the mappings for one address inside; zero for no limit.
+    /// Sets an owner's limit on mappings per inside address; zero for no limit.
     pub(in crate::nat) fn limit_subscribers(&mut self, owner: u16, most: u32) {
         if let Some(owner) = self.owners.get_mut(usize::from(owner)) {
             owner.most_of_one = most;
         }
     }
 
-    /// True if an address has as many mappings as it may have. Some of its mappings are examined first, and
-    /// removed if they have expired.
+    /// True if an address has as many mappings as the owner allows. Before this is said, some of its
+    /// mappings are examined, and removed if they have expired.
     pub(super) fn is_exhausted(&mut self, owner: u16, address: u32, now: i64) -> bool {
         let most = self.owners.get(usize::from(owner)).map_or(0, |owner| owner.most_of_one as usize);
         if most == 0 || self.mappings_of(owner, address) < most {
@@ -164,7 +170,7 @@ impl Store {
             }
             let Some(&place) = subscriber.sessions.get(subscriber.next) else { break };
             if self.is_expired(place, now) {
-                // The last session of the list takes this index.
+                // `remove` puts the last session of the list at this index, so the index stays.
                 self.remove(place);
             } else if let Some(subscriber) = self.endpoints.subscribers.get_mut(&(owner, address)) {
                 subscriber.next += 1;
@@ -178,8 +184,8 @@ impl Store {
         subscriber.map_or(0, |subscriber| subscriber.sessions.len())
     }
 
-    /// Reserves memory for a mapping in the list of its address, if there are such lists; returns false if
-    /// there is none.
+    /// Reserves memory for another mapping of an address in the list that is counted against the limit.
+    /// Returns false if there is none, and true without a limit.
     pub(super) fn reserve_seat(&mut self, owner: u16, address: u32) -> bool {
         if self.owners.get(usize::from(owner)).is_none_or(|owner| owner.most_of_one == 0) {
             return true;
@@ -197,7 +203,7 @@ impl Store {
         }
     }
 
-    /// Adds a mapping to the list of its address.
+    /// Adds a session to the list of its address, if the owner has a limit.
     pub(super) fn charge(&mut self, place: u32, address: u32) {
         let Some(session) = self.sessions.get_mut(place as usize) else { return };
         if self.owners.get(usize::from(session.owner)).is_some_and(|owner| owner.most_of_one > 0) {
@@ -207,7 +213,8 @@ impl Store {
         }
     }
 
-    /// Removes a mapping from the list of its address.
+    /// Removes the session at index `seat` from the list of its address. The last session of the list takes
+    /// its index.
     pub(super) fn discharge(&mut self, owner: u16, address: u32, seat: u32) {
         let Some(subscriber) = self.endpoints.subscribers.get_mut(&(owner, address)) else { return };
         if (seat as usize) < subscriber.sessions.len() {
@@ -222,7 +229,7 @@ impl Store {
         }
     }
 
-    /// Rebuilds all lists, after sessions have been renumbered.
+    /// Rebuilds the lists of all addresses, after the indexes of sessions have changed.
     pub(super) fn charge_all(&mut self) {
         if self.endpoints.subscribers.is_empty() {
             return;
@@ -235,7 +242,8 @@ impl Store {
         }
     }
 
-    /// Returns the source address of a mapping's flow.
+    /// Returns the source address of the flow of a mapping, before translation; `None` if the session is
+    /// free.
     fn sender_of(&self, place: u32) -> Option<u32> {
         let session = self.sessions.get(place as usize)?;
         let [forward, reply] = session.keys;

@@ -1,4 +1,5 @@
-//! The expiry and the eviction of mappings, and the search for them in small steps.
+//! The expiry and the eviction of mappings. Sessions are examined in the order of their queues, a limited
+//! number at a time.
 
 use element::Timestamp;
 use flow::{FlowId, Ipv4FlowKey};
@@ -8,37 +9,38 @@ use super::{FIRST_CAPACITY, Session, Store};
 use crate::nat::change::Change;
 use crate::nat::state::{Policy, State};
 
-/// The number of mappings that one batch examines for expiry: less than a millisecond's work.
+/// The largest number of mappings that one batch examines for expiry. They take less than a millisecond.
 const STEP: usize = 1024;
 
-/// The number of mappings that are examined to evict one for a new mapping.
+/// The largest number of mappings that are examined to find one to evict.
 const LOOKS: usize = 64;
 
-/// The largest number of keys that are moved at once when memory is released; with more keys, sessions keep
-/// their memory.
+/// The largest number of keys that are moved at once when memory is released. With more keys, the table is
+/// replaced in small steps, and sessions keep their memory.
 const FEW: usize = 1 << 14;
 
-/// The result of examining the front of the queues.
+/// The result of the search for the mapping to evict, among mappings whose guarantee is over.
 enum Front {
-    /// The mapping that expires first, among those without a guarantee at present.
+    /// The session of the mapping that expires first.
     First(u32),
-    /// The search was cut off: the mapping that expires first of those that were examined and have no
-    /// guarantee at present.
+    /// The search was cut off. The session of the mapping that expires first among those that were
+    /// examined, if there was any.
     Unsure(Option<u32>),
-    /// All mappings are guaranteed at present.
+    /// All mappings have a guarantee now, so none may be evicted for another.
     Nobody,
 }
 
 impl Store {
-    /// Ends expired mappings, and then mappings in excess of the capacity.
+    /// Removes all expired mappings, then mappings above the capacity, and releases memory, all in one
+    /// call. Used after a handler has set the capacity.
     pub(in crate::nat) fn shrink(&mut self, now: Timestamp) {
         self.sweep(now.0, usize::MAX);
         self.shrink_to_capacity(now);
         self.give_memory_back();
     }
 
-    /// Ends mappings that have expired by the time `at`, examining at most `looks` mappings. Returns true
-    /// if all were found.
+    /// Removes the mappings that have expired by the time `at` (nanoseconds). Stops after examining `looks`
+    /// mappings. Returns false if it stopped early, so that expired mappings may be left.
     fn sweep(&mut self, at: i64, looks: usize) -> bool {
         let mut left = looks;
         for queue in [Queue::Guaranteed, Queue::Open] {
@@ -51,8 +53,8 @@ impl Store {
                 let (_, guaranteed, expiry) = self.times(&self.sessions[place as usize]);
                 match guaranteed.filter(|&end| end > at) {
                     _ if expiry > at => {
-                        // A mapping with packets is not examined again before its expiry, although it is
-                        // guaranteed at present.
+                        // The mapping has had packets. It is queued by its expiry even if its guarantee
+                        // ends earlier, so that it is examined only once.
                         self.turns.pop(queue);
                         self.queue_again(place, Queue::Open, expiry);
                     }
@@ -67,7 +69,7 @@ impl Store {
         true
     }
 
-    /// True if a mapping has expired and is no longer guaranteed.
+    /// True if the time-out of a mapping and its guarantee are over.
     pub(super) fn is_expired(&self, place: u32, now: i64) -> bool {
         self.sessions.get(place as usize).is_some_and(|session| {
             let (_, guaranteed, expiry) = self.times(session);
@@ -75,7 +77,8 @@ impl Store {
         })
     }
 
-    /// Ends the mapping of a packet that has arrived now, if it has expired. Returns true if it had.
+    /// Removes the mapping of a packet that has arrived now, if it has expired, and then returns true.
+    /// Otherwise records the packet's time on the board, if the mapping is shown there.
     pub(super) fn ends_with(&mut self, id: FlowId, now: Timestamp) -> bool {
         let Some(key) = self.table.key(id) else { return false };
         let (ends, place) = (key.ends(), Change::unpacked(key.value()).session);
@@ -89,13 +92,13 @@ impl Store {
         false
     }
 
-    /// True if a mapping has expired and must end for that reason.
+    /// True if a mapping has expired and the store removes expired mappings.
     pub(super) fn has_ended(&self, place: u32, now: Timestamp) -> bool {
         self.reaps && self.is_expired(place, now.0)
     }
 
-    /// Ends expired mappings, so that a new mapping finds their numbers free. Returns true if there were
-    /// any. A large number takes several calls.
+    /// Removes expired mappings, a limited number per call, because a new flow found no free port or
+    /// address. Returns true if any was removed.
     #[cold]
     pub(in crate::nat) fn make_room(&mut self, now: Timestamp) -> bool {
         let size = self.size;
@@ -103,8 +106,9 @@ impl Store {
         self.size < size
     }
 
-    /// Returns the change for a connection that begins now, and notes its time as if its first packet had
-    /// arrived. A mapping that has expired, or whose connection is closed, ends.
+    /// Returns the rewriting of a connection that is expected to begin now, and restarts its time-out. If
+    /// the mapping has expired, or its connection is closed, removes it and returns `None`, so that a new
+    /// one can be made.
     pub(in crate::nat) fn begin_again(&mut self, key: &Ipv4FlowKey, now: Timestamp) -> Option<Change> {
         let id = self.find_key(key)?;
         let place = Change::unpacked(self.table.key(id)?.value()).session;
@@ -117,7 +121,8 @@ impl Store {
         self.see(id, now)
     }
 
-    /// Ends mappings in excess of the capacity.
+    /// Removes mappings until their number is within the capacity, those that expire first before others.
+    /// If all have a guarantee, those whose guarantee ends first are removed.
     pub(in crate::nat) fn shrink_to_capacity(&mut self, now: Timestamp) {
         while self.size as i64 > i64::from(self.capacity).max(0) {
             let first = match self.look(now.0, &mut { usize::MAX }) {
@@ -129,8 +134,8 @@ impl Store {
         }
     }
 
-    /// Returns the mapping to evict for a new mapping: the mapping that expires first, or a mapping that
-    /// expires soon if the search would take long.
+    /// Returns the session of the mapping to evict for a new one: the first to expire, or after [`LOOKS`]
+    /// examined mappings the first to expire among these. Returns `None` if all have a guarantee.
     pub(super) fn victim(&mut self, now: i64) -> Option<u32> {
         match self.look(now, &mut { LOOKS }) {
             Front::First(place) => Some(place),
@@ -139,14 +144,15 @@ impl Store {
         }
     }
 
-    /// Shrinks the table when few mappings are left.
+    /// Replaces the table by a smaller one if less than a sixteenth of it is used.
     fn give_memory_back(&mut self) {
         let (capacity, entries) = (self.table.stats().capacity, self.entries());
         if capacity > FIRST_CAPACITY && entries < capacity / 16 {
-            // Twice the need, so that the table does not grow again at once.
+            // Twice the capacity that is needed for now, so that the table does not grow again at once.
             let capacity = (4 * entries).next_power_of_two().max(FIRST_CAPACITY);
             if entries > FEW {
-                // If keys are already being moved, this waits until they have moved.
+                // During a move there is no second move. [`catch_up`](Self::catch_up) calls this function
+                // again at its end.
                 if self.old.is_none() {
                     self.begin_move(capacity);
                 }
@@ -158,7 +164,8 @@ impl Store {
         }
     }
 
-    /// Ends expired mappings. A large number takes several calls.
+    /// Removes expired mappings, and continues a move to another table, in bounded steps. Called for each
+    /// batch, so a large number of expired mappings takes several batches.
     #[inline]
     pub(in crate::nat) fn catch_up(&mut self, now: Timestamp) {
         if now.0 >= self.next_search {
@@ -172,21 +179,22 @@ impl Store {
         }
     }
 
-    /// Does the work of [`catch_up`](Self::catch_up) for an element that handles packets in place of this
-    /// translator. Returns the time until which further calls do nothing, if no packet arrives here.
+    /// Does the work of [`catch_up`](Self::catch_up) when an element with leases handles packets in place
+    /// of this translator. Returns the time until which further calls would do nothing, unless a packet
+    /// comes to the translator.
     pub(in crate::nat) fn catch_up_elsewhere(&mut self, now: Timestamp) -> Timestamp {
         self.catch_up(now);
         Timestamp(if self.old.is_some() { i64::MIN } else { self.next_search })
     }
 
-    /// Ends all expired mappings at once, for handlers.
+    /// Removes all expired mappings in one call, for handlers that show the mappings.
     pub(in crate::nat) fn catch_up_fully(&mut self, now: Timestamp) {
         if now.0 >= self.next_search {
             self.search(now.0, usize::MAX);
         }
     }
 
-    /// True if there may be expired mappings that the last batch did not examine.
+    /// True if the last search for expired mappings was cut off, so that some may be left.
     pub(super) fn is_behind(&self) -> bool {
         self.next_search == i64::MIN
     }
@@ -203,7 +211,7 @@ impl Store {
             let due = fronts.into_iter().flatten().map(|place| self.sessions[place as usize].due);
             self.next_search = due.min().unwrap_or(i64::MAX);
         } else {
-            // Elements with leased flows do not check whether the mappings have expired.
+            // Elements that hold leases do not check for expiry, so their packets must come here again.
             self.end_leases();
             self.next_search = i64::MIN;
         }
@@ -214,8 +222,8 @@ impl Store {
         owner.and_then(|owner| owner.policies.get(usize::from(session.policy))).copied().unwrap_or_default()
     }
 
-    /// Returns the time of a mapping's last packet, the end of its guarantee if there is one, and the time
-    /// when it expires.
+    /// Returns three times of a mapping, in nanoseconds: of its last packet, of the end of its guarantee
+    /// (if the policy has one), and of its expiry.
     pub(super) fn times(&self, session: &Session) -> (i64, Option<i64>, i64) {
         let (last, states) = self.told(session);
         let policy = self.policy(session);
@@ -223,7 +231,8 @@ impl Store {
         (last, guaranteed, last.saturating_add(policy.timeout(session.kind, states)))
     }
 
-    /// Returns the time of a mapping's last packet, and the states of its directions.
+    /// Returns the time of a mapping's last packet in either direction, here or elsewhere, and the states
+    /// of flow and reply.
     fn told(&self, session: &Session) -> (i64, [State; 2]) {
         let table = self.table_of(session);
         let (mut last, mut states) = (self.seen_elsewhere(session), [State::default(); 2]);
@@ -235,18 +244,19 @@ impl Store {
         (last, states)
     }
 
-    /// Returns the time when a mapping expires.
+    /// Returns the time at which a mapping expires, by the packets so far; the maximum if there is no such
+    /// session.
     pub(super) fn expiry(&self, place: u32) -> i64 {
         self.sessions.get(place as usize).map_or(i64::MAX, |session| self.times(session).2)
     }
 
-    /// Gives a session a turn, instead of the turn that it has.
+    /// Queues a session for examination at the time `due`, in place of its current turn.
     pub(super) fn queue(&mut self, place: u32, queue: Queue, due: i64) {
         self.forget_turn(place);
         self.queue_again(place, queue, due);
     }
 
-    /// Gives a session without a turn that counts a turn.
+    /// Queues a session that has no valid turn for examination at the time `due`.
     pub(super) fn queue_again(&mut self, place: u32, queue: Queue, due: i64) {
         if let Some(session) = self.sessions.get_mut(place as usize) {
             (session.queue, session.due) = (queue, due);
@@ -255,7 +265,7 @@ impl Store {
         }
     }
 
-    /// Gives a session its first turn.
+    /// Queues a new session: by the end of its guarantee if it has one, otherwise by its expiry.
     pub(super) fn queue_first(&mut self, place: u32) {
         let (_, guaranteed, expiry) = self.times(&self.sessions[place as usize]);
         match guaranteed {
@@ -264,7 +274,7 @@ impl Store {
         }
     }
 
-    /// Invalidates the turn of a session.
+    /// Makes the turn of a session stale, so that the session is no longer examined by it.
     pub(super) fn forget_turn(&mut self, place: u32) {
         if let Some(session) = self.sessions.get_mut(place as usize) {
             session.ticket = session.ticket.wrapping_add(1);
@@ -276,7 +286,8 @@ impl Store {
         self.turns.first(queue, |turn| counts(&self.sessions, turn)).map(|turn| turn.place)
     }
 
-    /// Finds the mapping that expires first, examining at most `left` mappings.
+    /// Returns the mapping that expires first, among those whose guarantee is over. Examines at most `left`
+    /// mappings; those that have had packets since are queued again by their new times.
     fn look(&mut self, now: i64, left: &mut usize) -> Front {
         let mut seen: Option<(i64, u32)> = None;
         for queue in [Queue::Guaranteed, Queue::Open] {
@@ -297,7 +308,7 @@ impl Store {
                     return Front::Unsure(seen.map(|(_, place)| place));
                 }
                 *left -= 1;
-                // The mapping has had packets, or its guarantee is over.
+                // The session is queued by its current time: it has had packets, or its guarantee is over.
                 self.turns.pop(queue);
                 self.queue_again(place, belongs, due);
                 if belongs == Queue::Open && seen.is_none_or(|(first, _)| due < first) {
@@ -309,7 +320,7 @@ impl Store {
     }
 }
 
-/// True if a turn is the current turn of its session.
+/// True if a turn is valid: the session is in use, and has got no later turn.
 fn counts(sessions: &[Session], turn: &Turn) -> bool {
     let session = sessions.get(turn.place as usize);
     session.is_some_and(|session| session.is_in_use() && session.ticket == turn.ticket)

@@ -1,4 +1,5 @@
-//! Mappings in a form for people, and for another element that continues with them.
+//! Mappings as plain data, for handlers that list them, and for the element that replaces a translator when
+//! the configuration changes.
 
 use element::Timestamp;
 
@@ -8,18 +9,18 @@ use crate::nat::shift::Shifts;
 use crate::nat::state::{Kind, State};
 use crate::nat::tuple::Tuple;
 
-/// A mapping in this form.
+/// A mapping as plain data, independent of the store.
 #[derive(Clone, Debug)]
 pub(in crate::nat) struct Written {
     serial: u64,
     pub(in crate::nat) which: u32,
-    /// The original tuples of packets in both directions; a mapping that is its own reply has only the
-    /// reply's.
+    /// The tuples of the flow and of its reply, as packets have them before translation. They are equal if
+    /// the flow is its own reply.
     pub(in crate::nat) tuples: [Tuple; 2],
     pub(in crate::nat) is_own_reply: bool,
     pub(in crate::nat) outputs: [u16; 2],
     pub(in crate::nat) input: u16,
-    /// The time when the mapping expires without further packets.
+    /// The time at which the mapping expires without further packets, in nanoseconds.
     pub(in crate::nat) expiry: i64,
     kind: Kind,
     policy: u8,
@@ -32,7 +33,8 @@ pub(in crate::nat) struct Written {
 }
 
 impl Store {
-    /// Returns all mappings of an owner, or of one of its spaces, in the order of their age.
+    /// Returns the mappings of an owner in the order in which they were made. `which` selects one of the
+    /// owner's spaces; `None` selects all.
     pub(in crate::nat) fn written(&self, owner: u16, which: Option<u32>) -> Vec<Written> {
         let is_in = |session: &Session| {
             let key =
@@ -72,7 +74,8 @@ impl Store {
         })
     }
 
-    /// Removes and returns all mappings of an owner, in the order of their last packets.
+    /// Removes and returns all mappings of an owner, in the order of their last packets, so that they
+    /// expire in a similar order in another store.
     pub(in crate::nat) fn take(&mut self, owner: u16) -> Vec<Written> {
         let mut all = self.written(owner, None);
         self.remove_where(|session| session.owner == owner);
@@ -80,9 +83,10 @@ impl Store {
         all
     }
 
-    /// Restores a mapping; the caller shrinks the store to its capacity afterwards. If all flows of an
-    /// endpoint must have one port, a mapping that has another port, or a port of another endpoint, keeps
-    /// it for itself.
+    /// Adds a mapping that another store had; drops it silently if there is no room. The caller then
+    /// shrinks the store to its capacity. With `is_independent`, the mapping's port becomes the port of its
+    /// inside endpoint, unless the endpoint has another port or another endpoint has this port; then the
+    /// port belongs to this mapping alone.
     pub(in crate::nat) fn put(&mut self, owner: u16, written: &Written, is_independent: bool) {
         let (space, from, to) =
             (space(owner, written.which), written.tuples[0], written.tuples[1].reversed());
@@ -114,7 +118,7 @@ impl Store {
         if let Some(shifts) = &written.shifts {
             self.put_shifts(change.session, shifts.clone());
         }
-        // By its state, the mapping may expire sooner than a new mapping.
+        // The mapping was queued by the time-out of a new mapping. With its state it may expire earlier.
         self.forget_turn(change.session);
         self.queue_first(change.session);
     }

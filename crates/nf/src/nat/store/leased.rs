@@ -1,7 +1,8 @@
-//! Mappings whose packets are handled by another element ([`element::lease`]).
+//! Leases of mappings: another element handles the packets of a flow in place of the translator
+//! ([`element::lease`]).
 //!
-//! Each direction of a mapping can be leased by itself, because each key is a flow of its own. A flow can
-//! be leased while packets that neither open nor close a connection tell nothing new about the mapping.
+//! Each direction of a mapping is leased separately, because each is a flow. A flow can be leased if its
+//! state no longer changes by packets that neither open nor close a connection.
 
 use std::sync::Arc;
 
@@ -13,10 +14,12 @@ use super::Store;
 use crate::nat::change::Change;
 
 impl Store {
-    /// Leases the flow of a key. Returns its id, and the change of its packets.
+    /// Leases the flow with this key. Returns the id of the key and the rewriting of the flow's packets.
+    /// Returns `None` if the flow cannot be leased now: it has no valid mapping, its state still changes,
+    /// it is already leased, or the store needs all packets itself.
     pub(in crate::nat) fn lease(&mut self, key: &Ipv4FlowKey, lease: Lease) -> Option<(FlowId, Change)> {
-        // Keys that are being moved get other ids soon; keys on a board are used by other workers, too.
-        // Packets of mappings that may have expired must be checked here.
+        // During a move, ids of keys change soon. With a board, other workers also handle the packets.
+        // While expired mappings may be left, packets must be checked for expiry here.
         if self.old.is_some() || self.board.is_some() || self.is_behind() {
             return None;
         }
@@ -32,9 +35,10 @@ impl Store {
         Some((id, change))
     }
 
-    /// Ends the lease of a flow at a place in a table of leases, because its packets arrive here again.
+    /// Ends a lease because its holder gives it back. `place` is the index of the lease in the holder's
+    /// table, and identifies it. Records the time of the flow's last packet.
     pub(in crate::nat) fn give_back(&mut self, id: FlowId, leases: &Arc<Leases>, place: u32) {
-        // The flow may have been leased elsewhere since.
+        // Meanwhile the flow may have been leased again, at another index.
         if self.leases.get(&id).is_some_and(|lease| lease.is_at(leases, place))
             && let Some(lease) = self.leases.remove(&id)
         {
@@ -42,16 +46,17 @@ impl Store {
         }
     }
 
-    /// Returns the time of a leased flow's last packet; the minimum for other flows.
+    /// Returns the time of the last packet that the lease's holder has handled, in nanoseconds; the minimum
+    /// if the flow is not leased.
     pub(super) fn seen_on_lease(&self, id: FlowId) -> i64 {
-        // Most stores lease no flows.
+        // Avoids the look-up in the common case.
         if self.leases.is_empty() {
             return i64::MIN;
         }
         self.leases.get(&id).map_or(i64::MIN, |lease| lease.last_seen().0)
     }
 
-    /// Ends the lease of a flow, so that its packets arrive here again.
+    /// Ends the lease of a flow, if there is one, so that its packets come to the translator again.
     pub(super) fn end_lease(&mut self, id: FlowId) {
         if !self.leases.is_empty()
             && let Some(lease) = self.leases.remove(&id)
@@ -61,7 +66,7 @@ impl Store {
         }
     }
 
-    /// Ends all leases.
+    /// Ends all leases, so that all packets come to the translator again.
     pub(super) fn end_leases(&mut self) {
         for (id, lease) in std::mem::take(&mut self.leases) {
             self.note_time(id, lease.last_seen());

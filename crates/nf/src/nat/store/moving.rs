@@ -1,9 +1,9 @@
-//! The move to a larger or smaller table, a few mappings at a time, so that no packet waits for all of
-//! them.
+//! The move to a larger or smaller table, a few mappings at a time, so that no packet has to wait for the
+//! whole move.
 //!
-//! While there are two tables, new mappings are added to the new table. A mapping moves when a packet is
-//! found by it; each batch and each new mapping move a few others. A key that is not in the new table is
-//! looked up in the old one.
+//! During the move there are two tables. New mappings go to the new table. A mapping is moved when a packet
+//! looks it up, and each batch and each new mapping move a few others. A key that is not found in the new
+//! table is looked up in the old one.
 
 use element::Timestamp;
 use flow::{FlowId, FlowTable, Ipv4FlowKey, MappedKey};
@@ -11,27 +11,27 @@ use flow::{FlowId, FlowTable, Ipv4FlowKey, MappedKey};
 use super::{Session, Store, WINDOW};
 use crate::nat::change::Change;
 
-/// The number of sessions that are examined with each new mapping: enough for all to have moved before the
-/// new table is full.
+/// The number of sessions that are examined with each new mapping. All have been moved before new mappings
+/// fill the new table.
 pub(super) const PER_MAPPING: usize = 4;
 
-/// The number of sessions that are examined with each batch.
+/// The number of sessions that are examined with each batch, and moved if they are still in the old table.
 const PER_BATCH: usize = 64;
 
 /// The table from which mappings are moved.
 pub(super) struct Old {
     table: FlowTable<MappedKey>,
-    /// The session to examine next.
+    /// The index of the session to examine next.
     next: usize,
 }
 
 impl Store {
-    /// Returns the number of keys in all tables.
+    /// Returns the number of keys in both tables together.
     pub(super) fn entries(&self) -> usize {
         self.table.stats().entries + self.old.as_ref().map_or(0, |old| old.table.stats().entries)
     }
 
-    /// Returns the table that has a session's keys.
+    /// Returns the table that has a session's keys: the old or the new.
     pub(super) fn table_of(&self, session: &Session) -> &FlowTable<MappedKey> {
         match &self.old {
             Some(old) if session.era != self.era => &old.table,
@@ -39,7 +39,8 @@ impl Store {
         }
     }
 
-    /// Returns the table with the keys of sessions of an era, to be changed.
+    /// Returns the table of number `era`, to be changed. Sessions have the number of the table with their
+    /// keys.
     pub(super) fn table_mut(&mut self, era: u8) -> &mut FlowTable<MappedKey> {
         match &mut self.old {
             Some(old) if era != self.era => &mut old.table,
@@ -47,10 +48,11 @@ impl Store {
         }
     }
 
-    /// Starts to move to a table of a capacity. Returns false if there is no memory for it.
+    /// Starts a move to a new table with a capacity in keys; a move that is still going on is completed
+    /// first. Returns false, and starts nothing, if there is no memory.
     #[cold]
     pub(super) fn begin_move(&mut self, capacity: usize) -> bool {
-        // A single call may not be enough, because it stops if a session had to be removed.
+        // One call may not be enough, because it stops early if a session had to be removed.
         while self.old.is_some() {
             self.move_some(usize::MAX);
         }
@@ -59,18 +61,20 @@ impl Store {
         let table = std::mem::replace(&mut self.table, table);
         self.old = Some(Old { table, next: 0 });
         self.era = self.era.wrapping_add(1);
-        // Ids belong to the new table from now on.
+        // Look-ups from before the move have ids of the old table, which are now invalid.
         self.epoch += 1;
         true
     }
 
-    /// Moves a few sessions with each batch.
+    /// Examines [`PER_BATCH`] sessions, and moves them if they are still in the old table. Called with each
+    /// batch.
     #[cold]
     pub(super) fn move_with_batch(&mut self) {
         self.move_some(PER_BATCH);
     }
 
-    /// Examines a number of sessions, and moves those that have not moved yet.
+    /// Examines the next `looks` sessions, and moves those that are still in the old table. After the last
+    /// session the old table is released.
     pub(super) fn move_some(&mut self, looks: usize) {
         for _ in 0..looks {
             let Some(old) = &mut self.old else { return };
@@ -86,20 +90,22 @@ impl Store {
         }
     }
 
-    /// Moves a session to the new table, if it is not there. Returns false if this has renumbered all
-    /// sessions or removed this session.
+    /// Moves a session to the new table, if it is still in the old one. Returns false if the session does
+    /// not fit: then all sessions have been renumbered in a rebuilt table, or this session has been
+    /// removed.
     fn bring(&mut self, place: u32) -> bool {
         if self.try_to_bring(place).is_some() {
             return true;
         }
-        // Too many keys fall into one bucket: another hash function is needed.
+        // Too many keys fall into one bucket. The table is rebuilt with another hash function.
         if !self.rebuild(self.table.stats().capacity) {
             self.remove(place);
         }
         false
     }
 
-    /// Moves a session; returns `None`, and changes nothing, if there is no room.
+    /// Moves a session to the new table, if it is still in the old one. Returns `None`, and moves neither
+    /// key, if one of them does not fit or there is no such session.
     fn try_to_bring(&mut self, place: u32) -> Option<()> {
         let session = self.sessions.get_mut(place as usize)?;
         if !session.is_in_use() || session.era == self.era {
@@ -122,14 +128,16 @@ impl Store {
         Some(())
     }
 
-    /// Returns the change of a packet by the old table.
+    /// Returns the rewriting of packets with a key in the old table; `None` if the key is not there, or
+    /// there is no move.
     pub(super) fn find_in_old(&self, key: &Ipv4FlowKey) -> Option<Change> {
         let old = self.old.as_ref()?;
         let id = old.table.lookup(key, self.hasher.hash(key))?;
         old.table.key(id).map(|key| Change::unpacked(key.value()))
     }
 
-    /// Moves the key of a packet to the new table, and returns its id.
+    /// Moves the mapping with this key from the old table to the new one. Returns the new id; `None` if the
+    /// old table does not have the key.
     #[cold]
     pub(super) fn bring_key(&mut self, key: &Ipv4FlowKey) -> Option<FlowId> {
         let session = self.find_in_old(key)?.session;
@@ -137,7 +145,8 @@ impl Store {
         self.table.lookup(key, self.hasher.hash(key))
     }
 
-    /// Moves the keys of a batch that were not found.
+    /// Moves the mappings of all keys of a window that were not found in the new table. Sets `found` at
+    /// their indexes to the new ids.
     #[cold]
     pub(super) fn bring_all(&mut self, keys: &[Ipv4FlowKey], found: &mut [Option<FlowId>; WINDOW]) {
         let epoch = self.epoch;
@@ -147,14 +156,14 @@ impl Store {
             }
         }
         if self.epoch != epoch {
-            // All keys have other ids, and are in one table again.
+            // The table was rebuilt: all keys have new ids, so all are looked up again.
             for (key, found) in keys.iter().zip(found) {
                 *found = self.find_key(key);
             }
         }
     }
 
-    /// Returns the number of keys that have not moved yet, if a move is going on.
+    /// Returns the number of keys that are still in the old table; `None` if there is no move.
     #[cfg(test)]
     pub(super) fn left_behind(&self) -> Option<usize> {
         self.old.as_ref().map(|old| old.table.stats().entries)

@@ -1,4 +1,4 @@
-//! Connections whose sequence numbers are shifted: see [`Shifts`].
+//! The edits of TCP connections whose sequence numbers are shifted, per session: see [`Shifts`].
 
 use flow::FlowId;
 
@@ -8,12 +8,13 @@ use crate::nat::shift::{Numbers, Shifts};
 use crate::nat::state::State;
 
 impl Store {
-    /// Returns the shifts of a mapping, if it has any.
+    /// Returns the edits of a mapping's connection; `None` if its sequence numbers are not shifted.
     pub(in crate::nat) fn shifts(&self, session: u32) -> Option<&Shifts> {
         self.shifts.get(&session).map(|shifts| &**shifts)
     }
 
-    /// Shifts the sequence numbers of a segment. Removes the shifts if another connection begins.
+    /// Shifts the sequence numbers of a TCP segment that starts with its header. If the segment begins a
+    /// new connection, the edits are removed.
     #[cold]
     pub(in crate::nat) fn shift(&mut self, change: &Change, segment: &mut [u8]) {
         let Some(shifts) = self.shifts.get_mut(&change.session) else { return };
@@ -23,8 +24,9 @@ impl Store {
         }
     }
 
-    /// Replaces bytes that a direction of a connection sends. Returns false, and changes nothing, if this
-    /// is not possible.
+    /// Records that `length` bytes from sequence number `start` on, in the direction of `change`, become
+    /// `new` for the receiver. Returns false if the edit is not possible (see
+    /// [`Shift::add`](crate::nat::shift::Shift::add)), or if there is no memory.
     pub(in crate::nat) fn edit(&mut self, change: &Change, start: u32, length: usize, new: &[u8]) -> bool {
         if self.shifts.try_reserve(1).is_err() {
             return false;
@@ -35,7 +37,7 @@ impl Store {
         is_done
     }
 
-    /// Continues with the shifts of an earlier element.
+    /// Gives a mapping the edits that its connection had in another store.
     pub(super) fn put_shifts(&mut self, session: u32, shifts: Box<Shifts>) {
         self.shifts.insert(session, shifts);
         self.mark_shifted(session);

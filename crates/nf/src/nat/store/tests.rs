@@ -19,7 +19,8 @@ fn flow(host: u32, port: u16) -> Tuple {
     Tuple { source: 0x0a00_0000 + host, destination: 0x0200_0002, source_port: port, destination_port: 53 }
 }
 
-/// Opens a flow with the first free port of a range.
+/// Makes a mapping at the time `at` with the first free outside port of a range. Returns the port; `None`
+/// if no port is free or no mapping can be made.
 fn open(store: &mut Store, owner: u16, from: Tuple, ports: (u32, u32), at: i64) -> Option<u16> {
     let space = space(owner, ONLY);
     let to = Tuple { source: 0xc000_0201, ..from };
@@ -30,14 +31,14 @@ fn open(store: &mut Store, owner: u16, from: Tuple, ports: (u32, u32), at: i64) 
     store.add(&fresh, Timestamp(at)).ok().map(|_| port)
 }
 
-/// Handles a packet of a known mapping.
+/// Handles a packet of a mapping that must exist, at the time `at`, with the given information.
 fn packet(store: &mut Store, owner: u16, tuple: Tuple, told: Told, at: i64) {
     let id = store.find_key(&Store::key(tuple, space(owner, ONLY))).unwrap();
     let change = store.see(id, Timestamp(at)).unwrap();
     store.note(id, &change, told);
 }
 
-/// Makes a mapping that does not change the flow.
+/// Makes a mapping at the time `at` that changes no addresses and ports. Returns the index of its session.
 fn keep(store: &mut Store, owner: u16, from: Tuple, kind: Kind, at: i64) -> Result<u32, DropReason> {
     let chosen = Chosen { to: from, claim: Claim::Nothing };
     let (space, outputs) = (space(owner, ONLY), [0, 1]);
@@ -63,7 +64,8 @@ fn nothing_leaks_when_sessions_come_and_go() {
         assert_eq!(store.size(), 40_000);
         store.shrink(Timestamp(at + 10 * SECOND));
         assert_eq!((store.size(), store.tallies(owner)[0].mappings), (0, 0));
-        // The store is as small as at first, and no port is still in use.
+        // After the removal of all mappings, the store must have its initial size, and no port may be in
+        // use.
         assert_eq!(store.memory(), (FIRST_CAPACITY, 0, 0));
     }
 }
@@ -76,7 +78,7 @@ fn a_range_that_is_nearly_used_up_gives_its_last_ports() {
         assert_eq!(open(&mut store, owner, flow(n >> 15, n as u16), all, 0), Some(1024 + n as u16));
     }
     assert_eq!(open(&mut store, owner, flow(9, 9), all, 0), None);
-    // Other servers see other replies, so their ports are free.
+    // Towards another server, replies differ, so all ports must be free again.
     let other = Tuple { destination: 0x0200_0003, ..flow(9, 9) };
     assert_eq!(open(&mut store, owner, other, all, 0), Some(1024));
     for freed in [65_535u16, 1024, 33_333] {
@@ -131,7 +133,8 @@ fn mappings_go_on_in_another_store() {
     assert_eq!(new.written(owner, None).iter().map(|w| w.expiry).max(), Some(21 * SECOND));
 }
 
-/// Opens a flow with the port that its sender has outside, or the first free port.
+/// Makes a mapping with the outside port that the sender's endpoint has, or else with the first free port
+/// of a range. Returns the port; `None` if this fails.
 fn open_bound(store: &mut Store, owner: u16, from: Tuple, ports: (u32, u32)) -> Option<u16> {
     let space = space(owner, ONLY);
     let to = Tuple { source: 0xc000_0201, ..from };
@@ -182,11 +185,12 @@ fn two_mappings_never_have_one_key() {
         let fresh = Fresh { space, from, chosen, input: 0, outputs, kind, policy: 0, protocol: 17 };
         store.add(&fresh, Timestamp(0)).map(|_| ())
     };
-    // A port with another number is forwarded to the endpoint.
+    // First, a client calls another outside port, which is forwarded to the endpoint.
     let there = Tuple { destination: client, destination_port: 99, ..inside };
     let call = there.reversed_to(0xc000_0201, 6000);
     add(&mut store, call, there.reversed(), Claim::Nothing).unwrap();
-    // The same client now sends to the endpoint's own port.
+    // Then the endpoint sends to this client. Its own outside port would give the flow's tuple a second
+    // mapping, which must be refused.
     let own = Tuple { source: 0xc000_0201, source_port: 5060, ..there };
     assert_eq!(add(&mut store, there, own, Claim::Endpoint), Err(DropReason::NoMapping));
     assert_eq!((store.size(), store.tallies(owner)[0].failures), (2, 1));
@@ -198,7 +202,7 @@ fn two_mappings_never_have_one_key() {
 fn who_has_to_share_a_port_of_before_keeps_it_for_itself() {
     let (mut old, owner) = store();
     let to = |host: u32, server: u32| Tuple { destination: 0x0200_0000 + server, ..flow(host, 7) };
-    // Two hosts have the same port, each towards a server of its own, and one of them has another port too.
+    // Two hosts have outside port 2000, each towards a different server. Host 1 also has port 2005.
     for (host, server, ports) in [(1, 1, (2000, 2009)), (2, 2, (2000, 2009)), (1, 3, (2005, 2009))] {
         assert_eq!(open(&mut old, owner, to(host, server), ports, 0), Some(ports.0 as u16));
     }
@@ -220,7 +224,7 @@ fn who_has_to_share_a_port_of_before_keeps_it_for_itself() {
         [(1, 2000), (2, 2000), (3, 2005)].map(|(s, p)| receiver(&new, s, p)),
         [Some(1), Some(2), Some(1)]
     );
-    // A host with this port may not get the replies of the other host.
+    // Host 1 must not get port 2000 towards server 2, because the replies would be those of host 2.
     let may_call = |server: u32| {
         let wanted = Tuple { source: 0xc000_0201, source_port: 2000, ..to(1, server) };
         new.may_become(space, to(1, server), wanted)
@@ -228,7 +232,8 @@ fn who_has_to_share_a_port_of_before_keeps_it_for_itself() {
     assert!(!may_call(2) && may_call(3));
     let taken = new.take(owner);
     assert_eq!((new.size(), new.memory().2, new.endpoints.is_empty()), (0, 0, true));
-    // In the third store, endpoints have no ports, and ports are in use towards their servers only.
+    // The third store has no independent mapping: endpoints must have no ports of their own, and ports are
+    // in use towards single servers only.
     let (mut last, owner) = store();
     taken.iter().for_each(|written| last.put(owner, written, false));
     assert!(last.endpoints.is_empty());
@@ -238,14 +243,14 @@ fn who_has_to_share_a_port_of_before_keeps_it_for_itself() {
 }
 
 impl Tuple {
-    /// Returns the opposite direction, to this address and port.
+    /// Returns the tuple of the opposite direction, but with this destination address and port.
     fn reversed_to(self, destination: u32, destination_port: u16) -> Tuple {
         Tuple { destination, destination_port, ..self.reversed() }
     }
 }
 
-/// Returns flows whose hashes satisfy `hits`, for example by falling into the same bucket of a table; this
-/// requires the seed.
+/// Returns `count` flows whose hashes (with seed 0) satisfy `hits`, such as flows that fall into one
+/// bucket. An attacker needs the seed for this.
 fn colliding(count: usize, hits: impl Fn(u32) -> bool) -> Vec<Tuple> {
     let hasher = KeyHasher::new(0);
     let all = (0..u32::MAX).map(|n| flow(0x10_0000 + (n >> 15), n as u16 & 0x7fff));
@@ -254,7 +259,8 @@ fn colliding(count: usize, hits: impl Fn(u32) -> bool) -> Vec<Tuple> {
 
 #[test]
 fn keys_that_crowd_a_larger_table_are_not_lost() {
-    // If twice the places make twice the buckets less one, a new bucket takes keys from two old buckets.
+    // Twice the capacity gives one bucket less than twice as many. Then the middle bucket of the new table
+    // gets keys of two old buckets.
     let buckets = |capacity: usize| (capacity * 100).div_ceil(12 * 60) as u64;
     let capacity = (FIRST_CAPACITY..).step_by(2).find(|&n| buckets(n) % 2 == 0 && buckets(2 * n) % 2 == 1);
     let capacity = capacity.unwrap();
@@ -262,8 +268,8 @@ fn keys_that_crowd_a_larger_table_are_not_lost() {
     assert_eq!(new, 2 * old - 1);
     let (mut store, owner) = store();
     assert!(store.rebuild(capacity));
-    // The middle bucket takes half of the keys of two old buckets. Each of these has room for its half, but
-    // the new bucket has no room for both.
+    // 30 keys from each of two old buckets fall into the middle bucket of the new table. Each old bucket
+    // has room for its 30 keys, but the new bucket does not have room for 60.
     let bucket = |hash: u32, buckets: u64| (u64::from(hash) * buckets) >> 32;
     let middle = new / 2;
     let part = |half: u64| colliding(30, |hash| bucket(hash, new) == middle && bucket(hash, old) % 2 == half);
@@ -320,7 +326,7 @@ fn mappings_of_all_owners_end_when_one_of_them_looks() {
 fn turns_that_no_longer_count_do_not_pile_up() {
     let (mut store, owner) = store();
     for n in 0..100_000u32 {
-        // Each flow takes over the reply of the previous flow.
+        // Each new mapping has the reply of the previous mapping, and therefore removes it.
         open_fixed(&mut store, owner, flow(n >> 8, n as u16));
         assert_eq!(store.size(), 1);
     }
@@ -336,7 +342,8 @@ fn open_fixed(store: &mut Store, owner: u16, from: Tuple) {
 }
 
 proptest! {
-    /// Compares the store with a list that is searched.
+    /// Compares the store with a model that searches a list: after each step both must have the same
+    /// mappings with the same expiry, and evict the same mapping.
     #[test]
     fn whoever_is_over_first_goes_first(
         steps in proptest::collection::vec((0i64..4000, 0u16..9, any::<bool>(), 0u8..32, 0u8..12), 1..400),
@@ -351,7 +358,8 @@ proptest! {
         let guaranteed = |known: &Known, now: i64| known.last + POLICY.guarantee > now;
         let mut now = 0;
         for (pause, port, is_reply, flags, what) in steps {
-            // No two times are equal, whatever is added to them.
+            // Each time has a different number of nanoseconds modulo a millisecond, so no two mappings
+            // expire at the same time.
             now += pause * 1_000_000 + 1;
             if what == 0 {
                 store.shrink(Timestamp(now));
@@ -387,8 +395,8 @@ proptest! {
     }
 }
 
-/// The work of one batch, or of one new mapping, is bounded, however many mappings have expired or had
-/// packets.
+/// Lets 10,000 mappings expire at once: each batch must remove at most 1025 of them, and all must be gone
+/// after 25 batches.
 #[test]
 fn the_work_of_a_batch_is_bounded() {
     let (mut store, owner) = (Store::new().unwrap(), 0);
@@ -406,7 +414,7 @@ fn the_work_of_a_batch_is_bounded() {
         assert!(batches < 25, "each is looked at twice, when its guarantee is over and when it is");
     }
     assert!(batches >= 9, "{batches}");
-    // Handlers see the current state.
+    // Handlers must not see expired mappings, even if there are more than one batch examines.
     for n in 0..10_000u32 {
         keep(&mut store, owner, flow(n, 1), Kind::Plain, 30 * SECOND).unwrap();
     }
@@ -430,13 +438,14 @@ fn a_table_that_grows_moves_a_few_mappings_at_a_time() {
         }
         moves += usize::from(left.is_none() && now.is_some());
         left = now;
-        // Mappings that have not moved are found, too.
+        // Mappings that are still in the old table must be found.
         if n % 7 == 0 {
             assert!(store.find(flow(n / 2, 1), space(owner, ONLY)).is_some());
         }
     }
     assert_eq!((moves, store.size()), (5, 100_000), "2^13 keys, and so on up to 2^18");
-    // With packets, each mapping moves at most once, and all are found.
+    // During another move, packets arrive for every third mapping. All mappings must be found, and the move
+    // must end after the expected number of batches.
     store.begin_move(1 << 19);
     for n in (0..100_000u32).rev().step_by(3) {
         packet(&mut store, owner, flow(n, 1), Told::Nothing, SECOND);
@@ -506,7 +515,8 @@ fn at_capacity_somebody_gives_way_without_a_search_through_all() {
     for n in 0..10_000u32 {
         keep(&mut store, owner, flow(n, 1), Kind::Plain, 0).unwrap();
     }
-    // All mappings have had packets since, in the order of their numbers, and none is guaranteed any more.
+    // All mappings have had packets since they were made, so none is queued by its current time. No
+    // guarantee holds any more at 4 seconds.
     for n in 0..10_000u32 {
         packet(&mut store, owner, flow(n, 1), Told::Nothing, SECOND + i64::from(n));
     }

@@ -1,40 +1,42 @@
-//! The order in which sessions are examined.
+//! The queues in which sessions wait to be examined for expiry.
 //!
-//! A turn names a session and a time before which the session need not be examined. Each session has one
-//! turn that counts; its earlier turns are stale. Stale turns are skipped, and are removed once there are
-//! as many of them as of the others.
+//! A *turn* is an entry of a queue: a session, and the time at which it must be examined. Each session has
+//! one valid turn; a turn that was replaced by another is stale. Stale turns are skipped. All of them are
+//! removed once they are more than half of all turns, or a queue is full.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// An entry of a queue.
+/// An entry of a queue: the session at index `place` must be examined at the time `due`, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Turn {
     pub(super) due: i64,
     pub(super) place: u32,
-    /// A number that increases with each turn of a session.
+    /// The session's number at the time when the turn was made. The turn is stale if the session has
+    /// another number now.
     pub(super) ticket: u32,
 }
 
-/// A queue of turns.
+/// The queue in which a session waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Queue {
-    /// Sessions that are guaranteed, by the end of the guarantee.
+    /// The queue of sessions with a guarantee, ordered by its end.
     Guaranteed,
-    /// All other sessions, by the time when they expire.
+    /// The queue of all other sessions, ordered by their expiry.
     Open,
 }
 
-/// The number of stale turns that are tolerated if there is room for them.
+/// The number of stale turns below which they are removed only if a queue is full.
 const FEW: usize = 1024;
-/// The number of stale turns for which there is always room.
+/// The number of turns for which room is reserved in each queue, in addition to those in proportion to the
+/// sessions.
 const BESIDE: usize = 64;
 
 #[derive(Default)]
 pub(super) struct Turns {
     guaranteed: BinaryHeap<Reverse<Turn>>,
     open: BinaryHeap<Reverse<Turn>>,
-    /// The number of stale turns.
+    /// The number of stale turns in both queues.
     stale: usize,
 }
 
@@ -46,8 +48,8 @@ impl Turns {
         }
     }
 
-    /// Reserves room in each queue for a turn of each session, and for some stale turns. Returns false if
-    /// there is no memory for it. Sessions can then take turns without allocating.
+    /// Reserves room in each queue for one turn per session, and for some stale turns. Sessions can then be
+    /// queued without allocating. Returns false if there is no memory.
     pub(super) fn try_reserve(&mut self, sessions: usize) -> bool {
         let most = sessions + sessions / 8 + BESIDE;
         let reserve =
@@ -59,7 +61,8 @@ impl Turns {
         self.queue(queue).push(Reverse(turn));
     }
 
-    /// Returns the first turn of a queue that counts.
+    /// Returns the first valid turn of a queue, and removes stale turns ahead of it. `counts` returns true
+    /// for valid turns. Returns `None` if there is no valid turn.
     pub(super) fn first(&mut self, queue: Queue, counts: impl Fn(&Turn) -> bool) -> Option<Turn> {
         loop {
             let Reverse(turn) = *self.queue(queue).peek()?;
@@ -71,12 +74,13 @@ impl Turns {
         }
     }
 
-    /// Removes the first turn of a queue, whose session has been examined.
+    /// Removes the first turn of a queue. The caller has examined its session.
     pub(super) fn pop(&mut self, queue: Queue) {
         self.queue(queue).pop();
     }
 
-    /// Notes that a turn no longer counts.
+    /// Counts another stale turn. If there are too many, removes all turns for which `counts` returns
+    /// false.
     pub(super) fn forget(&mut self, counts: impl Fn(&Turn) -> bool) {
         self.stale += 1;
         let is_full = |queue: &BinaryHeap<_>| queue.len() >= queue.capacity();
@@ -88,7 +92,7 @@ impl Turns {
         }
     }
 
-    /// Returns the number of turns, including stale turns.
+    /// Returns the number of turns in both queues, including stale turns.
     pub(super) fn len(&self) -> usize {
         self.guaranteed.len() + self.open.len()
     }
