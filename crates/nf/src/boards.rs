@@ -88,7 +88,7 @@ impl<K: Key, V: Plain> Board<K, V> {
     }
 
     /// Adds a flow of this worker to the board, or replaces the state of a flow that is there. If the board
-    /// is full, the flow is not added, and other workers send all its packets to this worker.
+    /// has no room, the flow is not added, and other workers send all its packets to this worker.
     pub(crate) fn show(&mut self, key: &K, value: &V, now: Timestamp) {
         let hash = self.hasher.hash(key);
         if let Ok(Opened::Present(id)) = self.states.insert_local(key, hash, value, now) {

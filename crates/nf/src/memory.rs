@@ -34,8 +34,8 @@ pub(crate) fn reserved_set<K: Eq + Hash>(count: usize) -> Result<HashSet<K>, Try
     Ok(set)
 }
 
-/// Returns the message about memory that cannot be reserved for `what`, whose number the user can reduce
-/// with `argument`.
+/// Returns the error message for memory that cannot be reserved: `argument` is the argument whose number is
+/// too large, and `what` names the things for which memory is needed.
 pub(crate) fn refusal(argument: &str, what: &str, error: &TryReserveError) -> String {
     format!("{argument}: cannot reserve memory for {what}: {error}; try a smaller number")
 }

@@ -21,8 +21,8 @@ pub mod time_range;
 use element::{Packet, Timestamp};
 use packet::Annotations;
 
-/// Returns the first-timestamp annotation, in which Click keeps the time of the first of several packets
-/// that one packet stands for.
+/// Returns the first-timestamp annotation: if a packet represents several packets, the time stamp of the
+/// first of them.
 pub(crate) fn first_timestamp(packet: &Packet) -> Timestamp {
     let place = Annotations::FIRST_TIMESTAMP;
     let bytes = packet.annotations().bytes()[place..place + 8].try_into();

@@ -2,7 +2,8 @@
 //! Moves the start of each packet to the first occurrence of a pattern, or to the byte after the pattern.
 //!
 //! The number of removed bytes is added to an annotation, for UnstripAnno. Packets without the pattern go
-//! to output 1 unchanged. In packets that are longer than a slot, only the first slot is searched.
+//! to output 1 unchanged, or are dropped. In packets that are longer than a slot, only the first slot is
+//! searched.
 //!
 //! ## Usage
 //! `Search(PATTERN [, KEYWORDS])`

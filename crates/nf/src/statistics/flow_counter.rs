@@ -175,7 +175,7 @@ struct FlowCounter {
     counts: Counts,
     /// The flows by the flow marks that an upstream element has put on packets; a packet with a known mark
     /// needs no look-up. `marked` has the flows of the current batch's packets that were found in this way;
-    /// it is empty if packets have no marks.
+    /// it is empty if the graph uses no flow marks.
     notes: Notes<Note>,
     marked: Vec<Option<(FlowId, bool)>>,
 }
