@@ -33,7 +33,7 @@ pub(super) struct IpField {
 
 type Names = &'static [(&'static str, u32, u32)];
 
-/// Fields of IPv4 (RFC 791): name, offset and length in bits.
+/// The names of fields of the IPv4 header (RFC 791), with offset and length in bits.
 const IP_FIELDS: Names = &[
     ("vers", 0, 4),
     ("hl", 4, 4),
@@ -54,9 +54,9 @@ const IP_FIELDS: Names = &[
     ("dst", 128, 32),
 ];
 const PORTS: Names = &[("sport", 0, 16), ("dport", 16, 16)];
-/// Fields of UDP (RFC 768).
+/// The names of fields of the UDP header (RFC 768), with offset and length in bits.
 const UDP_FIELDS: Names = &[("sport", 0, 16), ("dport", 16, 16), ("len", 32, 16), ("sum", 48, 16)];
-/// Fields of TCP (RFC 9293).
+/// The names of fields of the TCP header (RFC 9293), with offset and length in bits.
 const TCP_FIELDS: Names = &[
     ("sport", 0, 16),
     ("dport", 16, 16),
@@ -76,7 +76,7 @@ const TCP_FIELDS: Names = &[
     ("sum", 128, 16),
     ("urp", 144, 16),
 ];
-/// Fields of ICMP (RFC 792).
+/// The names of fields of the ICMP header (RFC 792), with offset and length in bits.
 const ICMP_FIELDS: Names = &[("type", 0, 8), ("code", 8, 8), ("sum", 16, 16)];
 
 const PARTS: &[(&str, Part)] = &[

@@ -373,7 +373,7 @@ impl Element for FlowCounter {
         let (state, counts) = (vec![state], effects::Counts::Own);
         let pass = Effects { state, counts, marks: Marks::Takes, ..Effects::pass() };
         let effects = pass.observing(&READS).observing(&[Field::TimeStamp]);
-        // The copies of all workers write to one file.
+        // There is one file, so one worker must handle all packets of the element.
         if self.path.is_some() { effects.sharing("report") } else { effects }
     }
 
