@@ -19,8 +19,8 @@ const CAPACITY: usize = 1 << 21;
 /// The maximum number of flows in one call of [`Board::look`].
 pub(crate) const WINDOW: usize = 32;
 
-/// One worker's view of all boards: it reads and writes its own board and reads the boards of the other
-/// workers.
+/// The boards of all workers as one worker sees them: it reads and writes its own board and reads the
+/// boards of the other workers.
 pub(crate) struct Board<K: Key, V: Plain> {
     states: CoreStates<K, V>,
     hasher: KeyHasher,

@@ -135,8 +135,8 @@ fn within(from: u32, to: u32) -> Filter {
     fn is_in(number: usize, from: u8, to: u8) -> Filter {
         Filter::In { field: byte(number), mask: 0xff, set: IntervalSet::one(from.into(), to.into()) }
     }
-    /// Returns a filter for the bytes of the aggregate from byte `number` on: their value must be at least
-    /// that of the same bytes of `from`, and at most that of `to`; `None` means no bound.
+    /// Returns a filter for the last bytes of the aggregate, from byte `number` on. As one number, they
+    /// must be at least the last bytes of `from` and at most the last bytes of `to`; `None` means no bound.
     fn rest(number: usize, from: Option<[u8; 4]>, to: Option<[u8; 4]>) -> Filter {
         if number == 4 || (from, to) == (None, None) {
             return Filter::Any;

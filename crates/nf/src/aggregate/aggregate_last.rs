@@ -2,10 +2,10 @@
 //! Keeps the last packet of each aggregate until the aggregate ends.
 //!
 //! A packet that is followed by another packet with the same aggregate annotation goes to output 1, or is
-//! dropped. The packet that replaces it counts for both: its extra packets annotation grows by 1 plus the
-//! extra packets of the replaced packet, its extra length by the length plus the extra length of the
-//! replaced packet, and its first-timestamp annotation is that of the replaced packet. When an aggregate
-//! ends, or when the handler `clear` is called, packets go to output 0.
+//! dropped. The packet that replaces it counts for both: 1 and the extra packets of the replaced packet are
+//! added to its extra packets annotation, the length and the extra length of the replaced packet to its
+//! extra length annotation, and the first-timestamp annotation of the replaced packet is copied. When an
+//! aggregate ends, or when the handler `clear` is called, packets go to output 0.
 //!
 //! ## Usage
 //! `AggregateLast([KEYWORDS])`

@@ -8,8 +8,8 @@ use element::args::ElementRef;
 use element::{Args, ElementId};
 
 /// The maximum number of notifications that wait for one listener. A listener to which no packets come does
-/// not take its notifications. Further ones are then lost, and the listener keeps its state of those
-/// aggregates.
+/// not take its notifications. Once the list is full, notifications are lost, and the listener keeps its
+/// state of the aggregates that have ended.
 const MOST: usize = 1 << 20;
 
 /// A service of elements that give aggregate numbers to packets and know when a number is no longer used:

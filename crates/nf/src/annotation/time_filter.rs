@@ -143,8 +143,8 @@ struct TimeFilter {
 enum Verdict {
     Passes,
     Outside,
-    /// The packet is the first at or after the end: the driver must be stopped or the handler called before
-    /// it is decided about.
+    /// The packet is the first at or after the end. The driver must be stopped or the handler called before
+    /// the element decides about the packet.
     Ends,
 }
 

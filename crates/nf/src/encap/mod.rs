@@ -28,7 +28,7 @@ use crate::editing::{Fate, bytes, constant, header_at, ipv4, otherwise, pure};
 /// The destination address of the packets that an element encapsulates.
 #[derive(Clone, Copy)]
 pub(super) enum Destination {
-    /// The same address for all packets.
+    /// A fixed address for all packets.
     Fixed(Ipv4Addr),
     /// The address in each packet's destination address annotation.
     Annotation,

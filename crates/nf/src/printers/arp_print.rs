@@ -95,9 +95,9 @@ pub(super) fn ethernet(text: &mut String, packet: &Packet, base: Base) {
     }
 }
 
-/// Appends the description of an ARP message in the style of tcpdump. `arp` are its bytes in the first
-/// slot, and `length` is the number of bytes of the packet from its start on. Returns `None` if the
-/// protocol addresses are not IPv4 addresses.
+/// Appends the description of an ARP message in the style of tcpdump. `arp` is the message as far as it
+/// lies in the packet's first slot, and `length` is the number of bytes from its start to the end of the
+/// packet. Returns `None` if the protocol addresses are not IPv4 addresses.
 fn describe(text: &mut String, arp: &[u8], length: usize) -> Option<()> {
     let Some(&[h0, h1, p0, p1, hln, pln, o0, o1]) = arp.first_chunk() else {
         let _ = write!(text, "truncated-arp ({length})");

@@ -26,8 +26,7 @@ pub(super) fn epoch(now: Timestamp) -> i64 {
     now.0.div_euclid(EPOCH)
 }
 
-/// The rates of all addresses that start with the same bytes. The counter belongs to a network and to one
-/// value of the byte after the network's.
+/// The rates of all addresses of a network that have the same value in the byte after the network's prefix.
 #[derive(Clone, Copy, Default)]
 struct Counter {
     /// The rate of traffic from these addresses, and the rate of traffic to them.
@@ -289,8 +288,9 @@ impl RateTree {
         }
     }
 
-    /// Removes the networks below byte `level` of an address (0 to 3), so that addresses with the same
-    /// bytes up to this one are measured together. They are not split again until after epoch `until`.
+    /// Removes the networks below byte `level` (0 to 3) of an address, so that all addresses with the same
+    /// bytes 0 to `level` are measured together. Their counter is not split again until after epoch
+    /// `until`.
     pub(super) fn keep_whole(&mut self, address: u32, level: usize, until: i64) {
         let mut network = ALL;
         for at in 0..=level {
@@ -310,7 +310,7 @@ impl RateTree {
     }
 
     /// Returns the rates as lines of text: a prefix of addresses, the rate from them and the rate to them.
-    /// Lines for longer prefixes are indented under shorter ones.
+    /// The lines of a longer prefix follow the line of the shorter prefix, indented.
     pub(super) fn show(&mut self, now: Timestamp) -> String {
         let mut text = String::new();
         self.show_network(&mut text, ALL, "", now);

@@ -127,7 +127,8 @@ pub(super) fn build(args: &mut Args<'_>, policy: Policy) -> Result<Box<dyn Eleme
         args.value::<bool>("NOUSELESS");
     }
     args.finish()?;
-    // If a new queue replaces this one, elements that watch it keep the same object.
+    // If this queue replaces another when a running graph is changed, it takes over the object that other
+    // elements watch.
     let occupancy: Arc<Occupancy> = args.setup.service(args.id()).unwrap_or_default();
     occupancy.set_capacity(capacity);
     args.setup.publish(args.id(), Arc::clone(&occupancy));
