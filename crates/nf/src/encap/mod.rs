@@ -1,7 +1,7 @@
 //! Elements that prepend IP headers to packets, and their common parts.
 //!
-//! An element has an [`Outer`], the IPv4 header that it prepends. For each batch, it makes a [`Template`]
-//! from it, which has everything that does not differ between packets, and calls [`Template::prepend`] for
+//! An element has an `Outer`, the IPv4 header that it prepends. For each batch, it makes a `Template`
+//! from it, which has everything that does not differ between packets, and calls `Template::prepend` for
 //! each packet.
 
 pub mod icmp_ip_encap;

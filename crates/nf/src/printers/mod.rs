@@ -1,7 +1,7 @@
 //! Common parts of elements that print descriptions of packets, such as IPPrint.
 //!
-//! A class implements [`Describe`]; [`Printing`] is the element. A [`Printer`] writes the text to a file or
-//! with the other messages, and [`dump`] formats bytes.
+//! A class implements `Describe`; `Printing` is the element. A `Printer` writes the text to a file or
+//! with the other messages, and `dump` formats bytes.
 
 pub mod arp_print;
 pub mod ip6_print;

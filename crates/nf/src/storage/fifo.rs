@@ -1,5 +1,5 @@
 //! The common element of all queue classes: packets in order, a capacity, counts, and signals to pullers
-//! and sources. A [`Policy`] has the differences between the classes.
+//! and sources. A `Policy` has the differences between the classes.
 
 use std::any::Any;
 use std::collections::VecDeque;
