@@ -1,32 +1,38 @@
-//! Common parts of elements that check headers: the order of checks, messages, counts, and output 1.
+//! Common parts of elements that check headers, such as CheckIPHeader.
+//!
+//! A class implements [`HeaderCheck`]; [`Checker`] is the element. It passes good packets to output 0,
+//! counts bad packets by reason, reports the first of them (with VERBOSE, each), and sends them to output 1
+//! or drops them.
 
 use element::class::Access;
 use element::effects::{Counts, Target};
 use element::{Args, Batch, Cx, DropReason, Effects, Element, Handler, Packet, Severity, Tally};
 
-/// The possible faults of a header, in the order of the checks: a text and a drop reason each.
+/// The possible faults of a header, in the order in which they are checked. Each has a text for messages
+/// and a drop reason.
 pub(crate) type Reasons = &'static [(&'static str, DropReason)];
 
-/// The parts of a checking element that depend on the kind of header.
+/// The parts of a checking element that depend on the type of the header.
 pub(crate) trait HeaderCheck: Send + 'static {
-    /// The possible faults.
+    /// The possible faults of the header.
     const REASONS: Reasons;
-    /// The first words of messages, before the reason.
+    /// The beginning of the message about a bad packet; the text of the fault follows after a colon.
     const MESSAGE: &'static str;
-    /// The name that messages start with, before `MESSAGE`.
+    /// The form of the element's name at the start of a message, before `MESSAGE`.
     const SPEAKER: Speaker;
 
     /// Returns the element's effects; see [`Element::effects`].
     fn effects(&self) -> Effects;
 
-    /// Called once before the first packet.
+    /// Prepares the check; called once before the first packet. Does nothing unless a class overrides it.
     fn prepare(&mut self, _cx: &mut Cx<'_>) {}
 
-    /// Checks one packet and prepares it. The error is the index of the fault in `REASONS`.
+    /// Checks one packet, and sets the annotations that the class promises for good packets. The error is
+    /// the index of the fault in `REASONS`.
     fn check(&self, packet: &mut Packet) -> Result<(), usize>;
 }
 
-/// The way in which a message names its element.
+/// The form of the element's name at the start of a message.
 pub(crate) enum Speaker {
     /// The element's name: `name: `.
     Name,
@@ -36,23 +42,23 @@ pub(crate) enum Speaker {
     None,
 }
 
-/// An element that checks headers.
+/// An element that checks headers with `check`.
 pub(crate) struct Checker<C> {
     pub(crate) check: C,
     outcome: Outcome,
 }
 
-/// Settings for messages, and counts of the results.
+/// Settings for messages about bad packets, and counts of good and bad packets.
 struct Outcome {
     verbose: bool,
     details: bool,
     good: u64,
-    /// The number of bad packets by reason.
+    /// The number of bad packets for each fault, with the indices of `REASONS`.
     bad: Vec<u64>,
 }
 
 impl<C: HeaderCheck> Checker<C> {
-    /// Returns the element, with the arguments VERBOSE and DETAILS if the class has them.
+    /// Returns the element. The arguments VERBOSE and DETAILS are false if the class does not have them.
     pub(crate) fn boxed(
         args: &mut Args<'_>,
         class: &'static element::Class,
@@ -87,7 +93,8 @@ impl Outcome {
 impl<C: HeaderCheck> Element for Checker<C> {
     fn effects(&self) -> Effects {
         let mut effects = self.check.effects().counting(Counts::Tallied);
-        // Rejecting prints a message, and `drop_details` counts more reasons than the effects declare.
+        // Bad packets have to come to the element itself: it prints a message, and `drop_details`
+        // distinguishes more reasons than the effects declare.
         effects.cases.iter_mut().for_each(|case| case.is_shown = case.to != Target::Output(0));
         effects
     }
@@ -121,14 +128,14 @@ impl<C: HeaderCheck> Element for Checker<C> {
     }
 }
 
-/// The handler that exists with the argument DETAILS.
+/// The name of the handler with one line per fault, the count and the text; it exists if DETAILS is true.
 const DETAILS: &str = "drop_details";
 
 impl<C: HeaderCheck> Checker<C> {
-    /// The handlers of most classes.
+    /// The handlers of most classes: `count` of good packets and `drops` of bad packets.
     pub(crate) const HANDLERS: &'static [Handler<Self>] =
         &[Handler::count("count", |e| e.outcome.good), Self::DROPS];
-    /// The handlers of a class that only counts drops.
+    /// The handlers of a class that does not count good packets.
     pub(crate) const ONLY_DROPS: &'static [Handler<Self>] = &[Self::DROPS];
     const DROPS: Handler<Self> = Handler::count("drops", |e| e.outcome.bad.iter().sum::<u64>());
 }

@@ -1,18 +1,20 @@
-//! Look-up of the flows of a whole batch.
+//! A flow table with look-up of the flows of a whole batch.
 
 use element::{Batch, Packet};
 use flow::{Directed, FiveTupleKey, FlowId, FlowTable, Key, KeyHasher, TableError};
 use packet::BATCH_CAPACITY;
 use wire::FiveTuple;
 
-/// The number of entries that are searched for an idle flow when the table is full.
+/// The maximum number of table entries that an element examines for an idle flow that it can evict when the
+/// table is full.
 pub(crate) const LOOKED_AT: usize = 64;
 
-/// A table of flows, and the buffers for looking up the flows of a batch together.
+/// A table of flows by five-tuple. It also has the buffers for one look-up of all flows of a batch.
 pub(crate) struct Flows {
     pub(crate) table: FlowTable<FiveTupleKey>,
     hasher: KeyHasher,
-    /// The index of each packet of the batch in the vectors below; `None` if the packet has no flow.
+    /// For each packet of the batch, the index of its key in `keys`, `turned`, `hashes` and `ids`; `None`
+    /// if the packet has no five-tuple, so that these vectors have no entry for it.
     places: Vec<Option<usize>>,
     keys: Vec<FiveTupleKey>,
     turned: Vec<bool>,
@@ -20,12 +22,13 @@ pub(crate) struct Flows {
     ids: Vec<Option<FlowId>>,
 }
 
-/// The key and the table entry of a packet's flow.
+/// The key of a packet's flow, and the flow's table entry if there is one.
 #[derive(Clone, Copy)]
 pub(crate) struct Known {
     pub(crate) key: FiveTupleKey,
     pub(crate) hash: u32,
-    /// The id of the flow in the table before the batch; the flow may have been removed since.
+    /// The id that the flow had in the table when it was looked up; `None` if it was not in the table. The
+    /// flow may have been removed since, for an earlier packet of the batch.
     pub(crate) id: Option<FlowId>,
     /// True if the key is the packet's five-tuple reversed.
     pub(crate) turned: bool,
@@ -33,6 +36,9 @@ pub(crate) struct Known {
 
 impl Flows {
     /// Returns an empty table for at most `capacity` flows.
+    ///
+    /// # Errors
+    /// If memory for the table cannot be reserved.
     pub(crate) fn new(capacity: usize) -> Result<Flows, TableError> {
         Ok(Flows {
             table: FlowTable::new(capacity)?,
@@ -45,18 +51,20 @@ impl Flows {
         })
     }
 
-    /// Sets the seed of the hash function; allowed only while there are no flows.
+    /// Sets the seed of the hash function. The table must be empty, because the hashes of its entries would
+    /// no longer agree.
     pub(crate) fn seed(&mut self, seed: u64) {
         debug_assert_eq!(self.table.stats().entries, 0);
         self.hasher = KeyHasher::new(seed);
     }
 
-    /// Returns the hash of a key.
+    /// Returns the hash under which the table stores a key.
     pub(crate) fn hash(&self, key: &FiveTupleKey) -> u32 {
         self.hasher.hash(key)
     }
 
-    /// Looks up one packet's flow.
+    /// Looks up the flow of one packet with this five-tuple. With `both_directions`, both directions of a
+    /// connection have the same key.
     pub(crate) fn look_up_one(&self, tuple: &FiveTuple, both_directions: bool) -> Known {
         let (key, turned) = self.key(tuple, both_directions);
         let hash = self.hasher.hash(&key);
@@ -69,8 +77,9 @@ impl Flows {
         if both_directions { ordered(key) } else { (key, false) }
     }
 
-    /// Looks up the flows of all packets of a batch, so that waits for memory overlap. With
-    /// `both_directions`, both directions of a connection have the same key.
+    /// Looks up the flows of all packets of a batch at once, so that the memory accesses overlap;
+    /// [`known`](Self::known) then returns the results. `locate` returns a packet's five-tuple, or `None`
+    /// to leave the packet out. With `both_directions`, both directions of a connection have the same key.
     #[inline]
     pub(crate) fn look_up(
         &mut self,
@@ -98,7 +107,8 @@ impl Flows {
         self.table.lookup_batch(&self.keys, &self.hashes, &mut self.ids);
     }
 
-    /// Returns the flow of the packet at this index of the batch; `None` if the packet has none.
+    /// Returns the result of the last [`look_up`](Self::look_up) for the packet at this index of the batch;
+    /// `None` if the packet was left out.
     #[inline]
     pub(crate) fn known(&self, packet: usize) -> Option<Known> {
         let place = (*self.places.get(packet)?)?;
@@ -111,7 +121,8 @@ impl Flows {
     }
 }
 
-/// Returns a key that is the same for both directions of a connection, and true if it is the reversed one.
+/// Returns the smaller one of a key and its reverse, which is the same for both directions of a connection,
+/// and true if it is the reverse.
 #[inline]
 fn ordered(key: FiveTupleKey) -> (FiveTupleKey, bool) {
     let other = key.reversed();

@@ -1,10 +1,10 @@
-//! Hashing of keys that are single numbers, for tables that are looked up for each packet.
+//! A fast hash function for keys that are single numbers, for tables that are looked up for each packet.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash, Hasher};
 
-/// A hash builder for `HashMap`. A table whose keys come from packets gets its seed from the run
-/// ([`reseed`]).
+/// A hash builder for `HashMap`, with a seed. A table whose keys come from packets gets the seed of the run
+/// with [`reseed`], so that senders cannot choose keys that collide.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct ByNumber(u64);
 
@@ -25,13 +25,14 @@ impl BuildHasher for ByNumber {
     }
 }
 
-/// Replaces the seed of a table.
+/// Replaces the seed of a table, and inserts the table's entries again under the new hashes.
 pub(crate) fn reseed<K: Eq + Hash, V>(table: &mut HashMap<K, V, ByNumber>, seed: u64) {
     let old = std::mem::replace(table, HashMap::with_hasher(ByNumber::new(seed)));
     table.extend(old);
 }
 
-/// A hasher that multiplies and folds, so that both ends of the number affect both ends of the hash.
+/// A hasher that multiplies two 64-bit numbers and combines the halves of the 128-bit product by XOR, so
+/// that all bits of the key affect the highest and the lowest bits of the hash.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct NumberHasher(u64);
 
@@ -72,7 +73,8 @@ mod tests {
 
     use super::*;
 
-    /// Hash tables use the lowest bits as the index and the highest seven bits as a tag.
+    /// Checks that consecutive keys are spread, for several seeds and distances. `HashMap` uses the lowest
+    /// bits of a hash as the index and the highest seven bits as a tag, so both must differ.
     #[test]
     fn neighbours_are_spread() {
         let seeds = [0, 1, 0xdead_beef_0000_0000];
@@ -88,7 +90,7 @@ mod tests {
         }
     }
 
-    /// Keys that share an index under one seed have different indices under another.
+    /// Checks that keys that share an index under one seed have different indices under another seed.
     #[test]
     fn collisions_depend_on_the_seed() {
         let place = |seed, key: u64| ByNumber::new(seed).hash_one(key) & 0x3ff;
@@ -96,8 +98,8 @@ mod tests {
         assert_eq!(chosen.len(), 512);
         for seed in [0, 2, 0x1234_5678_9abc_def0] {
             let places: BTreeSet<u64> = chosen.iter().map(|&key| place(seed, key)).collect();
-            // A random function would give about 400. Keys this close to each other have something in
-            // common under any seed.
+            // A random function would give about 400. Keys this close to each other keep some regularity
+            // under any seed.
             assert!(places.len() > 200, "{seed}: {}", places.len());
         }
     }

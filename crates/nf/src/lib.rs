@@ -42,7 +42,7 @@ mod trigger;
 
 use element::Class;
 
-/// All classes of this crate.
+/// All classes of this crate; the program adds them to its registry of elements.
 pub static CLASSES: &[&Class] = &[
     &aggregate::aggregate_counter::CLASS,
     &aggregate::aggregate_filter::CLASS,

@@ -1,4 +1,5 @@
-//! Collections whose memory is reserved at the start, with an error if there is not enough.
+//! Constructors of collections that reserve all their memory at the start, and return an error instead of
+//! ending the program if there is not enough.
 
 use std::collections::{HashMap, HashSet, TryReserveError};
 use std::hash::{BuildHasher, Hash};
@@ -10,7 +11,7 @@ pub(crate) fn reserved<T>(count: usize) -> Result<Vec<T>, TryReserveError> {
     Ok(vector)
 }
 
-/// Returns a vector of `count` default values.
+/// Returns a vector of `count` elements with the default value.
 pub(crate) fn defaults<T: Clone + Default>(count: usize) -> Result<Vec<T>, TryReserveError> {
     let mut vector = reserved(count)?;
     vector.resize(count, T::default());
@@ -33,7 +34,8 @@ pub(crate) fn reserved_set<K: Eq + Hash>(count: usize) -> Result<HashSet<K>, Try
     Ok(set)
 }
 
-/// Returns the error text for memory that cannot be reserved.
+/// Returns the error message for memory that cannot be reserved: `argument` is the argument whose number is
+/// too large, and `what` names the things for which memory is needed.
 pub(crate) fn refusal(argument: &str, what: &str, error: &TryReserveError) -> String {
     format!("{argument}: cannot reserve memory for {what}: {error}; try a smaller number")
 }

@@ -1,11 +1,11 @@
-//! Common parts of elements with one argument per port, and the handlers `pattern0`, `pattern1` ... of
-//! classifiers.
+//! Common parts of elements with one argument per port, and of the handlers `pattern0`, `pattern1` ...,
+//! with which classifiers show and replace their patterns.
 
 use element::Args;
 use element::class::Access;
 
-/// Reports an error unless there are as many arguments of a kind, such as "pattern", as there are ports,
-/// "input" or "output". Returns true if the numbers agree.
+/// Reports an error unless `given` arguments are as many as `ports`. `what` names the arguments, such as
+/// "pattern", and `side` the ports, "input" or "output". Returns true if the numbers agree.
 pub(crate) fn check_count(
     args: &mut Args<'_>,
     (given, what): (usize, &str),
@@ -30,17 +30,21 @@ pub(crate) fn check_count(
     false
 }
 
-/// Returns the names and access of the handlers, one for each pattern.
+/// Returns the names and access rights of the handlers `pattern0` to `pattern{count - 1}`, which can be
+/// read and written.
 pub(crate) fn handlers(count: usize) -> Vec<(String, Access)> {
     (0..count).map(|number| (format!("pattern{number}"), Access::READ_WRITE)).collect()
 }
 
-/// Returns the number in a handler's name.
+/// Returns N for the handler name `patternN`; `None` for other names.
 pub(crate) fn number(name: &str) -> Option<usize> {
     name.strip_prefix("pattern")?.parse().ok()
 }
 
-/// Returns the patterns with the pattern of a handler replaced by `value`.
+/// Returns a copy of the patterns in which the pattern of handler `name` is replaced by `value`.
+///
+/// # Errors
+/// If there is no pattern with this number.
 pub(crate) fn replaced(patterns: &[String], name: &str, value: &str) -> Result<Vec<String>, String> {
     let mut patterns = patterns.to_vec();
     let place = number(name).and_then(|number| patterns.get_mut(number));

@@ -1,38 +1,40 @@
-//! The packet that an ICMP error quotes: parsing, and changes with updates of the checksums that cover it.
+//! The packet that an ICMP error quotes (its IP header and at least 8 bytes after it): parsing, and
+//! translation of its addresses and ports with updates of all checksums that cover them.
 
 use wire::checksum::Delta;
 use wire::{FromBytes, icmp, ip_protocol, ipv4};
 
-/// The kind of the quoted bytes after the IP header.
+/// The meaning of the quoted bytes after the IP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behind {
-    /// Two ports.
+    /// The source and destination port of TCP, UDP or DCCP.
     Ports,
-    /// The identifier of an echo request or another query.
+    /// The identifier of an ICMP echo request or another ICMP query.
     Identifier,
-    /// No field that distinguishes flows.
+    /// No field that distinguishes flows: another protocol, a later fragment, or too few bytes.
     Nothing,
 }
 
-/// The packet that an ICMP error quotes.
+/// The fields of the packet that an ICMP error quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Quotation {
-    /// The protocol.
+    /// The protocol in the quoted IP header.
     pub(crate) protocol: u8,
-    /// The source address.
+    /// The source address of the quoted packet.
     pub(crate) source: u32,
-    /// The destination address.
+    /// The destination address of the quoted packet.
     pub(crate) destination: u32,
-    /// The source and destination port; or the identifier and 0; or zeros.
+    /// The source and destination port; or the identifier and 0; or zeros, as `behind` says.
     pub(crate) ports: (u16, u16),
-    /// The meaning of `ports`.
+    /// The meaning of `ports`, and of the quoted bytes after the IP header.
     pub(crate) behind: Behind,
     /// The offset of the transport header from the start of the quoted IP header.
     transport: usize,
 }
 
 impl Quotation {
-    /// Parses an ICMP error that starts with the ICMP header. Returns `None` for other messages.
+    /// Parses an ICMP error; `message` starts with the ICMP header. Returns `None` for other ICMP messages,
+    /// and for errors that do not quote an IPv4 header.
     #[inline]
     pub(crate) fn read(message: &[u8]) -> Option<Quotation> {
         let (head, quoted) = icmp::Header::ref_from_prefix(message).ok()?;
@@ -60,8 +62,9 @@ impl Quotation {
         Some(Quotation { protocol: ip.protocol, source, destination, ports, behind, transport })
     }
 
-    /// Sets the addresses and ports of the packet that this message quotes, and updates all checksums,
-    /// including the message's own.
+    /// Sets the addresses and ports of the quoted packet in the ICMP error from which this quotation was
+    /// read. Updates the quoted IP checksum, the quoted TCP, UDP or ICMP checksum if it is there, and the
+    /// checksum of the ICMP error.
     pub(crate) fn change(&self, message: &mut [u8], source: u32, destination: u32, ports: (u16, u16)) {
         let Some((head, quoted)) = message.split_at_mut_checked(icmp::Header::LEN) else { return };
         let Ok((ip, _)) = ipv4::Header::mut_from_prefix(quoted) else { return };
@@ -94,14 +97,15 @@ impl Quotation {
     }
 }
 
-/// True if an ICMP message is a query; all queries have an identifier at the same offset (RFC 792, RFC
-/// 950).
+/// True if an ICMP message of type `kind` is a query; all queries have an identifier at offset 4 (RFC 792,
+/// RFC 950).
 fn is_query(kind: u8) -> bool {
     use icmp::kind::{ADDRESS_MASK, ECHO, INFORMATION, TIME_STAMP};
     [ECHO, TIME_STAMP, INFORMATION, ADDRESS_MASK].contains(&kind)
 }
 
-/// Writes a 16-bit number into a message, and returns the change of a sum over the message.
+/// Writes `new` at offset `at`, and returns the change for a checksum over the bytes. Writes nothing if the
+/// bytes end before.
 fn exchange(bytes: &mut [u8], at: usize, new: u16) -> Delta {
     let Some(place) = bytes.get_mut(at..at + 2) else { return Delta::default() };
     let old = u16::from_be_bytes([place[0], place[1]]);
@@ -109,8 +113,9 @@ fn exchange(bytes: &mut [u8], at: usize, new: u16) -> Delta {
     Delta::u16(old, new)
 }
 
-/// Updates a checksum in a message, and returns the change of a sum over the message. `apply` handles the
-/// meaning of a zero checksum.
+/// Updates the checksum at offset `at` for a `change` of the data that it covers. Returns the change of the
+/// checksum field itself, for a checksum over both. `apply` computes the new checksum; for UDP, it leaves
+/// zero, which means no checksum.
 fn sum_in(bytes: &mut [u8], at: usize, change: Delta, apply: impl Fn(Delta, u16) -> u16) -> Delta {
     let Some(&[a, b]) = bytes.get(at..at + 2).and_then(|place| place.first_chunk()) else {
         return Delta::default();

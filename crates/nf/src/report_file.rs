@@ -1,4 +1,4 @@
-//! Report files that elements write while packets flow, and finish at the end.
+//! Report files, which elements write while packets flow and complete at the end of the run.
 
 use std::fmt;
 use std::fs::File;
@@ -8,8 +8,8 @@ use element::{Cx, WriteTimer};
 
 use crate::printers::reason;
 
-/// A file, or standard output for `-`. The first error is kept and returned at the end, so that callers
-/// need not check each write.
+/// A buffered report file, or standard output for the path `-`. The first write error is kept and returned
+/// by [`close`](Self::close), so that callers need not check each write.
 pub(crate) struct ReportFile {
     path: String,
     file: BufWriter<Box<dyn Write + Send>>,
@@ -21,7 +21,7 @@ pub(crate) struct ReportFile {
 const GATHERED: usize = 1 << 16;
 
 impl ReportFile {
-    /// Creates the file.
+    /// Creates the file at `path`; `-` is standard output.
     ///
     /// # Errors
     /// If the file cannot be created; the text has the path and the reason.
@@ -51,8 +51,8 @@ impl ReportFile {
         }
     }
 
-    /// Starts the element's timer `token` if text is buffered and the timer is not running, so that the text
-    /// is written within a second.
+    /// Starts the element's timer with this token if text is buffered and the timer is not running. The
+    /// element then calls [`write_out`](Self::write_out), so that the text is in the file within a second.
     #[inline]
     pub(crate) fn set_timer(&mut self, cx: &mut Cx<'_>, token: u32) {
         if !self.file.buffer().is_empty() {
@@ -60,17 +60,18 @@ impl ReportFile {
         }
     }
 
-    /// Writes the buffered text, when the timer has expired.
+    /// Writes the buffered text to the file; called when the timer of [`set_timer`](Self::set_timer) has
+    /// expired.
     pub(crate) fn write_out(&mut self) {
         self.timer.end();
         let flushed = self.file.flush();
         self.note(flushed);
     }
 
-    /// Writes the rest of the text, and closes the file.
+    /// Writes the buffered text, and closes the file.
     ///
     /// # Errors
-    /// If a write failed, now or before; the text has the path and the first reason.
+    /// If this or an earlier write failed; the text has the path and the first reason.
     pub(crate) fn close(mut self) -> Result<(), String> {
         let flushed = self.file.flush();
         self.note(flushed);

@@ -1,18 +1,18 @@
-//! Distribution of the packets of a batch over outputs, in new batches.
+//! Distribution of the packets of a batch over the outputs of an element.
 
 use element::{Batch, Cx, DropReason, Packet};
 use packet::BATCH_CAPACITY;
 
-/// The decision about a packet.
+/// The decision about a packet: an output, or a drop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// Sends the packet to an output; drops it if that output does not exist.
+    /// Sends the packet to this output; drops it for [`DropReason::NoOutput`] if the output does not exist.
     Output(usize),
     /// Drops the packet.
     Drop(DropReason),
 }
 
-/// An output, or a drop for [`DropReason::NoOutput`].
+/// Converts an optional output: `None` drops the packet for [`DropReason::NoOutput`].
 impl From<Option<usize>> for Fate {
     #[inline]
     fn from(output: Option<usize>) -> Fate {
@@ -20,11 +20,12 @@ impl From<Option<usize>> for Fate {
     }
 }
 
-/// Splits batches by the fates of their packets.
+/// Splits batches by the decisions about their packets, with buffers that are kept from batch to batch.
 pub(crate) struct Sorter {
-    /// A batch per output, which is filled while a batch is split.
+    /// For each output, the packets of the current batch that go there. Between two batches, all are
+    /// `None`.
     sorted: Vec<Option<Batch>>,
-    /// The fate of each packet of a batch.
+    /// The decision about each packet of the current batch, in the order of the packets.
     fates: Vec<Fate>,
 }
 
@@ -39,9 +40,9 @@ impl Sorter {
         self.sorted.len()
     }
 
-    /// Sends each packet to its fate. `fate` is called once per packet, in order; packets for one output
-    /// stay in order. A batch that goes to output 0 as a whole is returned, and the engine continues with
-    /// it.
+    /// Decides about each packet with `fate` and sends it to its output or drops it. `fate` is called once
+    /// per packet, in order; packets for one output stay in order. Returns the batch if all its packets go
+    /// to output 0, for the element to return to the engine; otherwise returns `None`.
     #[inline]
     pub(crate) fn send(
         &mut self,
@@ -52,8 +53,9 @@ impl Sorter {
         self.send_by(cx, batch, fate, |fate| fate)
     }
 
-    /// Like [`send`](Self::send), for fates that depend on a key that is cheaper to compute and compare
-    /// than the fate.
+    /// Like [`send`](Self::send), for decisions that depend on a key alone, if keys are cheaper to compute
+    /// and compare than decisions. `fate` is called for the first key and, if another key follows, for each
+    /// packet from there on.
     #[inline]
     pub(crate) fn send_by<K: Copy + PartialEq>(
         &mut self,
@@ -64,7 +66,8 @@ impl Sorter {
     ) -> Option<Batch> {
         let Some((first, rest)) = batch.split_first() else { return Some(batch) };
         let first = key(cx, first);
-        // Most batches go to one output as a whole, so no fate has to be stored and no packet moved.
+        // Most batches go to one output as a whole. Therefore, the first key that differs is searched
+        // before any decision is stored or any packet is moved.
         let mut rest = rest.iter();
         let other = rest.find_map(|packet| Some(key(cx, packet)).filter(|&other| other != first));
         let Some(other) = other else { return send_all(cx, batch, fate(first)) };
@@ -76,19 +79,21 @@ impl Sorter {
         None
     }
 
-    /// Starts to record the fates of the packets of a batch.
+    /// Starts a batch whose decisions are recorded with [`note`](Self::note) and executed by
+    /// [`send_noted`](Self::send_noted).
     #[inline]
     pub(crate) fn begin(&mut self) {
         self.fates.clear();
     }
 
-    /// Records the fate of the next packet.
+    /// Records the decision about the next packet of the batch.
     #[inline]
     pub(crate) fn note(&mut self, fate: Fate) {
         self.fates.push(fate);
     }
 
-    /// Sends each packet to its recorded fate; see [`send`](Self::send).
+    /// Sends each packet as recorded since [`begin`](Self::begin); there must be one decision per packet.
+    /// Returns the batch if all its packets go to output 0, as [`send`](Self::send) does.
     pub(crate) fn send_noted(&mut self, cx: &mut Cx<'_>, batch: Batch) -> Option<Batch> {
         debug_assert_eq!(self.fates.len(), batch.len());
         let Some((&first, rest)) = self.fates.split_first() else { return Some(batch) };
@@ -112,7 +117,7 @@ impl Sorter {
                 cx.drop(packet, DropReason::NoOutput);
                 continue;
             };
-            // One batch holds at most as many packets as the batch that is split, so there is room.
+            // The new batch has room for all packets of the batch that is split, so this never fails.
             if let Err(packet) = sorted.get_or_insert_with(|| cx.batch()).push(packet) {
                 cx.emit_one(output, packet, DropReason::NoOutput);
             }
@@ -126,7 +131,7 @@ impl Sorter {
     }
 }
 
-/// Sends a whole batch to one output or drops it; returns a batch for output 0.
+/// Sends a whole batch to one output or drops it. Returns a batch for output 0 instead of emitting it.
 #[inline]
 fn send_all(cx: &mut Cx<'_>, batch: Batch, fate: Fate) -> Option<Batch> {
     match fate {

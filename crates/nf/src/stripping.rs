@@ -1,20 +1,22 @@
-//! Common parts of elements that move the start of a packet to one of its headers.
+//! Common parts of elements that move the start of a packet to or after one of its headers, such as
+//! StripIPHeader.
 
 use element::effects::{Action, Case, Field, Filter, Number, Target};
 use element::{Base, DropReason, Effects, Packet};
 
 use crate::editing::{Fate, is_marked, otherwise, pure};
 
-/// Moves the start of the packet to `behind` bytes after a header, in either direction; stripped bytes are
-/// restored.
+/// Moves the start of the packet to the byte `behind` bytes after the start of a header. The move may be
+/// forward, which strips bytes, or backward, which restores them.
 #[inline]
 pub(crate) fn to_header(packet: &mut Packet, base: Base, behind: usize) -> Fate {
     let offset = packet.offset(base).ok_or(DropReason::NoHeader)? + behind as isize;
     move_start(packet, offset)
 }
 
-/// Restores bytes at the front of a packet. Stripped bytes get their old values; further bytes are set to
-/// zero, because the slot still has bytes of earlier packets there.
+/// Restores `length` bytes at the front of a packet. Stripped bytes get their old values. Further bytes are
+/// set to zero, because the slot still holds bytes of earlier packets there. Rejects the packet if it has
+/// too little headroom.
 #[inline]
 pub(crate) fn give_back(packet: &mut Packet, length: usize) -> Fate {
     let stripped = packet.stripped();
@@ -27,7 +29,8 @@ pub(crate) fn give_back(packet: &mut Packet, length: usize) -> Fate {
     Ok(())
 }
 
-/// Moves the start of the packet forward or, with a negative distance, backward.
+/// Moves the start of the packet by `distance` bytes: forward, or backward if the distance is negative.
+/// Rejects the packet if it is too short or has too little headroom.
 #[inline]
 pub(crate) fn move_start(packet: &mut Packet, distance: isize) -> Fate {
     match usize::try_from(distance) {
@@ -38,13 +41,13 @@ pub(crate) fn move_start(packet: &mut Packet, distance: isize) -> Fate {
     }
 }
 
-/// Returns the effects: the start moves to a number of bytes after the header, if the header is marked and
-/// the packet reaches as far.
+/// Returns the effects of an element that moves the start to `behind` bytes after the start of a header.
+/// Packets whose header annotation is not set, or that end before this byte, are dropped.
 pub(crate) fn effects(base: Base, behind: &Number) -> Effects {
     Effects::cases(cases(base, behind).to_vec())
 }
 
-/// Returns the cases of [`effects`], for elements with other cases before them.
+/// Returns the cases of [`effects`], for elements that have further cases ahead of them.
 pub(crate) fn cases(base: Base, behind: &Number) -> [Case; 3] {
     let to = behind.clone().plus(1, Field::HeaderOffset(base), u128::MAX);
     let short = Filter::AtMost(to.clone(), Number::of(Field::Length)).not();
@@ -55,8 +58,8 @@ pub(crate) fn cases(base: Base, behind: &Number) -> [Case; 3] {
     ]
 }
 
-/// Returns the effects of an element that moves the start by a function of these fields, which it does not
-/// declare.
+/// Returns the effects of an element that moves the start by a number of bytes that it does not declare,
+/// but that depends only on the fields `reads`, the header annotation and the packet's length.
 pub(crate) fn vague_effects(base: Base, reads: &[Field]) -> Effects {
     let mut reads = reads.to_vec();
     reads.extend([Field::HeaderOffset(base), Field::Length]);

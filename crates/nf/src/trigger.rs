@@ -1,22 +1,26 @@
-//! Handler calls that are made when a counter reaches a number.
+//! Handler calls that an element makes when one of its counts reaches a number, as configured with
+//! arguments such as COUNT_CALL.
 
 use std::sync::Arc;
 
 use element::args::parse_integer;
 use element::{Call, Class, Cx};
 
-/// A call that is made once when a count is reached.
+/// A handler call that is made once, when a count has reached `at`.
 pub(crate) struct Trigger {
     /// The count at which the call is made.
     pub(crate) at: u64,
     pub(crate) call: Arc<Call>,
-    /// True if the call has not been made yet.
+    /// True if the call has not been made yet, or not since the last reset of the count.
     pub(crate) armed: bool,
 }
 
 impl Trigger {
-    /// Parses `N HANDLER [VALUE]`. `unsigned` is the error text for an N that is not a number. A handler
-    /// name without an element means the element's own handler, if its class has one.
+    /// Parses `N HANDLER [VALUE]`; N alone means `N stop`. A handler name without an element is the
+    /// element's own handler if its class has one with this name.
+    ///
+    /// # Errors
+    /// The text `unsigned` if N is not a number; otherwise the reason why the handler cannot be called.
     pub(crate) fn parse(text: &str, unsigned: &str, cx: &Cx<'_>, class: &Class) -> Result<Trigger, String> {
         let (count, call) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), "stop"));
         let at = parse_integer(count).ok().and_then(|n| u64::try_from(n).ok()).ok_or(unsigned)?;
@@ -24,7 +28,9 @@ impl Trigger {
         Ok(Trigger { at, call: Arc::new(Call::parse(call, cx, own)?), armed: true })
     }
 
-    /// Returns the call if the count, which has just grown by `step` to `now`, has reached `at`.
+    /// Returns the call if the count has passed from below `at` to `at` or more with its last increment by
+    /// `step` to `now`, and the call has not been made yet. A count that was already beyond `at` when the
+    /// trigger was set makes no call.
     pub(crate) fn check(trigger: &mut Option<Trigger>, now: u64, step: u64) -> Option<Arc<Call>> {
         let trigger = trigger.as_mut()?;
         if !trigger.armed || now < trigger.at || trigger.at <= now - step {
@@ -34,7 +40,8 @@ impl Trigger {
         Some(Arc::clone(&trigger.call))
     }
 
-    /// Returns the call if it has not been made yet and the count is at least `at`.
+    /// Returns the call if it has not been made yet and the count `now` is at least `at`, even if the count
+    /// was already beyond `at` when the trigger was set.
     pub(crate) fn check_above(trigger: &mut Option<Trigger>, now: u64) -> Option<Arc<Call>> {
         let trigger = trigger.as_mut().filter(|trigger| trigger.armed && now >= trigger.at)?;
         trigger.armed = false;

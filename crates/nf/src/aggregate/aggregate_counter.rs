@@ -3,7 +3,9 @@
 //!
 //! Counted packets go to output 0. Packets that are not counted go to output 1, if there is one: packets of
 //! new aggregates while the element is frozen or the table is full, and all packets while it is not active.
-//! Packets on input 1 are counted only if their aggregate has a count already.
+//! Packets on input 1 are counted only if their aggregate has a count already. On a pull path, output N
+//! pulls from input N (from input 0 if there is only one input), and packets leave by this output whether
+//! they are counted or not.
 //!
 //! ## Usage
 //! `AggregateCounter([KEYWORDS])`
@@ -15,7 +17,7 @@
 //! - `EXTRA_LENGTH`: if true, the extra length annotation is added to the length.
 //! - `MASK`: the bits of the annotation that are used.
 //! - `AGGREGATE_FREEZE`: the number of aggregates from which on new aggregates are not counted.
-//! - `COUNT_FREEZE`: the total count from which on new aggregates are not counted.
+//! - `COUNT_FREEZE`: the total count, in packets or bytes, from which on new aggregates are not counted.
 //! - `AGGREGATE_STOP`, `COUNT_STOP`: the number of aggregates or the total count at which the driver is
 //!   stopped.
 //! - `AGGREGATE_CALL`, `COUNT_CALL`: `N HANDLER [VALUE]`: calls a write handler at N aggregates, or at a
@@ -29,7 +31,7 @@
 //! - `write_file`: writes the counts as binary numbers.
 //! - `write_ip_file`: writes the counts as text, with aggregates as IP addresses.
 //! - `write_pdf_file`: writes text with shares of the total instead of counts.
-//! - `freeze`: true if new aggregates are not counted.
+//! - `freeze`: true if packets of new aggregates are not counted.
 //! - `active`: true if packets are counted.
 //! - `stop`: stops counting and stops the driver.
 //! - `reaggregate_counts`, `counts_pdf`: replaces the table: each old count becomes an aggregate, and its
@@ -116,7 +118,9 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Returns the handler call that is configured for a number of aggregates or for a count.
+/// Returns the text `N HANDLER [VALUE]` of the call that is made at a number of aggregates (`what` is
+/// "AGGREGATE") or at a total count ("COUNT"). Freezing and stopping are such calls, too. Reports an error
+/// if more than one of the three arguments is given. `None` if none is given.
 fn limit(args: &mut Args<'_>, what: &'static str) -> Option<String> {
     let [freeze, stop, call] = match what {
         "COUNT" => ["COUNT_FREEZE", "COUNT_STOP", "COUNT_CALL"],
@@ -142,7 +146,7 @@ fn not_a_number(what: &str) -> String {
     format!("{what}_CALL first word should be unsigned ({unit})")
 }
 
-/// Adds a line end to a text that lacks it; a lone line end becomes an empty text.
+/// Adds a line end to a banner that lacks it; a lone line end becomes an empty banner.
 fn with_end(text: &str) -> String {
     match text {
         "" | "\n" => String::new(),
@@ -157,11 +161,12 @@ struct AggregateCounter {
     multipacket: bool,
     extra_length: bool,
     mask: u32,
-    /// The calls as configured, until all elements are known.
+    /// The calls at a number of aggregates and at a total count, as configured. They are parsed and removed
+    /// in `initialize`, when all elements are known.
     texts: [Option<String>; 2],
     banner: String,
     inputs: usize,
-    /// True if there is an output for packets that are not counted.
+    /// True if output 1 exists, to which packets that are not counted go.
     sides: bool,
     active: bool,
     frozen: bool,
@@ -174,14 +179,16 @@ struct AggregateCounter {
 }
 
 impl AggregateCounter {
-    /// Replaces the counts by the numbers of aggregates with each count.
+    /// Replaces the table: each old count becomes an aggregate, and its new count is the number of old
+    /// aggregates that had it.
     fn reaggregate(&mut self) {
         self.counts = self.counts.reaggregated();
-        // Each old aggregate adds 1.
+        // Each old aggregate has added 1 to a new count, so the new total is the old number of aggregates.
         self.total = self.counts.total();
     }
 
-    /// Returns the amount that a packet adds to its count.
+    /// Returns the number that a packet adds to the count of its aggregate: packets, or bytes if `bytes` is
+    /// true.
     fn amount(&self, packet: &Packet) -> u32 {
         let annotations = packet.annotations();
         let extra = if self.multipacket { annotations.u32(Annotations::EXTRA_PACKETS) } else { 0 };
@@ -201,7 +208,8 @@ impl AggregateCounter {
         self.on_aggregates.iter().chain(&self.on_count).any(|trigger| trigger.armed)
     }
 
-    /// Makes a call. A call of this element is made immediately, because the current packet depends on it.
+    /// Makes a handler call. A call of one of this element's own handlers is made immediately, because it
+    /// may decide about the current packet; other calls are made after the packets that have been emitted.
     fn call(&mut self, cx: &mut Cx<'_>, call: &Arc<Call>) {
         if call.element == Some(cx.id()) {
             if let Err(reason) =
@@ -214,7 +222,8 @@ impl AggregateCounter {
         }
     }
 
-    /// Counts a packet. Returns false if it is not counted.
+    /// Counts a packet, and makes the calls that are due. With `known_only`, packets of aggregates without
+    /// a count are not counted. Returns false if the packet is not counted.
     fn count(&mut self, cx: &mut Cx<'_>, packet: &Packet, known_only: bool) -> bool {
         let aggregate = aggregate_of(packet) & self.mask;
         if !self.active {

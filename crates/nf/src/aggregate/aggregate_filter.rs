@@ -47,9 +47,10 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Ranges of aggregates, and the output of their packets.
+/// A pattern: ranges of aggregates, both ends included, and the output of packets whose aggregate is in one
+/// of them.
 struct Pattern {
-    /// The output; `None` drops the packets.
+    /// The output for packets that match; `None` drops them.
     output: Option<usize>,
     ranges: Vec<(u32, u32)>,
 }
@@ -100,7 +101,8 @@ impl Pattern {
     }
 }
 
-/// Warns of patterns that can never match because an earlier pattern does.
+/// Warns of patterns that cannot match anything because earlier patterns match all their packets. Finds
+/// only two cases: an earlier pattern for all aggregates, and single aggregates in an earlier range.
 fn warn_of_repeats(args: &mut Args<'_>, patterns: &[Pattern]) {
     for (i, pattern) in patterns.iter().enumerate() {
         let before = &patterns[..i];
@@ -119,20 +121,22 @@ fn warn_of_repeats(args: &mut Args<'_>, patterns: &[Pattern]) {
     }
 }
 
-/// Returns a byte of the aggregate annotation as a field, counted from the most significant byte.
-/// Annotations are in the machine's byte order.
+/// Returns byte `number` of the aggregate, 0 for the most significant byte, as a field. Annotations are in
+/// the machine's byte order, so the field's offset depends on the machine.
 fn byte(number: usize) -> Field {
     let place = if cfg!(target_endian = "little") { 3 - number } else { number };
     Field::Annotation { offset: (Annotations::AGGREGATE + place) as u8, length: 1 }
 }
 
-/// Returns a filter for aggregates from `from` to `to`. The filter consists of ranges of bytes, because in
-/// the machine's byte order the annotation as a whole is not compared as one number.
+/// Returns a filter for aggregates from `from` to `to`, both included. The filter compares byte by byte
+/// from the most significant byte, because filters read fields in network byte order and annotations are in
+/// the machine's.
 fn within(from: u32, to: u32) -> Filter {
     fn is_in(number: usize, from: u8, to: u8) -> Filter {
         Filter::In { field: byte(number), mask: 0xff, set: IntervalSet::one(from.into(), to.into()) }
     }
-    /// Returns a filter for the bytes from `number` on, which must lie within the given bounds.
+    /// Returns a filter for the last bytes of the aggregate, from byte `number` on. As one number, they
+    /// must be at least the last bytes of `from` and at most the last bytes of `to`; `None` means no bound.
     fn rest(number: usize, from: Option<[u8; 4]>, to: Option<[u8; 4]>) -> Filter {
         if number == 4 || (from, to) == (None, None) {
             return Filter::Any;

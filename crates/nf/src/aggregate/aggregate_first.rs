@@ -53,7 +53,7 @@ struct AggregateFirst {
     notifier: Option<ElementId>,
     ended: Option<Arc<Ended>>,
     seen: HashSet<u32>,
-    /// The maximum number of aggregates.
+    /// The maximum number of aggregates in `seen`, for which memory is reserved.
     capacity: usize,
 }
 

@@ -98,7 +98,11 @@ struct AggregateIp {
 }
 
 impl AggregateIp {
-    /// Returns the aggregate number of a packet.
+    /// Returns the aggregate number of a packet: the value of the field, combined with the old aggregate if
+    /// the element is incremental.
+    ///
+    /// # Errors
+    /// The reason why the packet does not have the field.
     fn number(&self, packet: &Packet) -> Result<u32, DropReason> {
         let network = packet.header(Base::Network).ok_or(DropReason::NoHeader)?;
         let (ip, _) = ipv4::Header::ref_from_prefix(network).map_err(|_| DropReason::NoHeader)?;

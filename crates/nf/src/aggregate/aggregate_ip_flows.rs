@@ -3,17 +3,17 @@
 //!
 //! Flows are numbered from 1 in the order of their first packets; both directions have the same number. The
 //! paint annotation is set to 0 for packets in the direction of the first packet and to 1 for packets in
-//! the other direction. A flow ends when no packet of it arrives for a time, or when a closed connection is
-//! opened again; the next packet then gets a new number. Time is the time stamp of packets; a packet
-//! without a time stamp gets the current time.
+//! the other direction. A flow ends when no packet of it arrives for a time (see the timeouts below), or
+//! when a closed connection is opened again by a SYN; the next packet then gets a new number. Time is the
+//! time stamp of packets; a packet without a time stamp gets the current time.
 //!
 //! Packets without a flow go to output 1, or are dropped: packets without an IPv4 header, of other
-//! protocols, with two addresses of zero, too short for ports, and packets for which there is no room. The
-//! header annotations must be set.
+//! protocols, with two addresses of zero, too short for ports, and packets for which the table of flows or
+//! the queue of waiting packets has no room. The header annotations must be set.
 //!
-//! Fragments, and all later packets between the same two hosts, wait until FRAGMENT_TIMEOUT has passed.
-//! They then get the number of their first fragment, or are dropped if the first fragment did not arrive.
-//! If FRAGMENTS is false, only first fragments have a flow.
+//! Fragments, and all later packets of the same protocol between the same two hosts, wait until
+//! FRAGMENT_TIMEOUT has passed. They then get the number of their first fragment, or are dropped if the
+//! first fragment did not arrive. If FRAGMENTS is false, only first fragments have a flow.
 //!
 //! ## Usage
 //! `AggregateIPFlows([KEYWORDS])`
@@ -149,7 +149,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Timeouts in whole seconds.
+/// The idle times after which flows end, and for which fragments wait, in whole seconds.
 struct Limits {
     tcp: i64,
     done: i64,
@@ -157,16 +157,17 @@ struct Limits {
     fragment: i64,
 }
 
-/// The flow is closed in both directions, or reset.
+/// The value of [`Flow::over`] for a TCP flow that is closed in both directions, or reset.
 const OVER: u8 = 3;
 
 struct Flow {
     id: FlowId,
     aggregate: u32,
     is_tcp: bool,
-    /// True if the first packet's direction is opposite to the key's.
+    /// True if the flow's first packet went in the direction opposite to the table's key.
     reverse: bool,
-    /// A bit for each direction that was closed.
+    /// Bit 0 if the direction of the first packet has sent a FIN, bit 1 if the other direction has;
+    /// [`OVER`] after a reset.
     over: u8,
     first: Timestamp,
     last: Timestamp,
@@ -186,15 +187,16 @@ struct AggregateIpFlows {
     info: Option<TraceInfo>,
     table: FlowTable<FiveTupleKey>,
     hasher: KeyHasher,
-    /// The flows by the index of their ids; `None` for flows that have ended.
+    /// The flows, at the index of their ids in `table`; `None` for flows that have ended.
     flows: Vec<Option<Flow>>,
     waiting: Fragments,
-    /// The maximum number of packets that wait.
+    /// The maximum number of packets in `waiting`.
     fragment_capacity: usize,
     next: u32,
-    /// The current time in seconds, from packets' time stamps.
+    /// The time stamp, in seconds, of the last packet that was forwarded or began to wait. Timeouts are
+    /// measured with it.
     second: i64,
-    /// The time of the next search for idle flows, in seconds; `None` before the first packet.
+    /// The time, in seconds, of the next search for idle flows; `None` before the first packet.
     reap_at: Option<i64>,
     warned: bool,
 }
@@ -202,14 +204,15 @@ struct AggregateIpFlows {
 /// The decision about a packet.
 enum Fate {
     Emit,
-    /// Waits with other packets between two hosts.
+    /// Holds the packet in the queue of its protocol and two hosts. The fields: the queue, the IP
+    /// identification, true for a fragment, and the flow's key and the paint if they are known.
     Wait(Pair, u16, bool, Option<(FiveTupleKey, u8)>),
-    /// Leaves by output 1, without a flow.
+    /// Sends the packet to output 1, or drops it for this reason, because it has no flow.
     Leave(DropReason),
 }
 
-/// The fields of the header that decides about the flow: the packet's own, or the header that an ICMP error
-/// quotes.
+/// The header fields that determine a packet's flow. They are from the packet's own header, or from the
+/// header that an ICMP error quotes.
 struct Seen {
     source: u32,
     target: u32,
@@ -219,7 +222,8 @@ struct Seen {
     is_fragment: bool,
     ports: Option<(u16, u16)>,
     is_quoted: bool,
-    /// The TCP flags of a packet that is not quoted.
+    /// The TCP flags; `None` for packets that are not TCP, later fragments and quoted packets, which do not
+    /// change the state of a connection.
     flags: Option<u8>,
 }
 
@@ -241,7 +245,11 @@ impl Seen {
         }
     }
 
-    /// Parses a packet; the error is the reason why it has no flow.
+    /// Reads the header fields of a packet; with `icmp`, the fields of the packet that an ICMP error
+    /// quotes.
+    ///
+    /// # Errors
+    /// The reason why the packet has no flow.
     fn look(packet: &Packet, icmp: bool) -> Result<Seen, DropReason> {
         let network = packet.header(Base::Network).ok_or(DropReason::NoHeader)?;
         let (ip, _) = ipv4::Header::ref_from_prefix(network).map_err(|_| DropReason::NoHeader)?;
@@ -271,7 +279,8 @@ impl Seen {
         (self.protocol, self.source.min(self.target), self.source.max(self.target))
     }
 
-    /// Returns the key of the flow, and true if the packet's direction is opposite to the key's.
+    /// Returns the key of the flow, and true if the packet's direction is opposite to the key's, which
+    /// happens only if `symmetric` is true: then both directions of a connection have the same key.
     fn key(&self, symmetric: bool) -> (FiveTupleKey, bool) {
         let (sport, dport) = self.ports.unwrap_or_default();
         let ends = [(self.source, sport), (self.target, dport)];
@@ -282,7 +291,7 @@ impl Seen {
     }
 }
 
-/// A packet of a flow.
+/// A packet of a flow, with the key under which the table has the flow.
 struct Arrival<'a> {
     seen: &'a Seen,
     key: FiveTupleKey,
@@ -300,7 +309,9 @@ impl AggregateIpFlows {
         }
     }
 
-    /// Returns the index of a flow, which is added if it is new.
+    /// Returns the index of the packet's flow in `flows`. Begins the flow if it is not in the table; ends
+    /// it and begins a new one, with a new number, if it has timed out or is reopened. `None` if the table
+    /// has no room for the flow.
     fn place(&mut self, cx: &mut Cx<'_>, arrival: &Arrival<'_>) -> Option<usize> {
         let Arrival { seen, key, time, .. } = arrival;
         let hash = self.hasher.hash(key);
@@ -343,13 +354,16 @@ impl AggregateIpFlows {
         Flow { id, aggregate, is_tcp, reverse, over: 0, first: time, last: time, packets: [0; 2], position }
     }
 
-    /// Returns the position of the current packet in its capture.
+    /// Returns the position of the current packet in its capture, as the handler `packet_filepos` of SOURCE
+    /// gives it; `None` if it is unknown.
     fn position(&self, cx: &mut Cx<'_>) -> Option<u64> {
         let call = Call::new(Some(self.source?), "packet_filepos", "");
         cx.handlers().read(&call).ok()?.trim().parse().ok().filter(|&position| position > 0)
     }
 
-    /// Ends a flow: notifies listeners and reports it. The entry in the table stays.
+    /// Ends the flow at an index: notifies listeners, writes it to the TRACEINFO file, and returns its id.
+    /// The entry in the table stays, for the caller to remove or to use for a new flow. `None` if there is
+    /// no flow at the index.
     fn end(&mut self, place: usize) -> Option<FlowId> {
         let flow = self.flows.get_mut(place)?.take()?;
         self.notifier.ended(flow.aggregate);
@@ -357,7 +371,8 @@ impl AggregateIpFlows {
         Some(flow.id)
     }
 
-    /// Starts a timer so that records of flows that have ended are in the file within a second.
+    /// Starts a timer if the TRACEINFO file has buffered text, so that flows that have ended are in the
+    /// file within a second.
     fn set_timer(&mut self, cx: &mut Cx<'_>) {
         if let Some(info) = &mut self.info {
             info.set_timer(cx, 0);
@@ -379,7 +394,7 @@ impl AggregateIpFlows {
         });
     }
 
-    /// Decides about a packet, and sets its number if it does not wait.
+    /// Decides about a packet. Sets its aggregate and paint, unless it has to wait or has no flow.
     fn handle(&mut self, cx: &mut Cx<'_>, packet: &mut Packet) -> Fate {
         if !packet.time().is_set() {
             if !std::mem::replace(&mut self.warned, true) {
@@ -419,7 +434,8 @@ impl AggregateIpFlows {
         }
     }
 
-    /// Counts a packet of a flow and sets its annotations, before it is sent on.
+    /// Counts a packet of the flow at index `place`, updates the state of its connection by the TCP flags,
+    /// and sets the packet's aggregate and paint.
     fn mark(&mut self, packet: &mut Packet, place: usize, paint: u8, flags: Option<u8>) {
         let Some(flow) = self.flows.get_mut(place).and_then(Option::as_mut) else { return };
         flow.last = packet.time();
@@ -439,7 +455,8 @@ impl AggregateIpFlows {
         annotations.set_u8(Annotations::PAINT, paint);
     }
 
-    /// Sends on the packets between two hosts that have waited until `second`.
+    /// Sends on packets from the front of one queue, up to the first fragment that did not arrive before
+    /// `second`. Packets whose flow has remained unknown are dropped.
     fn release(&mut self, cx: &mut Cx<'_>, pair: Pair, second: i64) {
         while let Some(Waiting { mut packet, flow, .. }) = self.waiting.pop_due(pair, second) {
             let known =
@@ -454,8 +471,8 @@ impl AggregateIpFlows {
         }
     }
 
-    /// Sends on fragments that have waited long enough. Ends idle flows, if the time for the next search
-    /// has come.
+    /// Sends on fragments that have waited for FRAGMENT_TIMEOUT. Ends idle flows, if the time for the next
+    /// search has come.
     fn reap(&mut self, cx: &mut Cx<'_>) {
         let second = self.second.saturating_sub(self.limits.fragment);
         while let Some(pair) = self.waiting.next_due(second) {
@@ -486,7 +503,8 @@ impl AggregateIpFlows {
         }
     }
 
-    /// True if packets between the hosts of a flow wait.
+    /// True if packets of this flow's protocol between its two hosts wait; the flow must then not end,
+    /// because they may belong to it.
     fn has_waiting(&self, id: FlowId) -> bool {
         let Some(key) = self.table.key(id).filter(|_| self.waiting.len() > 0) else { return false };
         let tuple = key.tuple();
@@ -590,7 +608,7 @@ impl Element for AggregateIpFlows {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        // Pulled packets never wait.
+        // On a pull path, FRAGMENTS is false, so no packet waits.
         let mut left = cx.batch();
         let mut reasons = [DropReason::NoMatch; BATCH_CAPACITY];
         batch.sift(
@@ -602,7 +620,7 @@ impl Element for AggregateIpFlows {
                     _ => Ok(()),
                 }
             },
-            // The batch has room for all packets of the batch that they come from.
+            // `left` has room for all packets of the batch that they come from, so this never fails.
             |packet, reason| {
                 reasons[left.len()] = reason;
                 drop(left.push(packet));
@@ -628,7 +646,7 @@ impl Element for AggregateIpFlows {
     }
 
     fn close(&mut self, _cx: &mut Cx<'_>) -> Result<(), String> {
-        // Sort in place, because there may not be memory for a second copy.
+        // Sort by aggregate in place, because there may be no memory for a second copy.
         let mut left = std::mem::take(&mut self.flows);
         if self.info.is_some() {
             left.sort_unstable_by_key(|flow| flow.as_ref().map(|flow| flow.aggregate));

@@ -2,8 +2,10 @@
 //! Keeps the last packet of each aggregate until the aggregate ends.
 //!
 //! A packet that is followed by another packet with the same aggregate annotation goes to output 1, or is
-//! dropped. Its extra packets, extra length and first time stamp are added to the annotations of the packet
-//! that replaces it. When an aggregate ends, or when the handler `clear` is called, packets go to output 0.
+//! dropped. The packet that replaces it counts for both: 1 and the extra packets of the replaced packet are
+//! added to its extra packets annotation, the length and the extra length of the replaced packet to its
+//! extra length annotation, and the first-timestamp annotation of the replaced packet is copied. When an
+//! aggregate ends, or when the handler `clear` is called, packets go to output 0.
 //!
 //! ## Usage
 //! `AggregateLast([KEYWORDS])`
@@ -67,14 +69,16 @@ struct AggregateLast {
     stop: bool,
     ended: Option<Arc<Ended>>,
     packets: HashMap<u32, Packet>,
-    /// The maximum number of packets that are kept.
+    /// The maximum number of packets in `packets`.
     capacity: usize,
-    /// The aggregates that the task has still to send, in descending order.
+    /// The aggregates whose packets the task has still to send after a `clear`, in descending order: the
+    /// task takes them from the end.
     going: Vec<u32>,
 }
 
-/// Adds the extra packets, extra length and first time stamp of the packet that is replaced to a packet's
-/// annotations.
+/// Makes a packet count for the packet `old` that it replaces: adds 1 and the extra packets of `old`, and
+/// the length and the extra length of `old`, to its annotations, and takes over the first time stamp.
+/// Without an old packet, the first time stamp is the packet's own time stamp.
 fn take_over(packet: &mut Packet, old: Option<&Packet>) {
     let first = old.map_or_else(
         || packet.time().0.to_ne_bytes(),
@@ -96,7 +100,7 @@ fn take_over(packet: &mut Packet, old: Option<&Packet>) {
 }
 
 impl AggregateLast {
-    /// Sends the packets of aggregates that have ended.
+    /// Sends on the packets of aggregates that have ended since the last call.
     fn look(&mut self, cx: &mut Cx<'_>) {
         let (ended, packets) = (&self.ended, &mut self.packets);
         if let Some(ended) = ended {

@@ -20,7 +20,8 @@
 //! - `count`: the number of counted packets.
 //! - `overflows`: the number of packets that were not counted because there was no room.
 //! - `received`: the numbers of the packets of an aggregate, one per line.
-//! - `undelivered`: numbers of packets of an aggregate that have passed port 0 more often than port 1.
+//! - `undelivered`: the numbers of the packets of an aggregate that have passed port 0 more often than port
+//!   1, one per line.
 //!
 //! ## Example
 //! ```click
@@ -94,14 +95,15 @@ struct AggregatePacketCounter {
     anno: Option<usize>,
     ports: usize,
     packets: u64,
-    /// The indices of entries in `counts`, by aggregate and packet number, or by aggregate and 0 without
-    /// ANNO.
+    /// The index of each entry in `counts`, by aggregate and packet number; with ANNO `NONE`, by aggregate
+    /// and 0.
     places: HashMap<(u32, u32), u32>,
-    /// The numbers of packets: for each entry, one count per port.
+    /// The numbers of packets: for each entry, one count per port. The counts of the entry with index `i`
+    /// start at `i` times `ports`.
     counts: Vec<u32>,
-    /// The maximum number of entries.
+    /// The maximum number of entries in `places`.
     capacity: usize,
-    /// The number of packets that found no room.
+    /// The number of packets that were not counted because there was no room for another entry.
     overflows: u64,
 }
 
@@ -134,7 +136,7 @@ impl AggregatePacketCounter {
         }
     }
 
-    /// Returns the counts of an entry by port.
+    /// Returns the counts of the entry with index `place`, one per port; empty if there is no such entry.
     fn at(&self, place: u32) -> &[u32] {
         self.counts
             .get(place as usize * self.ports..)

@@ -1,4 +1,4 @@
-//! Counts per aggregate, and the format of the files that they are written to.
+//! A table of counts by aggregate, and the formats of the files to which AggregateCounter writes it.
 
 use std::collections::{HashMap, TryReserveError};
 use std::fmt::Write;
@@ -7,29 +7,32 @@ use std::net::Ipv4Addr;
 use crate::memory::reserved_map;
 use crate::script::number::Number;
 
-/// The format of a file of counts.
+/// The format of a file with the counts of all aggregates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Format {
     /// Lines `AGGREGATE COUNT`.
     Text,
     /// Pairs of 32-bit numbers in the machine's byte order.
     Binary,
-    /// Lines `AGGREGATE COUNT`, with aggregates as IP addresses.
+    /// Lines `AGGREGATE COUNT`, with aggregates written as IPv4 addresses.
     Ip,
-    /// Lines `AGGREGATE SHARE`.
+    /// Lines `AGGREGATE SHARE`; the share is the count divided by the sum of all counts.
     Share,
 }
 
-/// A table with a count per aggregate.
+/// A table with a 32-bit count per aggregate. An aggregate with a count of zero is not in the table.
 #[derive(Clone)]
 pub(super) struct Counts {
     counts: HashMap<u32, u32>,
-    /// The maximum number of aggregates.
+    /// The maximum number of aggregates in the table, for which memory is reserved.
     capacity: usize,
 }
 
 impl Counts {
-    /// Returns an empty table for `capacity` aggregates at most.
+    /// Returns an empty table for at most `capacity` aggregates.
+    ///
+    /// # Errors
+    /// If memory for them cannot be reserved.
     pub(super) fn new(capacity: usize) -> Result<Counts, TryReserveError> {
         Ok(Counts { counts: reserved_map(capacity)?, capacity })
     }
@@ -39,7 +42,7 @@ impl Counts {
         self.counts.len() >= self.capacity
     }
 
-    /// Returns the number of aggregates.
+    /// Returns the number of aggregates in the table.
     pub(super) fn len(&self) -> usize {
         self.counts.len()
     }
@@ -51,7 +54,8 @@ impl Counts {
     pub(super) fn add(&mut self, aggregate: u32, amount: u32) {
         if amount > 0 {
             let count = self.counts.entry(aggregate).or_insert(0);
-            // A count of zero would mean that the aggregate does not exist.
+            // A count that overflows to zero becomes 1, because zero would mean that the aggregate is not
+            // in the table.
             *count = count.wrapping_add(amount).max(1);
         }
     }
@@ -65,15 +69,16 @@ impl Counts {
         self.counts.clear();
     }
 
-    /// Returns a table in which the counts are the aggregates; the new count is the number of aggregates
-    /// that had it.
+    /// Returns a table in which the counts of this table are the aggregates; the count of each is the
+    /// number of aggregates of this table that had it.
     pub(super) fn reaggregated(&self) -> Counts {
         let mut all = Counts { counts: HashMap::new(), capacity: self.capacity };
         self.counts.values().for_each(|&count| all.add(count, 1));
         all
     }
 
-    /// Returns the contents of a file of the counts, in the order of aggregates.
+    /// Returns the contents of a file with all counts: header lines, of which `banner` is one, and then the
+    /// aggregates in ascending order.
     pub(super) fn file(&self, banner: &str, format: Format) -> Vec<u8> {
         let mut sorted: Vec<(u32, u32)> =
             self.counts.iter().map(|(&aggregate, &count)| (aggregate, count)).collect();

@@ -1,4 +1,5 @@
-//! Queues for fragments whose flow is not yet known.
+//! Queues in which AggregateIPFlows holds fragments until their flow is known, and packets that must not
+//! overtake them.
 
 use std::collections::VecDeque;
 use std::collections::hash_map::{Entry, HashMap};
@@ -8,45 +9,48 @@ use flow::FiveTupleKey;
 
 use crate::memory::reserved;
 
-/// A protocol and two hosts: packets between them wait in one queue, so that they keep their order.
+/// The key of a queue: a protocol and two IPv4 addresses, the smaller one first. All packets of this
+/// protocol between these two hosts wait in one queue, in both directions, so that they keep their order.
 pub(super) type Pair = (u8, u32, u32);
 
-/// A packet that waits.
+/// A waiting packet.
 pub(super) struct Waiting {
     pub(super) packet: Packet,
-    /// The identification of the IP datagram.
+    /// The identification field of the IP header, which all fragments of a datagram have in common.
     pub(super) id: u16,
     pub(super) is_fragment: bool,
-    /// The packet's flow and paint, once they are known.
+    /// The packet's flow and paint; `None` for a later fragment until the first fragment of its datagram is
+    /// found.
     pub(super) flow: Option<(FiveTupleKey, u8)>,
 }
 
-/// All packets that wait.
+/// All waiting packets, in one queue per protocol and pair of hosts.
 #[derive(Default)]
 pub(super) struct Fragments {
     pairs: HashMap<Pair, VecDeque<Waiting>>,
-    /// Empty queues, which are kept for their memory.
+    /// Empty queues, whose memory is used again for the next pair of hosts.
     spare: Vec<VecDeque<Waiting>>,
     packets: usize,
-    /// The non-empty queues, by the second in which the first packet of each arrived.
+    /// The non-empty queues in the order in which they were added, each with the second of its first
+    /// packet's time stamp.
     due: VecDeque<(i64, Pair)>,
 }
 
 impl Fragments {
-    /// Returns the number of packets that wait.
+    /// Returns the number of waiting packets.
     pub(super) fn len(&self) -> usize {
         self.packets
     }
 
-    /// True if packets between two hosts wait.
+    /// True if packets of this protocol between these two hosts wait.
     pub(super) fn has(&self, pair: Pair) -> bool {
         self.packets > 0 && self.pairs.contains_key(&pair)
     }
 
-    /// Appends a packet to the queue of its hosts.
+    /// Appends a packet to the queue for `pair`.
     ///
     /// # Errors
-    /// If there is no memory for the packet, which is returned.
+    /// The packet itself, if there is no memory for it.
     pub(super) fn push(&mut self, pair: Pair, waiting: Waiting) -> Result<(), Packet> {
         let (spare, due) = (&mut self.spare, &mut self.due);
         let has_memory = self.pairs.try_reserve(1).is_ok() && due.try_reserve(1).is_ok();
@@ -70,8 +74,10 @@ impl Fragments {
         Ok(())
     }
 
-    /// Removes the first packet of a queue if it is not a fragment or arrived before `second`. If the flow
-    /// of one fragment of its datagram is known, the others get the same flow.
+    /// Removes and returns the first packet of the queue for `pair` if it need not wait longer: it is not a
+    /// fragment, or its time stamp is before `second`. `None` otherwise. If the flow of one fragment of the
+    /// packet's datagram is known, it becomes the flow of the packet and of the datagram's fragments that
+    /// still wait.
     pub(super) fn pop_due(&mut self, pair: Pair, second: i64) -> Option<Waiting> {
         let list = self.pairs.get_mut(&pair)?;
         let is_due = |first: &mut Waiting| !first.is_fragment || first.packet.time().parts().0 < second;
@@ -89,21 +95,21 @@ impl Fragments {
         Some(first)
     }
 
-    /// Removes and returns the next two hosts from `due` if their first packet arrived before `second`. The
-    /// caller releases that packet and then calls [`wait_on`](Self::wait_on) for the packets after it.
+    /// Removes the next queue from `due` and returns its key, if its first packet's time stamp is before
+    /// `second`. The caller takes packets out with [`pop_due`](Self::pop_due) and then calls
+    /// [`wait_on`](Self::wait_on) for the packets that remain.
     pub(super) fn next_due(&mut self, second: i64) -> Option<Pair> {
         self.due.pop_front_if(|(at, _)| *at < second).map(|(_, pair)| pair)
     }
 
-    /// Puts two hosts into `due` again, if packets between them still wait.
+    /// Adds a queue to `due` again, if packets still wait in it.
     pub(super) fn wait_on(&mut self, pair: Pair) {
         if let Some(first) = self.pairs.get(&pair).and_then(VecDeque::front) {
             self.due.push_back((first.packet.time().parts().0, pair));
         }
     }
 
-    /// Returns the hosts with waiting packets, in a deterministic order; nothing if there is no memory for
-    /// the list.
+    /// Returns the keys of all queues in ascending order; an empty list if there is no memory for it.
     pub(super) fn pairs(&self) -> Vec<Pair> {
         let Ok(mut pairs) = reserved(self.pairs.len()) else { return Vec::new() };
         pairs.extend(self.pairs.keys().copied());
@@ -111,7 +117,7 @@ impl Fragments {
         pairs
     }
 
-    /// Removes and returns all packets.
+    /// Empties all queues and returns their packets, which the caller has to drop.
     pub(super) fn drain(&mut self) -> impl Iterator<Item = Packet> + '_ {
         self.packets = 0;
         self.due.clear();

@@ -1,39 +1,39 @@
-//! Parser for the names of IPv4, TCP, UDP and ICMP header fields: `ip src/8`, `tcp dport`, `ip[12:2]`,
-//! `udp{16-31} & 0xff`.
+//! Parser for the header fields that AggregateIP uses: `ip src/8`, `tcp dport`, `ip[12:2]`, `udp{16-31} &
+//! 0xff`.
 
 use std::fmt;
 
 use element::args::parse_integer;
 use wire::ip_protocol::{ICMP, IGMP, IPV4, TCP, UDP};
 
-/// The header that contains a field.
+/// The part of a packet that contains a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// The IP header.
     Ip,
-    /// The transport header of one protocol.
+    /// The transport header, if the packet has this IP protocol.
     Protocol(u8),
-    /// The transport header of TCP or UDP.
+    /// The transport header, if the packet is TCP or UDP.
     TcpUdp,
-    /// The transport header of any protocol.
+    /// The transport header of a packet of any protocol.
     Transport,
-    /// The payload of TCP or UDP.
+    /// The payload of a TCP or UDP packet.
     Payload,
 }
 
-/// A range of bits in a header.
+/// A field: a range of bits in a part of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct IpField {
     pub(super) part: Part,
-    /// The offset in bits.
+    /// The offset of the field from the start of the part, in bits.
     pub(super) offset: u32,
-    /// The length in bits, at least 1.
+    /// The length of the field in bits, at least 1.
     pub(super) length: u32,
 }
 
 type Names = &'static [(&'static str, u32, u32)];
 
-/// Fields of IPv4 (RFC 791): name, offset and length in bits.
+/// The names of fields of the IPv4 header (RFC 791), with offset and length in bits.
 const IP_FIELDS: Names = &[
     ("vers", 0, 4),
     ("hl", 4, 4),
@@ -54,9 +54,9 @@ const IP_FIELDS: Names = &[
     ("dst", 128, 32),
 ];
 const PORTS: Names = &[("sport", 0, 16), ("dport", 16, 16)];
-/// Fields of UDP (RFC 768).
+/// The names of fields of the UDP header (RFC 768), with offset and length in bits.
 const UDP_FIELDS: Names = &[("sport", 0, 16), ("dport", 16, 16), ("len", 32, 16), ("sum", 48, 16)];
-/// Fields of TCP (RFC 9293).
+/// The names of fields of the TCP header (RFC 9293), with offset and length in bits.
 const TCP_FIELDS: Names = &[
     ("sport", 0, 16),
     ("dport", 16, 16),
@@ -76,7 +76,7 @@ const TCP_FIELDS: Names = &[
     ("sum", 128, 16),
     ("urp", 144, 16),
 ];
-/// Fields of ICMP (RFC 792).
+/// The names of fields of the ICMP header (RFC 792), with offset and length in bits.
 const ICMP_FIELDS: Names = &[("type", 0, 8), ("code", 8, 8), ("sum", 16, 16)];
 
 const PARTS: &[(&str, Part)] = &[
@@ -112,7 +112,8 @@ impl Part {
     }
 }
 
-/// Removes a word of letters, digits, dashes and underscores from the front of a text.
+/// Removes a word of letters, digits, dashes and underscores, and the spaces around it, from the front of a
+/// text. Returns the word, which may be empty.
 fn word<'a>(text: &mut &'a str) -> &'a str {
     *text = text.trim_start();
     let end = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '-' && c != '_').unwrap_or(text.len());
@@ -125,7 +126,8 @@ fn number(text: &str) -> Option<u32> {
     parse_integer(text).ok().and_then(|n| u32::try_from(n).ok())
 }
 
-/// Parses `B`, `B:N`, `B,N` or `B-C` as offset and length.
+/// Parses a range in brackets as offset and length: `B` has length 1, `B:N` and `B,N` have length N, and
+/// `B-C` ends with C, included.
 fn range(text: &str) -> Option<(u32, u32)> {
     if let Some((from, to)) = text.split_once('-') {
         let (from, to) = (number(from)?, number(to)?);
@@ -138,7 +140,10 @@ fn range(text: &str) -> Option<(u32, u32)> {
 }
 
 impl IpField {
-    /// Parses a field. Returns it and the text after it.
+    /// Parses a field at the start of a text. Returns the field and the text after it.
+    ///
+    /// # Errors
+    /// Click's message if the text is not a field.
     pub(super) fn parse(text: &str) -> Result<(IpField, &str), &'static str> {
         let mut rest = text;
         let header = word(&mut rest);
@@ -191,7 +196,8 @@ impl IpField {
         IpField { part, offset, length }.masked(rest)
     }
 
-    /// Parses `/PREFIX` and `& MASK`.
+    /// Parses `/PREFIX` and `& MASK` after a field, and reduces the field to these bits. Returns the field
+    /// and the text after it.
     fn masked(mut self, mut rest: &str) -> Result<(IpField, &str), &'static str> {
         if let Some(behind) = rest.strip_prefix('/') {
             rest = behind;
@@ -213,7 +219,8 @@ impl IpField {
         Ok((self, rest.trim()))
     }
 
-    /// Returns the name of the header for handlers.
+    /// Returns the name of the part for the handler `header`; empty for the IP header, and for a protocol
+    /// without a name here.
     pub(super) fn header(&self) -> &'static str {
         match self.part {
             Part::Ip => "",

@@ -1,4 +1,5 @@
-//! The aggregate annotation: elements that set it, and elements that sort, count and record packets by it.
+//! Elements that set the aggregate annotation of packets, and elements that filter, count and record
+//! packets by it.
 
 pub mod aggregate_counter;
 pub mod aggregate_filter;
@@ -22,19 +23,21 @@ use std::collections::TryReserveError;
 
 use crate::memory::refusal;
 
-/// The aggregate annotation as a field.
+/// The aggregate annotation as a field of declarations.
 pub(crate) const AGGREGATE: Field = Field::Annotation { offset: Annotations::AGGREGATE as u8, length: 4 };
 
-/// The fields that a packet's aggregate number is computed from.
+/// The fields from which an element computes a packet's aggregate number, for the declaration of its
+/// effects.
 struct Source {
-    /// The name that distinguishes this function from other functions of the same fields.
+    /// The name that distinguishes this computation from others with the same fields.
     name: &'static str,
-    /// The fields.
+    /// The fields that are read.
     reads: Vec<Field>,
 }
 
 impl Source {
-    /// Returns the case of packets that get a number and go to output 0.
+    /// Returns the case of packets for which `when` holds: they get an aggregate number and go to output 0.
+    /// With `incremental`, the number depends on the old aggregate, too.
     fn case(self, when: Filter, incremental: bool) -> Case {
         let Source { name, mut reads } = self;
         if incremental {
@@ -44,8 +47,8 @@ impl Source {
     }
 }
 
-/// Returns the aggregate of a packet: `value`, or, if incremental, the packet's aggregate shifted left by
-/// `bits` plus `value`.
+/// Returns the new aggregate of a packet: `value`; or, with `incremental`, the old aggregate shifted left
+/// by `bits`, plus `value`.
 fn combined(packet: &Packet, bits: u32, value: u32, incremental: bool) -> u32 {
     match incremental {
         true => aggregate_of(packet).checked_shl(bits).unwrap_or(0).wrapping_add(value),
@@ -53,7 +56,11 @@ fn combined(packet: &Packet, bits: u32, value: u32, incremental: bool) -> u32 {
     }
 }
 
-/// Calls `make` with the argument CAPACITY; `make` reserves memory for this number of aggregates.
+/// Reads CAPACITY, the last argument of a class, and calls `make` with it; `make` reserves memory for this
+/// number of aggregates.
+///
+/// # Errors
+/// If CAPACITY is 0 or the memory cannot be reserved; the error has then been reported to `args`.
 fn for_capacity<T>(
     args: &mut Args<'_>,
     make: impl FnOnce(usize) -> Result<T, TryReserveError>,
@@ -72,7 +79,8 @@ fn aggregate_of(packet: &Packet) -> u32 {
     packet.annotations().u32(Annotations::AGGREGATE)
 }
 
-/// Sets each packet's aggregate; packets without a number go to output 1, or are dropped.
+/// Sets each packet's aggregate to the result of `number`. If it is an error, the packet goes to output 1,
+/// or is dropped for this reason.
 fn annotate(cx: &mut Cx<'_>, batch: &mut Batch, mut number: impl FnMut(&Packet) -> Result<u32, DropReason>) {
     batch.sift(
         |packet| {

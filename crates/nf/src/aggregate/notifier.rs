@@ -1,4 +1,5 @@
-//! Notification of other elements that aggregates have ended.
+//! Notification of elements such as AggregateFirst that an aggregate has ended, by elements such as
+//! AggregateIPFlows. Listeners collect the notifications when their next packets arrive.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -6,18 +7,20 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use element::args::ElementRef;
 use element::{Args, ElementId};
 
-/// The maximum number of notifications that wait for a listener. A listener without packets does not take
-/// notifications; further notifications are lost, and the listener keeps its state of those aggregates.
+/// The maximum number of notifications that wait for one listener. A listener to which no packets come does
+/// not take its notifications. Once the list is full, notifications are lost, and the listener keeps its
+/// state of the aggregates that have ended.
 const MOST: usize = 1 << 20;
 
-/// A service of elements that number packets and know when a number is no longer used.
+/// A service of elements that give aggregate numbers to packets and know when a number is no longer used:
+/// the listeners to notify.
 #[derive(Default)]
 pub(super) struct Notifier {
     listeners: Mutex<Vec<Arc<Ended>>>,
 }
 
-/// Numbers of aggregates that have ended and that a listener has not yet taken. The lock is taken only if
-/// there are some.
+/// The numbers of the aggregates that have ended and that one listener has not yet taken. The flag `some`
+/// is true if there are any, so that the lock is taken only then.
 #[derive(Default)]
 pub(super) struct Ended {
     some: AtomicBool,
@@ -29,14 +32,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Notifier {
-    /// Adds a listener.
+    /// Adds a listener, and returns its list of ended aggregates.
     fn listen(&self) -> Arc<Ended> {
         let ended = Arc::new(Ended::default());
         lock(&self.listeners).push(Arc::clone(&ended));
         ended
     }
 
-    /// Notifies all listeners that an aggregate has ended.
+    /// Adds an aggregate that has ended to the lists of all listeners.
     pub(super) fn ended(&self, aggregate: u32) {
         for listener in lock(&self.listeners).iter() {
             let mut numbers = lock(&listener.numbers);
@@ -50,7 +53,8 @@ impl Notifier {
 }
 
 impl Ended {
-    /// Calls `each` with the numbers of aggregates that have ended since the last call.
+    /// Removes the aggregates that have ended since the last call from the list, and calls `each` with each
+    /// of them.
     pub(super) fn take(&self, mut each: impl FnMut(u32)) {
         if self.some.swap(false, Ordering::Relaxed) {
             lock(&self.numbers).drain(..).for_each(&mut each);
@@ -58,12 +62,17 @@ impl Ended {
     }
 }
 
-/// Parses the argument NOTIFIER; the element is looked up later, when all elements are configured.
+/// Parses the argument NOTIFIER; `None` if it is not given. The element's service is looked up later, with
+/// [`listen`], when all elements are configured.
 pub(super) fn read(args: &mut Args<'_>) -> Option<ElementId> {
     args.get("NOTIFIER").map(|ElementRef(element)| element)
 }
 
-/// Adds a listener to the element of a NOTIFIER argument.
+/// Adds the calling element as a listener of the element `to`, its argument NOTIFIER; does nothing for
+/// `None`.
+///
+/// # Errors
+/// If the element does not publish a [`Notifier`].
 pub(super) fn listen(cx: &element::Cx<'_>, to: Option<ElementId>) -> Result<Option<Arc<Ended>>, String> {
     let Some(element) = to else { return Ok(None) };
     let notifier = cx.graph().service::<Notifier>(element);

@@ -1,4 +1,4 @@
-//! The XML file that AggregateIPFlows writes about flows that have ended.
+//! The XML file TRACEINFO, which AggregateIPFlows writes about flows that have ended.
 
 use std::net::SocketAddr;
 
@@ -6,24 +6,25 @@ use element::{Cx, Timestamp};
 
 use crate::report_file::ReportFile;
 
-/// The data of a flow.
+/// The data of a flow that has ended.
 pub(super) struct Record {
     pub(super) aggregate: u32,
-    /// The sender and the receiver of the first packet.
+    /// The source and the destination of the first packet, with ports.
     pub(super) ends: (SocketAddr, SocketAddr),
     pub(super) begin: Timestamp,
     pub(super) end: Timestamp,
-    /// The position of the first packet in its capture.
+    /// The position of the first packet in its capture; `None` if it is unknown.
     pub(super) position: Option<u64>,
-    /// The number of packets in each direction.
+    /// The number of packets in the direction of the first packet, and in the other direction.
     pub(super) packets: [u64; 2],
 }
 
-/// A file of flows.
+/// An open XML file with one element per flow.
 pub(super) struct TraceInfo(ReportFile);
 
 impl TraceInfo {
-    /// Creates the file; `source` is the name of the capture that packets come from.
+    /// Creates the file and writes its head; `source` is the name of the capture that packets come from, if
+    /// it is known.
     pub(super) fn create(path: &str, source: Option<&str>) -> Result<TraceInfo, String> {
         let mut file = ReportFile::create(path)?;
         let source = source.map_or(String::new(), |source| format!(" file='{source}'"));
@@ -35,17 +36,20 @@ impl TraceInfo {
         write_flow(&mut self.0, flow);
     }
 
-    /// Sets the timer, as [`ReportFile::set_timer`] does.
+    /// Starts a timer to write buffered text, as [`ReportFile::set_timer`] does.
     pub(super) fn set_timer(&mut self, cx: &mut Cx<'_>, token: u32) {
         self.0.set_timer(cx, token);
     }
 
-    /// Writes buffered text, as [`ReportFile::write_out`] does.
+    /// Writes the buffered text, as [`ReportFile::write_out`] does.
     pub(super) fn write_out(&mut self) {
         self.0.write_out();
     }
 
-    /// Writes the end of the document and closes the file.
+    /// Writes the end of the document (not to standard output), and closes the file.
+    ///
+    /// # Errors
+    /// If a write failed.
     pub(super) fn close(mut self) -> Result<(), String> {
         if !self.0.is_standard_output() {
             writeln!(self.0, "</trace>");

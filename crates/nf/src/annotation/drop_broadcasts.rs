@@ -1,14 +1,14 @@
 //! # DropBroadcasts
 //! Sends packets that arrived as link-level broadcast or multicast to output 1, or drops them.
 //!
-//! DropBroadcasts reads the packet type annotation, which devices and HostEtherFilter set. It reports the
-//! first such packet.
+//! DropBroadcasts reads the packet type annotation, which devices and HostEtherFilter set. It prints a
+//! message about the first broadcast or multicast packet.
 //!
 //! ## Usage
 //! `DropBroadcasts`
 //!
 //! ## Handlers
-//! - `drops`: the number of such packets.
+//! - `drops`: the number of broadcast and multicast packets.
 //!
 //! ## Example
 //! ```click

@@ -21,14 +21,15 @@ pub mod time_range;
 use element::{Packet, Timestamp};
 use packet::Annotations;
 
-/// Returns the first-timestamp annotation.
+/// Returns the first-timestamp annotation: if a packet represents several packets, the time stamp of the
+/// first of them.
 pub(crate) fn first_timestamp(packet: &Packet) -> Timestamp {
     let place = Annotations::FIRST_TIMESTAMP;
     let bytes = packet.annotations().bytes()[place..place + 8].try_into();
     Timestamp(bytes.map_or(0, i64::from_ne_bytes))
 }
 
-/// Sets the first-timestamp annotation.
+/// Sets the first-timestamp annotation of a packet.
 pub(crate) fn set_first_timestamp(packet: &mut Packet, time: Timestamp) {
     let place = Annotations::FIRST_TIMESTAMP;
     packet.annotations_mut().bytes_mut()[place..place + 8].copy_from_slice(&time.0.to_ne_bytes());

@@ -44,7 +44,7 @@ pub static CLASS: Class = Class {
 struct Paint {
     colour: u8,
     place: usize,
-    /// True if an element reads the annotation.
+    /// True if an element reads the annotation; otherwise the element need not set it.
     wanted: bool,
 }
 

@@ -43,7 +43,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The paint that selects every output.
+/// The paint of packets that are copied to every output.
 const ALL: usize = 255;
 
 struct PaintSwitch {
@@ -52,7 +52,8 @@ struct PaintSwitch {
 }
 
 impl PaintSwitch {
-    /// Sends packets one by one, because copies must not overtake earlier packets.
+    /// Sends the packets of a batch one by one, if one of them is copied to all outputs: copies must not
+    /// overtake earlier packets, so no output gets its packets as a batch.
     #[cold]
     fn push_each(&mut self, cx: &mut Cx<'_>, mut batch: Batch) {
         let last = self.sorter.outputs() - 1;

@@ -1,8 +1,9 @@
 //! # PaintTee
-//! Passes all packets to output 0, and sends a copy of packets with a certain paint annotation to output 1.
+//! Passes all packets to output 0, and sends a copy of the packets whose paint annotation is COLOR to
+//! output 1.
 //!
-//! Routers use PaintTee for redirects: a packet that leaves by the interface at which it arrived had a
-//! shorter way, and ICMPError sends a redirect to its sender.
+//! Routers use PaintTee for redirects: a packet that leaves by the interface at which it arrived could have
+//! reached its next hop directly, and ICMPError sends a redirect to its sender.
 //!
 //! ## Usage
 //! `PaintTee(COLOR [, ANNO])`
@@ -53,7 +54,8 @@ struct PaintTee {
     place: usize,
 }
 
-/// Returns the effect of copying packets of a colour to output 1.
+/// Returns the declaration that packets whose paint annotation, at offset `place`, is `colour` are copied
+/// to output 1.
 pub(crate) fn copies_of(colour: u8, place: usize) -> Emit {
     Emit { when: Filter::equals(annotation(place, 1), colour.into()), ..Emit::copies(Some(1)) }
 }

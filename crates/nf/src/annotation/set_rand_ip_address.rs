@@ -44,7 +44,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The maximum LIMIT: drawn addresses stay in memory.
+/// The maximum LIMIT, because the addresses that are drawn at the start stay in memory, with 4 bytes each.
 const MOST: i32 = 1 << 24;
 
 struct SetRandIpAddress {
@@ -53,7 +53,7 @@ struct SetRandIpAddress {
     drawn: Vec<[u8; 4]>,
 }
 
-/// Returns a random address of the prefix.
+/// Returns a random address of the prefix, in network byte order.
 fn draw(prefix: &Ipv4Prefix, random: &mut fastrand::Rng) -> [u8; 4] {
     (prefix.network().to_bits() | random.u32(..) & !prefix.mask.to_bits()).to_be_bytes()
 }

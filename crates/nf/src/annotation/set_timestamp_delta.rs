@@ -12,7 +12,7 @@
 //!
 //! ## Handlers
 //! - `first`: the first time stamp of the run.
-//! - `reset`: clears it; the next packet's time stamp is the first one.
+//! - `reset`: clears the first time stamp; the next packet's time stamp becomes the first one.
 //!
 //! ## Example
 //! ```click
@@ -61,7 +61,7 @@ enum Kind {
 
 struct SetTimestampDelta {
     kind: Kind,
-    /// The first time stamp of the run; zero before it.
+    /// The first time stamp of the run, or since the last `reset`; zero before it is known.
     first: Timestamp,
 }
 

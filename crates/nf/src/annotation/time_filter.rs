@@ -2,7 +2,8 @@
 //! Passes packets whose time stamps lie in a range.
 //!
 //! Other packets go to output 1, or are dropped. START_AFTER and END_AFTER are relative to the time stamp
-//! of the first packet; START_DELAY and END_DELAY are relative to the start of the run.
+//! of the first packet; START_DELAY and END_DELAY are relative to the start of the run. If no start is
+//! given, the range starts with the first packet; if no end is given, it has no end.
 //!
 //! ## Usage
 //! `TimeFilter([START, END, KEYWORDS])`
@@ -106,7 +107,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The reference point of a time. Times relative to the first packet are resolved when it arrives.
+/// The reference point of START or END. A time relative to the first packet or to the start of the range
+/// becomes an absolute time when the first packet arrives.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum From {
     Zero,
@@ -120,30 +122,34 @@ struct TimeFilter {
     start_from: From,
     end: Timestamp,
     end_from: From,
-    /// True if the first packet has arrived.
+    /// True if the first packet has arrived, so that `start` and `end` are absolute times.
     ready: bool,
     stop: bool,
     call_text: Option<String>,
     call: Option<Call>,
-    /// True if reaching the end stops the driver or calls the handler; false once that has happened.
+    /// True if the next packet at or after the end stops the driver or calls the handler; false once it has
+    /// happened, until the end is set again.
     armed: bool,
-    /// The packet that reached the end and all packets after it, while the handler is being called.
+    /// The packet that reached the end and all packets after it, while the handler that it caused is being
+    /// called. They are checked again afterwards, because the handler may move the end.
     waiting: VecDeque<Packet>,
-    /// The end at the time of the handler call.
+    /// The end at the time of the last handler call. A further call is made for the same packet only if the
+    /// handler has moved the end beyond it; otherwise calls would never stop.
     end_before: Timestamp,
 }
 
-/// The decision about a packet.
+/// The decision about a packet by its time stamp.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     Passes,
     Outside,
-    /// Reaches the end, and must stop the driver or call the handler first.
+    /// The packet is the first at or after the end. The driver must be stopped or the handler called before
+    /// the element decides about the packet.
     Ends,
 }
 
 impl TimeFilter {
-    /// Sets the end, which is then awaited again.
+    /// Sets the end. The next packet at or after it stops the driver or calls the handler again.
     fn end_at(&mut self, time: Timestamp) -> Result<(), String> {
         self.end = time;
         self.armed = self.stop || self.call.is_some();
@@ -177,14 +183,16 @@ impl TimeFilter {
         }
     }
 
-    /// Returns the handler call for a packet.
+    /// Returns the handler call for a packet at or after the end, with `$t` replaced by the packet's time
+    /// stamp; `None` if there is no END_CALL.
     fn call_for(&self, time: Timestamp) -> Option<Call> {
         let call = self.call.clone()?;
         let value = expand(&call.value, &time.to_string());
         Some(Call { value, ..call })
     }
 
-    /// Calls the handler immediately, for a pulled packet, and checks the packet again.
+    /// Stops the driver or calls the handler immediately, for a pulled packet, and decides about the packet
+    /// again. Repeats this while the handler moves the end but not beyond the packet.
     fn call_now(&mut self, cx: &mut Cx<'_>, time: Timestamp) -> Verdict {
         loop {
             self.armed = false;
@@ -193,8 +201,8 @@ impl TimeFilter {
                 cx.stop();
             }
             if let Some(call) = self.call_for(time) {
-                // The engine cannot call a handler of this element now, because the element is already
-                // running.
+                // The engine cannot call a handler of this element now, because the element is being
+                // executed.
                 let result = match call.element == Some(cx.id()) {
                     true => {
                         cx.handlers().on_behalf(&call, |cx| CLASS.write(self, cx, &call.handler, &call.value))
@@ -213,7 +221,8 @@ impl TimeFilter {
         }
     }
 
-    /// Processes the waiting packets, up to the first that ends the range.
+    /// Decides about the waiting packets in order. Stops at the first that requires a handler call; the
+    /// call then continues with this packet.
     fn go_on(&mut self, cx: &mut Cx<'_>) {
         while let Some(packet) = self.waiting.front() {
             let time = packet.time();
@@ -233,12 +242,13 @@ impl TimeFilter {
                 Verdict::Passes => cx.emit_one(0, packet, DropReason::NoOutput),
                 _ => cx.emit_one(1, packet, DropReason::OutOfTime),
             }
-            // The next packet may end the range again, if a handler has set the end again.
+            // The next packet may cause a call, too, if a handler has set the end again.
             self.end_before = Timestamp(i64::MIN);
         }
     }
 
-    /// Calls the handler after the packets that have been emitted, and resumes afterwards.
+    /// Calls the handler after everything that has been emitted so far has been processed, and then
+    /// continues with the waiting packets (in `timer`).
     fn call_behind(&mut self, cx: &mut Cx<'_>, time: Timestamp) {
         self.armed = false;
         self.end_before = self.end;
@@ -249,12 +259,12 @@ impl TimeFilter {
     }
 }
 
-/// Replaces `$t` by a time stamp.
+/// Replaces `$t` in the value of a handler call by the text of a time stamp.
 fn expand(value: &str, time: &str) -> String {
     let mut parts = value.split("$t");
     let mut text = parts.next().unwrap_or_default().to_string();
     for part in parts {
-        // `$time` is a different variable.
+        // In `$time`, the variable has another name, so it stays.
         let longer = part.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
         text += if longer { "$t" } else { time };
         text += part;
@@ -289,7 +299,8 @@ impl Element for TimeFilter {
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, _port: usize, mut batch: Batch) -> Option<Batch> {
-        // While a handler is being called, arriving packets are queued.
+        // While a handler is being called, arriving packets join the waiting packets, so that they stay in
+        // order.
         let called = !self.waiting.is_empty();
         if !called && batch.iter().all(|packet| self.judge(packet.time()) == Verdict::Passes) {
             return Some(batch);
@@ -317,7 +328,7 @@ impl Element for TimeFilter {
                 verdict = self.call_now(cx, packet.time());
             }
             let to = if verdict == Verdict::Passes { &mut inside } else { &mut outside };
-            // Each of the two batches has room for all packets.
+            // Each of the two batches has room for all packets of the batch, so this never fails.
             if let Err(packet) = to.push(packet) {
                 cx.drop(packet, DropReason::NoBuffer);
             }

@@ -5,7 +5,8 @@
 //! `TimeRange([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `SIMPLE`: if true, packets are expected in the order of their time stamps.
+//! - `SIMPLE`: if true, packets are expected in the order of their time stamps: the first packet's is the
+//!   earliest, the last packet's the latest.
 //!
 //! ## Handlers
 //! - `first`: the earliest time stamp.

@@ -70,8 +70,8 @@ struct AverageCounter {
     ignore: Timestamp,
     max: Timestamp,
     link_fcs: bool,
-    /// The rate in packets per second above which counting starts again; 0 for never, and after it has
-    /// happened.
+    /// The rate in packets per second above which counting starts again, once; 0 for never, and after it
+    /// has happened.
     threshold: u32,
     counts: Counts,
 }
@@ -80,13 +80,13 @@ struct AverageCounter {
 struct Counts {
     packets: u64,
     bytes: u64,
-    /// The time of the first packet; `None` before it.
+    /// The time at which the first packet arrived; `None` if no packet has arrived.
     first: Option<Timestamp>,
     last: Timestamp,
 }
 
-/// Bytes on the wire per frame in addition to the frame: preamble, start-of-frame delimiter and inter-frame
-/// gap.
+/// The bytes on the wire that each Ethernet frame needs in addition to the frame: preamble and
+/// start-of-frame delimiter (8 bytes) and inter-frame gap (12 bytes).
 const WIRE_OVERHEAD: u64 = 20;
 /// The length of the frame check sequence in bytes.
 const FCS: u64 = 4;
@@ -97,8 +97,8 @@ impl AverageCounter {
         (self.counts.bytes + self.counts.packets * overhead) * 8
     }
 
-    /// Returns the milliseconds from the first packet to the last, without the ignored time; at least 1, so
-    /// that a single packet has a rate.
+    /// Returns the milliseconds from the first packet to the last, without the ignored time. The result is
+    /// at least 1, so that a single packet has a rate.
     fn span(&self) -> i64 {
         let ms = |time: Timestamp| time.0.div_euclid(1_000_000);
         let first = self.counts.first.unwrap_or(self.counts.last);
@@ -109,7 +109,8 @@ impl AverageCounter {
         n as f64 * 1000.0 / self.span() as f64
     }
 
-    /// Starts counting again if the rate exceeds the threshold.
+    /// Sets the counts to zero, prints a message and disables the threshold, if the rate exceeds the
+    /// threshold. `age` is the time since the first packet; the rate is not judged in the first second.
     fn watch(&mut self, cx: &mut Cx<'_>, age: Timestamp) {
         let rate = self.per_second(self.counts.packets);
         if self.threshold > 0 && age > Timestamp::from_secs(1) && rate > f64::from(self.threshold) {
@@ -128,7 +129,8 @@ fn show(number: f64) -> String {
 impl Element for AverageCounter {
     fn effects(&self) -> Effects {
         let state = State { table: "count", key: Vec::new(), both_directions: false, access: Access::Soft };
-        // Time decides which packets count, so the element must see each of them.
+        // With these arguments, the time of each packet decides if it counts. Therefore, the element must
+        // see each packet itself and not only the totals of a program that replaces it.
         let chooses = self.ignore.is_set() || self.max.is_set() || self.threshold > 0;
         let counts = if chooses { effects::Counts::Own } else { effects::Counts::Tallied };
         Effects { state: vec![state], counts, ..Effects::pass() }.observing(&[Field::Length])
@@ -153,7 +155,7 @@ impl Element for AverageCounter {
     fn tally(&mut self, tally: &Tally) {
         self.counts.packets += tally.packets;
         self.counts.bytes += tally.bytes;
-        // Several tallies, one per case and input, can cover the same time.
+        // There may be several tallies for the same time, because each covers one case and input.
         let first = self.counts.first.map_or(tally.first, |first| first.min(tally.first));
         self.counts.first = Some(first);
         self.counts.last = self.counts.last.max(tally.last);
@@ -189,7 +191,8 @@ const HANDLERS: &[Handler<AverageCounter>] = &[
 mod tests {
     use super::*;
 
-    /// Tallies of several cases, and packets that the element itself processes, overlap in time.
+    /// Tallies of two cases, and a packet that the element itself has counted, cover different times in any
+    /// order: the span is from the earliest first packet to the latest last packet.
     #[test]
     fn tallies_in_any_order_last_from_the_first_packet_to_the_last() {
         let second = Timestamp::from_secs;

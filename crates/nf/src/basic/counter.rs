@@ -90,7 +90,8 @@ struct Counter {
     no_rate: bool,
     on_packets: Option<Trigger>,
     on_bytes: Option<Trigger>,
-    /// The calls as configured, until all elements are known.
+    /// The calls for packets and for bytes, as configured. They are parsed and removed in `initialize`,
+    /// when all elements are known.
     texts: [Option<String>; 2],
 }
 
@@ -104,7 +105,8 @@ impl Counter {
         self.on_packets.is_some() || self.on_bytes.is_some()
     }
 
-    /// Counts packets. Returns the calls that the new counts trigger.
+    /// Adds to the counts and rates. Returns the calls that the new counts trigger, for packets and for
+    /// bytes.
     #[inline]
     fn count(&mut self, now: Timestamp, packets: u64, bytes: u64) -> [Option<Arc<Call>>; 2] {
         self.packets += packets;
@@ -123,7 +125,8 @@ impl Counter {
 impl Element for Counter {
     fn effects(&self) -> Effects {
         let state = State { table: "count", key: Vec::new(), both_directions: false, access: Access::Soft };
-        // A triggered call must come between two packets, so the element must see each packet.
+        // A triggered call must come between two packets. Therefore, the element must see each packet
+        // itself and not only the totals of a program that replaces it.
         let calls = self.has_triggers() || self.texts.iter().any(Option::is_some);
         let counts = if calls { Counts::Own } else { Counts::Tallied };
         Effects { state: vec![state], counts, ..Effects::pass() }.observing(&[Field::Length])
@@ -144,7 +147,8 @@ impl Element for Counter {
             self.process(cx, &mut batch);
             return Some(batch);
         }
-        // Count packets one by one, so that a call comes between two packets and not between two batches.
+        // Count packets one by one, because the call comes before the packet that triggers it and after the
+        // packets ahead of it in the batch.
         let mut going = cx.batch();
         for packet in batch.drain() {
             let calls = self.count(cx.now(), 1, packet.len() as u64);

@@ -8,7 +8,7 @@
 //!
 //! ## Arguments
 //! - `ACTIVE`: if true, Discard pulls. Only for pull inputs.
-//! - `BURST`: packets pulled per turn; 0 for all that are available.
+//! - `BURST`: the maximum number of packets pulled in one call of the task; 0 for all that are available.
 //!
 //! ## Handlers
 //! - `count`: the number of dropped packets.

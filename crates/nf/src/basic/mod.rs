@@ -1,4 +1,5 @@
-//! Elements that pass, drop, copy, count and print packets, and an element that only costs time.
+//! Elements that pass, drop, copy, count and print packets, regardless of their headers, and an element
+//! that spends time on packets.
 
 pub mod align;
 pub mod average_counter;

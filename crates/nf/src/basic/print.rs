@@ -13,7 +13,7 @@
 //! - `TIMESTAMP`: if true, prints the time stamp.
 //! - `PRINTANNO`: if true, prints the annotations.
 //! - `HEADROOM`: if true, prints the numbers of free bytes before and after the data.
-//! - `CPU`: if true, prints the number of the worker in parentheses after the label.
+//! - `CPU`: if true, prints `(0)` after the label, where Click prints the number of the processor.
 //! - `ACTIVE`: if false, prints nothing.
 //! - `LENGTH`, `NBYTES`: deprecated names of MAXLENGTH.
 //!
@@ -92,7 +92,7 @@ struct Print {
     timestamp: bool,
     annotations: bool,
     headroom: bool,
-    /// True if the worker's number is printed.
+    /// True if `(0)` is printed after the label, where Click prints the number of the processor.
     worker: bool,
 }
 
@@ -111,7 +111,7 @@ impl Describe for Print {
     fn describe(&mut self, packet: &Packet, line: &mut String) -> Option<()> {
         line.push_str(&self.label);
         if self.worker {
-            // Always worker 0.
+            // The number is 0 for every worker.
             line.push_str("(0)");
         }
         if self.timestamp {

@@ -2,7 +2,8 @@
 //! Moves the start of each packet to the first occurrence of a pattern, or to the byte after the pattern.
 //!
 //! The number of removed bytes is added to an annotation, for UnstripAnno. Packets without the pattern go
-//! to output 1 unchanged. In packets that are longer than a slot, only the first slot is searched.
+//! to output 1 unchanged, or are dropped. In packets that are longer than a slot, only the first slot is
+//! searched.
 //!
 //! ## Usage
 //! `Search(PATTERN [, KEYWORDS])`
@@ -62,18 +63,19 @@ struct Search {
     place: usize,
 }
 
-/// Returns the 2-byte number at an annotation offset, in the machine's byte order.
+/// Returns the 2-byte number at offset `place` of the annotation area, in the machine's byte order.
 pub(super) fn annotated_length(packet: &Packet, place: usize) -> u16 {
     let annotations = packet.annotations();
     u16::from_ne_bytes([annotations.u8(place), annotations.u8(place + 1)])
 }
 
-/// Returns the offset of the first occurrence of the pattern, which must not be empty.
+/// Returns the offset of the first occurrence of the pattern in the data; `None` if there is none. The
+/// pattern must not be empty.
 fn find(data: &[u8], pattern: &[u8]) -> Option<usize> {
     let last = data.len().checked_sub(pattern.len())?;
     let mut from = 0;
     loop {
-        // Find the first byte, then compare the rest.
+        // Find the next occurrence of the first byte, then compare the rest.
         from += data.get(from..=last)?.iter().position(|byte| byte == &pattern[0])?;
         if data[from..].starts_with(pattern) {
             return Some(from);

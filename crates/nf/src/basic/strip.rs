@@ -57,8 +57,9 @@ impl Element for Strip {
     }
 }
 
-/// Empties a packet whose first slot has fewer bytes than are to be removed. Returns false, without a
-/// change, if the packet has more slots.
+/// Empties a packet that has fewer bytes than are to be removed, and returns true. Returns false, and
+/// changes nothing, if the packet has several slots: then the bytes to remove extend beyond the first slot,
+/// and the packet is dropped.
 #[cold]
 fn strip_all(packet: &mut Packet) -> bool {
     if packet.is_large() {

@@ -37,7 +37,11 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Parses N, the number of outputs that the user expects, and reports an error if it is wrong.
+/// Parses N, the number of outputs that the user expects.
+///
+/// # Errors
+/// If another number of outputs is connected, or another argument is wrong; the error has then been
+/// reported.
 pub(super) fn check_outputs(args: &mut Args<'_>) -> Result<(), Invalid> {
     let outputs = args.outputs();
     let clicks_words = format!("{outputs} outputs implies {outputs} arms");
@@ -58,12 +62,14 @@ pub(super) fn check_outputs(args: &mut Args<'_>) -> Result<(), Invalid> {
     args.finish()
 }
 
-/// Sends copies of the packets of a batch to an output.
+/// Sends copies of all packets of a batch to an output; the batch is unchanged. Packets for whose copies
+/// the pool has no slot are not copied, and the missing copies are counted as drops.
 pub(crate) fn emit_copies(cx: &mut Cx<'_>, output: usize, batch: &Batch) {
     emit_copies_of(cx, output, batch, |_| true);
 }
 
-/// Sends copies of the packets for which `is_wanted` returns true to an output.
+/// Sends copies of the packets for which `is_wanted` returns true to an output, as [`emit_copies`] does for
+/// all packets.
 pub(crate) fn emit_copies_of(
     cx: &mut Cx<'_>,
     output: usize,

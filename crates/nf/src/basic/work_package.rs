@@ -63,15 +63,16 @@ pub static CLASS: Class = Class {
 
 const WORDS_PER_MEGABYTE: usize = (1 << 20) / size_of::<u32>();
 const MOST_MEGABYTES: u32 = 1 << 16;
-/// The number of bytes at the start of a packet that accesses to headers go to: Ethernet, IPv4 and TCP.
+/// The number of bytes at the start of a packet to which accesses go if PAYLOAD is false: the headers of
+/// Ethernet (14 bytes), IPv4 (20) and TCP (20).
 const HEADERS: usize = 54;
 
 struct WorkPackage {
     megabytes: u32,
-    /// The memory to access; empty until `initialize`.
+    /// The memory that is accessed; empty until `initialize` allocates it.
     memory: Vec<u32>,
     accesses: u32,
-    /// The percentage of accesses that go to the packet.
+    /// The percentage of accesses that read the packet instead of the memory.
     of_packet: u32,
     payload: bool,
     draws: u32,
@@ -100,7 +101,8 @@ impl WorkPackage {
 
 impl Element for WorkPackage {
     fn effects(&self) -> Effects {
-        // The work is the purpose of the element, so the element itself must see each packet.
+        // To spend time is the purpose of the element. Therefore, each packet must come to the element
+        // itself, even if a program could replace it.
         let effects = match (self.accesses > 0 && self.of_packet > 0, self.payload) {
             (false, _) => Effects::pass(),
             (true, true) => Effects::pass().observing(&[Field::Payload]),
@@ -116,7 +118,8 @@ impl Element for WorkPackage {
         let words = self.megabytes as usize * WORDS_PER_MEGABYTE;
         let reserved = self.memory.try_reserve_exact(words);
         reserved.map_err(|_| format!("there is no memory for S {}", self.megabytes))?;
-        // A value other than zero, so that the kernel really allocates the pages.
+        // Write a value other than zero, so that the kernel allocates the pages now and not at the first
+        // access.
         self.memory.resize(words, 1);
         Ok(())
     }

@@ -64,9 +64,10 @@ fn parse(text: &str) -> Result<Range<usize>, &'static str> {
 
 struct Clipboard {
     ranges: Vec<Range<usize>>,
-    /// The bytes of all ranges, one after another.
+    /// The bytes to paste: the contents of all ranges, one after another, from the last packet that was
+    /// copied.
     copied: Vec<u8>,
-    /// True if a packet has been copied.
+    /// True if a packet has been copied; until then, nothing is pasted.
     full: bool,
 }
 

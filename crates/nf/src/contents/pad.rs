@@ -64,7 +64,8 @@ struct Pad {
 }
 
 impl Pad {
-    /// Returns the number of bytes to add to a packet.
+    /// Returns the number of bytes to add to a packet; with VERBOSE, prints a message if MAXLENGTH reduces
+    /// it.
     fn missing(&self, cx: &mut Cx<'_>, packet: &Packet) -> usize {
         let length = packet.len();
         let wanted = match self.length {
@@ -123,7 +124,7 @@ impl Element for Pad {
     }
 
     fn process(&mut self, cx: &mut Cx<'_>, batch: &mut Batch) {
-        // The annotation need not be cleared if no element reads it.
+        // Clearing the annotation is left out if no element reads it.
         let annotate = cx.graph().facts().annotation_read(Annotations::EXTRA_LENGTH, 4);
         batch.replace_each(|packet| self.pad(cx, packet, annotate));
     }

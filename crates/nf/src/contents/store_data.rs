@@ -61,7 +61,7 @@ pub static CLASS: Class = Class {
 struct StoreData {
     offset: usize,
     data: Vec<u8>,
-    /// The mask, as long as the data.
+    /// The bits of `data` that are stored; as long as `data`.
     mask: Vec<u8>,
     grow: bool,
 }
@@ -78,7 +78,8 @@ impl StoreData {
 impl Element for StoreData {
     fn effects(&self) -> Effects {
         let place = bytes(Base::Data, self.offset, u16::try_from(self.data.len()).unwrap_or(u16::MAX));
-        // Bytes after the end of the packet are invisible, so the write may be declared for all bytes.
+        // The write is declared for all bytes, although bytes after the end of the packet are not written:
+        // no element can read them.
         let store = Value::Bits { mask: self.mask.clone(), value: self.data.clone() };
         let mut actions = vec![Action::Set(place, store)];
         actions.extend(self.grow.then(|| Action::Resize(vec![Field::Length])));

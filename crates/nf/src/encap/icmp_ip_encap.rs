@@ -80,17 +80,18 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Parses an ICMP type by number or name.
+/// Parses an ICMP type, by number or name; `None` if it is invalid.
 pub(crate) fn parse_kind(word: &str, place: &Place<'_>) -> Option<u8> {
     icmp_names::kind(word).or_else(|| u8::parse(word, place).ok())
 }
 
-/// Parses an ICMP code of a type by number or name.
+/// Parses an ICMP code, by number or by its name for messages of type `kind`; `None` if it is invalid.
 pub(crate) fn parse_code(kind: u8, word: &str, place: &Place<'_>) -> Option<u8> {
     icmp_names::code(kind, word).or_else(|| u8::parse(word, place).ok())
 }
 
-/// An element that builds ICMP messages of one type.
+/// The element of ICMPIPEncap and ICMPPingEncap, which makes each packet the data of an ICMP message of one
+/// type.
 pub(super) struct IcmpIpEncap {
     outer: Outer,
     kind: u8,
@@ -99,7 +100,8 @@ pub(super) struct IcmpIpEncap {
     id: u16,
 }
 
-/// The length of the three times after the header of time stamp messages.
+/// The length in bytes of the three times (originate, receive, transmit) that follow the header of time
+/// stamp messages (RFC 792).
 const TIMES: usize = 12;
 const INNER: usize = icmp::Header::LEN;
 
@@ -115,7 +117,7 @@ impl IcmpIpEncap {
         IcmpIpEncap { outer, kind, code, identifier, id: 1 }
     }
 
-    /// True if messages have an identifier and a sequence number.
+    /// True if messages of this type have an identifier and a sequence number.
     fn is_query(&self) -> bool {
         let queries = [
             kind::ECHO,
@@ -128,12 +130,13 @@ impl IcmpIpEncap {
         queries.contains(&self.kind)
     }
 
-    /// True if messages have times after the header.
+    /// True if messages of this type have three times after the header.
     fn has_times(&self) -> bool {
         matches!(self.kind, kind::TIME_STAMP | kind::TIME_STAMP_REPLY)
     }
 
-    /// Prepends the headers, with an ICMP header of `N` bytes; the bytes after its fixed part are zero.
+    /// Prepends an IPv4 header with identification `id`, and an ICMP header of `N` bytes, of which those
+    /// after the fixed part are zero. Rejects packets that become too long or have too little headroom.
     fn encapsulate<const N: usize>(&self, packet: &mut Packet, template: &Template, id: u16) -> Fate {
         Template::total(packet, N)?;
         let [identifier, sequence] =

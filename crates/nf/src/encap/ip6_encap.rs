@@ -83,7 +83,10 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Parses an address, or `DST_ANNO`, for which it returns `None`.
+/// Parses the argument DST: `None` for `DST_ANNO`, otherwise an address.
+///
+/// # Errors
+/// Click's message if the text is neither.
 fn read_destination(text: &str, place: &Place<'_>) -> Result<Option<Ipv6Addr>, &'static str> {
     match text.trim() {
         "DST_ANNO" => Ok(None),
@@ -95,9 +98,9 @@ fn read_destination(text: &str, place: &Place<'_>) -> Result<Option<Ipv6Addr>, &
 }
 
 struct Ip6Encap {
-    /// The header without the length and the destination.
+    /// The IPv6 header that packets get, except for the payload length and the destination.
     header: ipv6::Header,
-    /// The destination; `None` to use the annotation.
+    /// The destination of all packets; `None` to take it from each packet's destination address annotation.
     destination: Option<Ipv6Addr>,
 }
 

@@ -86,7 +86,8 @@ pub static CLASS: Class = Class {
 
 const BAD_DESTINATION: &str = "DST argument should be IP address or 'DST_ANNO'";
 
-/// Returns the type of service byte from the arguments TOS, DSCP, ECT and CE.
+/// Computes the type of service byte from the arguments TOS, DSCP, ECT and CE; reports an error if they are
+/// invalid or exclude each other.
 fn service_type(args: &mut Args<'_>) -> u8 {
     let (tos, dscp): (i32, i32) = (args.value("TOS"), args.value("DSCP"));
     let ect: String = args.value("ECT");

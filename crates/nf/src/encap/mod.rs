@@ -1,4 +1,8 @@
 //! Elements that prepend IP headers to packets, and their common parts.
+//!
+//! An element has an `Outer`, the IPv4 header that it prepends. For each batch, it makes a `Template`
+//! from it, which has everything that does not differ between packets, and calls `Template::prepend` for
+//! each packet.
 
 pub mod icmp_ip_encap;
 pub mod icmp_ping_encap;
@@ -21,17 +25,17 @@ use wire::{IntoBytes, U16, U32, ipv4};
 
 use crate::editing::{Fate, bytes, constant, header_at, ipv4, otherwise, pure};
 
-/// The destination of packets.
+/// The destination address of the packets that an element encapsulates.
 #[derive(Clone, Copy)]
 pub(super) enum Destination {
-    /// A fixed address.
+    /// A fixed address for all packets.
     Fixed(Ipv4Addr),
-    /// The address in the destination address annotation.
+    /// The address in each packet's destination address annotation.
     Annotation,
 }
 
 impl Destination {
-    /// Returns the destination as handlers show it.
+    /// Returns the destination as handlers show it: the address or `DST_ANNO`.
     pub(super) fn show(self) -> String {
         match self {
             Destination::Fixed(address) => address.to_string(),
@@ -47,7 +51,7 @@ impl Destination {
     }
 }
 
-/// A protocol by number or name.
+/// An argument for an IP protocol, as number or name. The number is not checked to be from 0 to 255.
 #[derive(Clone, Copy, Default)]
 pub(super) struct ProtocolNumber(pub(super) i32);
 
@@ -62,12 +66,14 @@ impl Arg for ProtocolNumber {
     }
 }
 
-/// Returns the action that sets a field to the packet's number, which does not depend on the packet.
+/// Returns the action that sets a field to the packet's identification. The element counts it, so the value
+/// depends on no field of the packet.
 pub(super) fn identification(field: Field) -> Action {
     pure(field, "identification", &[])
 }
 
-/// The IPv4 header of all packets that an element encapsulates.
+/// The IPv4 header that an element prepends to all packets, except for the total length, the identification
+/// and the checksum.
 pub(super) struct Outer {
     pub(super) source: Ipv4Addr,
     pub(super) destination: Destination,
@@ -78,12 +84,12 @@ pub(super) struct Outer {
 }
 
 impl Outer {
-    /// Returns a header without type of service and flags.
+    /// Returns a header whose type of service and fragment field are 0.
     pub(super) fn new(source: Ipv4Addr, destination: Destination, protocol: u8, ttl: u8) -> Outer {
         Outer { source, destination, protocol, tos: 0, ttl, fragment: 0 }
     }
 
-    /// Returns the parts that are the same for all packets of a batch.
+    /// Returns the template for the packets of a batch.
     pub(super) fn template(&self, cx: &Cx<'_>) -> Template {
         let mut header = ipv4::Header {
             version_ihl: 0x45,
@@ -108,8 +114,9 @@ impl Outer {
         }
     }
 
-    /// Returns the effects. `inner` bytes of headers follow the IPv4 header; `more` are the actions that
-    /// write them, and `checksum` is the header with a checksum of its own.
+    /// Returns the effects of an element that prepends the IPv4 header and `inner` bytes of headers after
+    /// it. `more` are the actions that write these bytes. `checksum` is the inner header that has a
+    /// checksum of its own, if it has one.
     pub(super) fn effects(&self, inner: usize, more: Vec<Action>, checksum: Option<Header>) -> Effects {
         let length = ipv4::Header::LEN + inner;
         let total = Number::of(Field::Length).plus_constant(length as i64);
@@ -141,18 +148,19 @@ impl Outer {
     }
 }
 
-/// The IPv4 header of the packets of a batch, without the fields that differ between packets.
+/// The IPv4 header of the packets of a batch, in which the fields that differ between packets are zero.
 pub(super) struct Template {
     header: ipv4::Header,
-    /// The checksum sum of `header`.
+    /// The checksum's sum over `header`, to which the fields of each packet are added.
     sum: Sum,
     destination: Destination,
-    /// True if an element reads the destination address annotation.
+    /// True if an element reads the destination address annotation; otherwise it need not be set.
     destination_is_read: bool,
 }
 
 impl Template {
-    /// Returns the destination of a packet, if it is in the packet's annotation.
+    /// Returns the destination address annotation of a packet if it is the packet's destination; `None` if
+    /// the destination is fixed.
     #[inline]
     pub(super) fn annotated(&self, packet: &Packet) -> Option<[u8; 4]> {
         match self.destination {
@@ -163,12 +171,17 @@ impl Template {
 
     /// Returns the total length field for a packet to which the IPv4 header and `inner` more bytes of
     /// headers are prepended.
+    ///
+    /// # Errors
+    /// [`DropReason::TooLong`] if it is more than 65,535.
     #[inline]
     pub(super) fn total(packet: &Packet, inner: usize) -> Result<u16, DropReason> {
         u16::try_from(packet.len() + inner + ipv4::Header::LEN).map_err(|_| DropReason::TooLong)
     }
 
-    /// Prepends the IPv4 header and the header after it to a packet, and sets its annotations.
+    /// Prepends the IPv4 header with identification `id`, and the header `inner` after it. Sets the network
+    /// and transport header annotations, and the destination address annotation if an element reads it.
+    /// Rejects packets that become too long or have too little headroom.
     #[inline]
     pub(super) fn prepend<const N: usize>(&self, packet: &mut Packet, id: u16, inner: &[u8; N]) -> Fate {
         let total = Template::total(packet, N)?;
@@ -180,8 +193,8 @@ impl Template {
         if N > 0 {
             *packet.header_chunk_mut(Base::Transport).ok_or(DropReason::NoHeader)? = *inner;
         }
-        // Fill in the header in place: a copy of a header that was just assembled from small stores would
-        // have to wait for them.
+        // Fill in the header in place. A copy of a header that has just been assembled would have to wait
+        // for the small stores that assembled it.
         let ip = ipv4(packet)?;
         *ip = self.header;
         ip.total_length.set(total);
@@ -199,7 +212,7 @@ impl Template {
     }
 }
 
-/// Returns the next identification: from 1 to 65535, and then from 1 again.
+/// Returns the identification for the next packet and advances `id`: after 65535 follows 1.
 pub(super) fn next_id(id: &mut u16) -> u16 {
     let this = *id;
     *id = if this == u16::MAX { 1 } else { this + 1 };

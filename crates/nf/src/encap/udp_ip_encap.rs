@@ -75,7 +75,7 @@ pub static CLASS: Class = Class {
 
 struct UdpIpEncap {
     outer: Outer,
-    /// The source and destination port.
+    /// The source port and the destination port.
     ports: [u16; 2],
     checksum: bool,
     id: u16,
@@ -84,8 +84,9 @@ struct UdpIpEncap {
 const INNER: usize = udp::Header::LEN;
 
 impl UdpIpEncap {
-    /// Returns the sum of the pseudo header and the UDP header, without the length in both, and without the
-    /// destination address if it comes from each packet's annotation.
+    /// Returns the part of the UDP checksum's sum that is the same for all packets: over the pseudo header
+    /// and the UDP header, without both length fields, and without the destination address if it comes from
+    /// each packet's annotation.
     fn sum(&self) -> Sum {
         let fixed = match self.outer.destination {
             Destination::Fixed(address) => address,
@@ -118,7 +119,7 @@ impl Element for UdpIpEncap {
     fn effects(&self) -> Effects {
         let length = Number::of(Field::Length).plus_constant(INNER as i64);
         let length = Action::Set(bytes(Base::Transport, 4, 2), Value::Number(length));
-        // Zero, unless the effects declare that the checksum is recomputed.
+        // The checksum field is zero, unless the effects below declare that the checksum is recomputed.
         let checksum = constant(bytes(Base::Transport, 6, 2), &[0, 0]);
         let port = |field, number: u16| constant(field, &number.to_be_bytes());
         let [source, destination] = self.ports;

@@ -65,10 +65,12 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Returns the addresses that a text denotes: by itself, or as a name that is already known.
+/// Returns all addresses and prefixes that a text denotes: as an address in itself, or as a name that is
+/// declared already.
 fn meaning(text: &str, place: &Place<'_>) -> Addresses {
     let mut found = Addresses { mac: MacAddr::parse(text, place).ok(), ..Addresses::default() };
-    // An address with a mask is a prefix. It is an address, too, if it has bits beyond the prefix.
+    // A text with a mask is a prefix. It also is an address if it has bits outside of the mask, or if the
+    // mask covers all bits.
     match (Ipv4Addr::parse(text, place), Ipv4Prefix::parse(text, place)) {
         (Ok(ip), _) => found.ip = Some(ip),
         (Err(_), Ok(net)) => {
@@ -89,14 +91,14 @@ fn meaning(text: &str, place: &Place<'_>) -> Addresses {
     found
 }
 
-/// Adds addresses to a name. A text that denotes one kind of address replaces an earlier address of this
-/// kind. A text that denotes several kinds sets only the kinds that no earlier text of the same argument
-/// has set.
+/// Adds the addresses `found` of one text to a name's `entry`; `seen` has the addresses that earlier texts
+/// of the same argument have added. If the text denotes one kind of address, it replaces the entry's
+/// address of this kind. If it denotes several kinds, it sets only kinds that are not in `seen`.
 fn define(entry: &mut Addresses, seen: &mut Addresses, found: Addresses) {
     let Addresses { ip, net, ip6, net6, mac } = found;
     let things = [ip.is_some(), net.is_some(), ip6.is_some(), net6.is_some(), mac.is_some()];
     let one = things.iter().filter(|&&is| is).count() == 1;
-    /// Sets one kind of address.
+    /// Adds the addresses of one kind, such as IPv4; `one` is true if the text denotes no other kind.
     fn put<T: Copy>(entry: &mut Option<T>, seen: &mut Option<T>, found: Option<T>, one: bool) {
         if found.is_some() && (one || seen.is_none()) {
             *entry = found;
@@ -123,7 +125,8 @@ mod tests {
     use super::*;
     use element::{Args, Setup};
 
-    /// Returns the names that a list of arguments declares, and the errors.
+    /// Configures an AddressInfo with these arguments; returns the setup with the names that it has
+    /// declared, and the error messages.
     fn declared(arguments: &[&str]) -> (Setup, Vec<String>) {
         let mut setup = Setup::default();
         let given = arguments.iter().map(|text| text.to_string()).collect();
@@ -143,7 +146,7 @@ mod tests {
         assert_eq!((names.ipv4("", "b"), names.mac("", "b"), names.ipv4_prefix("", "b")), (a, None, None));
         assert_eq!(names.ipv4("", "c"), a, "the prefix has host bits");
         assert!(names.ipv4_prefix("", "c").is_some() && names.mac("", "c").is_none());
-        // A text that is an address is not taken as a prefix.
+        // `a` denotes an address and a prefix; the name `d` gets the address only.
         assert!(
             names.ipv4("", "d") == a && names.mac("", "d").is_some() && names.ipv4_prefix("", "d").is_none()
         );
@@ -164,7 +167,7 @@ mod tests {
     #[test]
     fn interfaces_have_names() {
         let (setup, _) = declared(&["mine lo:ip", "lo2 10.0.0.1"]);
-        // Only if there is a loopback interface.
+        // The machine may have no loopback interface.
         if let Some(ip) = setup.names.ipv4("", "lo") {
             assert!(ip.is_loopback() && setup.names.ipv4("", "mine") == Some(ip));
             assert!(setup.names.ipv4_prefix("", "lo:net").is_some_and(|net| net.contains(ip)));

@@ -31,7 +31,7 @@ pub static CLASS: Class = Class {
     phase: Phase::Information,
     samples: &["", "e 4 2"],
     build: |args| {
-        // Errors have no effect, so they are only warnings, as in Click.
+        // Wrong arguments have no effect, so they are reported as warnings and not as errors, as in Click.
         args.each_of_rest(|args, number, text| {
             let mut words = text.split_whitespace();
             if words.next().is_none() {

@@ -30,7 +30,7 @@ pub static CLASS: Class = Class {
     flow: "x/y",
     manual: manual!("error.rs"),
     args: &[ArgInfo::rest("ANYTHING", "text")],
-    // No samples, because the element never runs.
+    // No samples for the generic tests, because the element never runs.
     samples: &[],
     build: |args| {
         args.rest();

@@ -1,12 +1,14 @@
 //! # Message
-//! Prints a message when the configuration is read.
+//! Prints a message when the configuration is read or starts to run.
 //!
 //! ## Usage
 //! `Message(MESSAGE [, TYPE])`
 //!
 //! ## Arguments
 //! - `MESSAGE`: the text.
-//! - `TYPE`: `MESSAGE`, `WARNING`, or `ERROR`, which prevents the configuration from running.
+//! - `TYPE`: `MESSAGE` prints the text when the configuration starts to run; `WARNING` reports it as a
+//!   warning when the configuration is read; `ERROR` reports it as an error, which prevents the
+//!   configuration from running.
 //!
 //! ## Example
 //! ```click
@@ -45,7 +47,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The message that is printed when the graph starts.
+/// The text to print when the configuration starts to run; `None` if it has been reported as a warning.
 struct Message(Option<String>);
 
 impl Element for Message {

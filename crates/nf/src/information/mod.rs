@@ -1,4 +1,5 @@
-//! Elements that declare information or watch other elements, and process no packets.
+//! Elements that give information to other elements or to the user, or watch other elements. No packets
+//! pass through them.
 
 pub mod address_info;
 pub mod alignment_info;

@@ -54,7 +54,8 @@ pub static CLASS: Class = Class {
                 "" => &[ip_protocol::TCP, ip_protocol::UDP],
                 "tcp" | "6" => &[ip_protocol::TCP],
                 "udp" | "17" => &[ip_protocol::UDP],
-                // Filters know only ports of TCP and UDP.
+                // A name for another protocol is accepted, but has no effect, because filters know only
+                // ports of TCP and UDP.
                 _ => &[],
             };
             for (name, &protocol) in

@@ -1,7 +1,7 @@
 //! # QuitWatcher
 //! Stops the driver as soon as one of the watched elements has no more work to do.
 //!
-//! QuitWatcher checks every 10 milliseconds whether the tasks of these elements are scheduled.
+//! QuitWatcher checks every 10 milliseconds whether the tasks of the watched elements are scheduled.
 //!
 //! ## Usage
 //! `QuitWatcher(ELEMENT, ...)`
@@ -40,11 +40,11 @@ pub static CLASS: Class = Class {
 };
 
 struct QuitWatcher {
-    /// The calls that read whether each task is scheduled.
+    /// The calls that read the handler `scheduled` of each watched element.
     watched: Vec<Call>,
 }
 
-/// The time between two checks.
+/// The time between two checks, in nanoseconds: 10 ms.
 const INTERVAL: Timestamp = Timestamp(10_000_000);
 
 impl Element for QuitWatcher {

@@ -79,8 +79,9 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Returns the thread that a number denotes; `None` if it does not exist. With one thread, any number is
-/// accepted.
+/// Returns the thread that a number denotes, counted from the last thread if it is negative; `None` if
+/// there is no such thread. If there is only one thread, any number is accepted and shown by `home_thread`;
+/// negative numbers become 0.
 fn thread_of(number: i128, threads: usize) -> Option<usize> {
     let all = threads as i128;
     let thread = if number < 0 { number + all } else { number };

@@ -66,13 +66,13 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The maximum COUNT: each number takes four bytes.
+/// The maximum COUNT, because memory is reserved for it: four bytes for each number, at most 1 GiB.
 const MOST: u32 = 1 << 28;
 
 struct CheckNumberPacket {
     offset: usize,
     net_order: bool,
-    /// The number of packets by number.
+    /// The number of packets that had each number; the length is COUNT.
     seen: Vec<u32>,
 }
 
@@ -118,7 +118,8 @@ const HANDLERS: &[Handler<CheckNumberPacket>] = &[
         };
         let all = || e.seen.iter().enumerate();
         Ok(
-            // If several numbers are equally frequent, take the smallest.
+            // `max_by_key` returns the last of several equal maxima, so the reversal makes it the smallest
+            // of equally frequent numbers.
             extreme(all().rev().max_by_key(|(_, times)| **times), "-1"),
         )
     }),

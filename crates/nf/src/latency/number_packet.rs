@@ -56,7 +56,11 @@ struct NumberPacket {
     count: u64,
 }
 
-/// Extends a packet to a length.
+/// Extends a packet with zeros to a length in bytes. If the network header annotation is set, also sets
+/// bytes 2 and 3 of this header, the total length of IPv4, to the length.
+///
+/// # Errors
+/// [`DropReason::TooLong`] if the packet's slot has no room.
 #[cold]
 fn lengthen(packet: &mut Packet, length: usize) -> Result<(), DropReason> {
     let before = packet.len();
@@ -94,7 +98,7 @@ impl Element for NumberPacket {
         let ip = Action::Set(wire_field::IP_LENGTH, length);
         let ends_before = Filter::Opaque { about: "too short", reads: vec![Field::Length] };
         let header = Field::HeaderOffset(Header::Ipv4.base());
-        // The bytes between the packet's end and the number are zero.
+        // A packet that is too short gets zeros between its end and the number.
         let longer = Case::new(ends_before, Target::Output(0))
             .with(Action::Resize(vec![Field::Length, header]))
             .with(ip)

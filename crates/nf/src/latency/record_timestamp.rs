@@ -57,7 +57,8 @@ pub static CLASS: Class = Class {
         let _: Option<ElementRef> = args.get("COUNTER");
         args.finish()?;
         let room = if room == 0 { 65_536 } else { room };
-        // The number of counted packets is not known in advance, so there is always room for more.
+        // The number of packets that will be counted is not known in advance, so room is made for more than
+        // N of them.
         let grows = dynamic || offset < 0;
         let times = Arc::new(Times::new(room, grows));
         args.setup.publish(args.id(), Arc::clone(&times));
@@ -67,16 +68,19 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The number of times per block of memory.
+/// The number of times in a block of memory, which is 512 KiB.
 const BLOCK: usize = 1 << 16;
-/// The maximum number of blocks; times of larger numbers are not recorded.
+/// The maximum number of blocks; the times of packets with numbers from 2^28 on are not recorded.
 const MOST_BLOCKS: usize = 1 << 12;
-/// The maximum number of blocks that are allocated at the start: 32 MiB.
+/// The maximum number of blocks that are allocated at the start, 32 MiB; further blocks are allocated when
+/// the first time is stored in them.
 const MOST_AT_ONCE: usize = 64;
-/// The value of an entry without a time.
+/// The value that means that no time is stored.
 const NONE: i64 = i64::MIN;
 
-/// Times by number. Blocks are allocated when they are needed, and do not move.
+/// The times at which packets passed, by the packets' numbers. RecordTimestamp stores them, and a
+/// TimestampDiff takes them out. Blocks of memory are allocated when they are needed, and do not move, so
+/// both can share the times without a lock.
 pub(super) struct Times {
     blocks: Vec<OnceLock<Box<[AtomicI64]>>>,
     most: usize,
@@ -87,7 +91,8 @@ impl Times {
         let limit = BLOCK * MOST_BLOCKS;
         let most = if grows { limit } else { room.min(limit) };
         let times = Times { blocks: (0..most.div_ceil(BLOCK)).map(|_| OnceLock::new()).collect(), most };
-        // The requested blocks are allocated before the first packet, up to `MOST_AT_ONCE`.
+        // The blocks for N times are allocated now, up to `MOST_AT_ONCE`, so that it does not delay
+        // packets.
         times.blocks.iter().take(room.div_ceil(BLOCK).min(MOST_AT_ONCE)).for_each(|block| {
             Times::block(block);
         });
@@ -98,14 +103,14 @@ impl Times {
         block.get_or_init(|| (0..BLOCK).map(|_| AtomicI64::new(NONE)).collect())
     }
 
-    /// Records a time; returns false if there is no room.
+    /// Stores the time for a number; returns false if there is no room for the number.
     fn set(&self, number: u64, time: Timestamp) -> bool {
         let Some(number) = usize::try_from(number).ok().filter(|&n| n < self.most) else { return false };
         Times::block(&self.blocks[number / BLOCK])[number % BLOCK].store(time.0, Ordering::Relaxed);
         true
     }
 
-    /// Removes and returns the time of a number.
+    /// Removes and returns the time that is stored for a number; `None` if there is none.
     pub(super) fn take(&self, number: u64) -> Option<Timestamp> {
         let number = usize::try_from(number).ok()?;
         let block = self.blocks.get(number / BLOCK)?.get()?;
@@ -119,7 +124,7 @@ struct RecordTimestamp {
     offset: Option<usize>,
     net_order: bool,
     count: u64,
-    /// True if the lack of room has been reported.
+    /// True if a warning about a number without room has been printed.
     refused: bool,
 }
 

@@ -11,16 +11,16 @@
 //! - `RECORDER`: the RecordTimestamp.
 //! - `OFFSET`: the offset of the number in bytes.
 //! - `N`: the number of delays for which memory is reserved.
-//! - `MAXDELAY`: longer delays, in milliseconds, are reported and not counted.
+//! - `MAXDELAY`: the longest delay that is counted, in milliseconds.
 //! - `NET_ORDER`: if true, numbers are in network byte order.
-//! - `VERBOSE`: if true, reports delays longer than MAXDELAY.
+//! - `VERBOSE`: if true, prints a warning about delays longer than MAXDELAY, at most one per batch.
 //!
 //! ## Handlers
 //! - `average`, `min`, `max`, `stddev`: the mean, minimum, maximum and standard deviation of delays.
 //! - `perc00`, `perc01`, `perc05`, `perc10`, `perc25`, `median`: percentiles of delays.
 //! - `perc75`, `perc90`, `perc95`, `perc99`, `perc100`: more percentiles of delays.
 //! - `perc`: the percentile that the parameter gives.
-//! - `dump`: all delays.
+//! - `dump`: all delays in the order of measurement, as lines `INDEX: DELAY`.
 //!
 //! ## Example
 //! ```click
@@ -58,8 +58,8 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("VERBOSE", "bool", "true"),
     ],
     table: &HANDLERS,
-    // No samples, because a single element has no recorder; the tests of whole configurations cover the
-    // element.
+    // No samples for the generic tests, because a single element has no recorder; the tests of whole
+    // configurations cover the element.
     samples: &[],
     build: |args| {
         let ElementRef(recorder) = args.required("RECORDER");
@@ -94,11 +94,12 @@ struct TimestampDiff {
     /// The longest delay that is counted, in milliseconds.
     max_delay: u32,
     verbose: bool,
-    /// The delays in microseconds.
+    /// The measured delays in microseconds, in the order of measurement.
     delays: Vec<u32>,
 }
 
-/// Returns the delay at a percentile; -1 if there are no delays.
+/// Returns the delay below which `percent` percent of the delays lie: the element at this share of the
+/// sorted list, or its last. Returns -1 if there are no delays.
 fn percentile(delays: &[u32], percent: f64) -> f64 {
     let mut sorted = delays.to_vec();
     sorted.sort_unstable();
@@ -110,7 +111,7 @@ fn mean(delays: &[u32]) -> f64 {
     delays.iter().map(|&delay| f64::from(delay)).sum::<f64>() / delays.len() as f64
 }
 
-/// Formats a number as C does: `NaN` is written in lower case.
+/// Formats a number as C does, which writes `nan` in lower case.
 fn show(number: f64) -> String {
     if number.is_nan() { "nan".into() } else { number.to_string() }
 }

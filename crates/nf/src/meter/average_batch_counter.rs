@@ -64,8 +64,8 @@ struct AverageBatchCounter {
 }
 
 impl AverageBatchCounter {
-    /// Ends the intervals that are over. No timer is used, because a pending timer would keep a run from
-    /// ending.
+    /// Ends the intervals that are over at `now`. Called for each batch and each reading of a handler.
+    /// There is no timer, because a pending timer would keep a run from ending.
     fn advance(&mut self, now: Timestamp) {
         let began = *self.began.get_or_insert(now);
         let passed = (now - began).0 / self.interval.0;
@@ -119,7 +119,7 @@ const HANDLERS: &[Handler<AverageBatchCounter>] = &[
 ];
 
 impl AverageBatchCounter {
-    /// Returns the counts up to now.
+    /// Ends the intervals that are over, so that handlers show the counts at the current time.
     fn until(&mut self, cx: &Cx<'_>) -> &AverageBatchCounter {
         self.advance(cx.now());
         self

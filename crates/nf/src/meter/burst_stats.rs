@@ -43,9 +43,9 @@ pub static CLASS: Class = Class {
 
 struct BurstStats {
     lengths: Histogram,
-    /// The aggregate of the previous packet.
+    /// The aggregate of the previous packet; 0 before the first packet.
     aggregate: u32,
-    /// The length of the current burst.
+    /// The number of packets in the current burst, which has not ended.
     length: usize,
 }
 
@@ -58,7 +58,8 @@ impl Element for BurstStats {
         for packet in batch.iter() {
             let aggregate = packet.annotations().u32(Annotations::AGGREGATE);
             if aggregate != self.aggregate {
-                // Like FastClick, count a burst of length 0 before the first packet.
+                // As in FastClick, the state before the first packet counts as a burst of length 0, unless
+                // the first packet's aggregate is 0.
                 self.lengths.add(self.length);
                 (self.aggregate, self.length) = (aggregate, 0);
             }

@@ -59,7 +59,8 @@ struct HandlerAggregate {
 impl HandlerAggregate {
     fn calls(&self, cx: &Cx<'_>, text: &str) -> Vec<Call> {
         let (handler, value) = text.trim().split_once(char::is_whitespace).unwrap_or((text.trim(), ""));
-        // Value and rights are the caller's.
+        // The calls are made with the value and the rights of the client that has called the handler of
+        // HandlerAggregate.
         let call = |&element: &ElementId| Call {
             rights: cx.rights().clone(),
             ..Call::new(Some(element), handler, value.trim())
@@ -85,11 +86,12 @@ const HANDLERS: &[Handler<HandlerAggregate>] = &[
 ];
 
 impl HandlerAggregate {
-    /// Returns the sum of the values of a handler of all elements.
+    /// Returns the sum of the values that a handler of all elements has; `param` is the handler's name and,
+    /// optionally, its parameter.
     fn sum(&self, cx: &mut Cx<'_>, param: &str) -> Result<f64, String> {
         let mut sum = 0.0;
         for call in self.calls(cx, param) {
-            // As in C, text that is not a number counts as zero.
+            // As in C, a value that is not a number counts as zero.
             sum += parse_real(&cx.handlers().read(&call)?).unwrap_or(0.0);
         }
         Ok(sum)

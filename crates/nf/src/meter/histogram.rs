@@ -1,14 +1,14 @@
-//! A histogram over a bounded range of numbers.
+//! A histogram: counts of values from 0 to a maximum.
 
 use std::fmt::Write;
 
-/// The counts of values, by value.
+/// The number of times that each value has been added; the value is the index.
 pub(super) struct Histogram {
     counts: Vec<u64>,
 }
 
 impl Histogram {
-    /// Returns a histogram for values up to `most`; larger values count as `most`.
+    /// Returns an empty histogram for values up to `most`; larger values are counted as `most`.
     pub(super) fn new(most: usize) -> Histogram {
         Histogram { counts: vec![0; most + 1] }
     }
@@ -18,22 +18,22 @@ impl Histogram {
         self.counts[value.min(last)] += 1;
     }
 
-    /// Returns the values with a count above 0, and their counts.
+    /// Returns the values that have been added, in ascending order, each with its count.
     fn seen(&self) -> impl Iterator<Item = (usize, u64)> + '_ {
         self.counts.iter().copied().enumerate().filter(|&(_, count)| count > 0)
     }
 
-    /// Returns the sum of all counts.
+    /// Returns the number of values that have been added.
     pub(super) fn total(&self) -> u64 {
         self.counts.iter().sum()
     }
 
-    /// Returns the sum of all values, each times its count.
+    /// Returns the sum of all values that have been added.
     pub(super) fn sum(&self) -> u64 {
         self.seen().map(|(value, count)| value as u64 * count).sum()
     }
 
-    /// Returns the number of different values.
+    /// Returns the number of different values that have been added.
     pub(super) fn different(&self) -> usize {
         self.seen().count()
     }
@@ -42,12 +42,14 @@ impl Histogram {
         self.seen().last().map(|(value, _)| value)
     }
 
-    /// Returns the most frequent value, the smallest if there are several, and its count.
+    /// Returns the most frequent value and its count; the smallest of several equally frequent values; (0,
+    /// 0) if no value has been added.
     pub(super) fn mode(&self) -> (usize, u64) {
         self.seen().fold((0, 0), |best, next| if next.1 > best.1 { next } else { best })
     }
 
-    /// Returns the median: the smallest value up to which there are more than half of all values.
+    /// Returns the median: the smallest value such that more than half of the added values are at most as
+    /// large. Returns 0 if no value has been added.
     pub(super) fn median(&self) -> usize {
         let half = self.total() / 2;
         let mut below = 0;
@@ -58,7 +60,7 @@ impl Histogram {
         above.next().map_or(0, |(value, _)| value)
     }
 
-    /// Returns a line for each value with a count above 0.
+    /// Returns a line `VALUE: COUNT` for each value that has been added, in ascending order.
     pub(super) fn dump(&self) -> String {
         self.seen().fold(String::new(), |mut text, (value, count)| {
             // Writing to a string never fails.

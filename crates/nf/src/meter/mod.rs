@@ -1,5 +1,5 @@
-//! Meters of cycles and time that packets take, sizes of batches and bursts, and handlers of several
-//! elements.
+//! Elements that measure cycles, times, and the lengths of batches and bursts, and HandlerAggregate, which
+//! combines handlers of several elements.
 
 pub mod average_batch_counter;
 pub mod batch_stats;
@@ -13,7 +13,7 @@ pub mod timestamp_accum;
 use element::effects::{Access, Counts, Field, State};
 use element::{Effects, Packet};
 
-/// The offset of the annotation for cycle counts.
+/// The offset of the 8-byte annotation in which SetCycleCount stores the processor's cycle counter.
 const PERFCTR: usize = 40;
 const PERFCTR_FIELD: Field = Field::Annotation { offset: PERFCTR as u8, length: 8 };
 
@@ -22,7 +22,8 @@ fn cycles_of(packet: &Packet) -> u64 {
     bytes.first_chunk().map_or(0, |bytes| u64::from_ne_bytes(*bytes))
 }
 
-/// Returns the effects of meters: packets pass and are counted.
+/// Returns the effects of elements that count packets and forward them unchanged; their counts depend on
+/// the fields `seen`.
 fn metering(seen: &[Field]) -> Effects {
     let state = State { table: "meter", key: Vec::new(), both_directions: false, access: Access::Soft };
     Effects { state: vec![state], counts: Counts::Own, ..Effects::pass() }.observing(seen)

@@ -21,7 +21,8 @@ use super::{PERFCTR, PERFCTR_FIELD};
 pub static CLASS: Class = Class {
     name: "SetCycleCount",
     manual: manual!("set_cycle_count.rs"),
-    // No samples, because cycles differ between runs; the tests of whole configurations cover the element.
+    // No samples for the generic tests, because cycle counts differ between runs; the tests of whole
+    // configurations cover the element.
     samples: &[],
     build: |args| {
         args.finish()?;

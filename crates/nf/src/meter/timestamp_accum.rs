@@ -48,7 +48,8 @@ pub static CLASS: Class = Class {
 struct TimestampAccum {
     count: u64,
     nanos: i128,
-    /// The smallest and the largest time in nanoseconds; `None` before the first packet.
+    /// The smallest and the largest time, in nanoseconds, from a packet's time stamp until it arrived;
+    /// `None` before the first packet.
     range: Option<(i64, i64)>,
 }
 

@@ -68,12 +68,13 @@ struct ArpPrint {
     ether: bool,
 }
 
-/// A hardware address in Click's notation.
+/// A hardware address, printed as six bytes in Click's notation: `00-01-02-AB-04-05`.
 struct Hardware<'a>(&'a [u8]);
 
 impl std::fmt::Display for Hardware<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Like Click, print the length of an Ethernet address whatever length the header gives.
+        // Like Click, print six bytes, the length of an Ethernet address, whatever length the ARP header
+        // gives; missing bytes are zero.
         for place in 0..6 {
             let dash = if place > 0 { "-" } else { "" };
             write!(f, "{dash}{:02X}", self.0.get(place).unwrap_or(&0))?;
@@ -82,8 +83,8 @@ impl std::fmt::Display for Hardware<'_> {
     }
 }
 
-/// Appends the source and destination of the Ethernet header at `base`, as printers show them. Appends
-/// nothing if the network header is less than 14 bytes after `base`.
+/// Appends the source and destination of the Ethernet header at `base`, as `SOURCE > DESTINATION: `.
+/// Appends nothing if the network header is less than 14 bytes after `base`.
 pub(super) fn ethernet(text: &mut String, packet: &Packet, base: Base) {
     let length = packet.offset(Base::Network).zip(packet.offset(base)).map(|(network, mac)| network - mac);
     let header = packet.header(base).and_then(|mac| mac.first_chunk::<14>());
@@ -94,7 +95,9 @@ pub(super) fn ethernet(text: &mut String, packet: &Packet, base: Base) {
     }
 }
 
-/// Describes an ARP message; returns `None` if its addresses are not IPv4 addresses.
+/// Appends the description of an ARP message in the style of tcpdump. `arp` is the message as far as it
+/// lies in the packet's first slot, and `length` is the number of bytes from its start to the end of the
+/// packet. Returns `None` if the protocol addresses are not IPv4 addresses.
 fn describe(text: &mut String, arp: &[u8], length: usize) -> Option<()> {
     let Some(&[h0, h1, p0, p1, hln, pln, o0, o1]) = arp.first_chunk() else {
         let _ = write!(text, "truncated-arp ({length})");
@@ -189,7 +192,7 @@ mod tests {
         assert_eq!(describe(&mut text, &[0, 1, 0x86, 0xdd, 6, 16, 0, 1], 8), None);
         assert_eq!(describe(&mut text, &[0, 1, 8, 0, 0, 4, 0, 1], 8), None);
         text.clear();
-        // Missing addresses are shown as zero.
+        // A message that ends before its addresses: they are shown as zero.
         describe(&mut text, &[0, 6, 0x10, 0, 6, 4, 0, 1], 8).unwrap();
         assert_eq!(text, "trailer-arp who-has 0.0.0.0 tell 0.0.0.0hardware #6");
     }

@@ -90,7 +90,7 @@ impl Describe for Ip6Print {
                 }
             }
         }
-        // The printer adds the end of the last line.
+        // Remove the line end, because the printer adds one.
         if text.ends_with('\n') {
             text.pop();
         }

@@ -136,12 +136,14 @@ struct IpPrint {
     swap: bool,
 }
 
-/// The parts of a packet from which a line is made.
+/// The parts of a packet from which its line is made.
 struct Parts<'p> {
     ip: &'p ipv4::Header,
-    /// The number of bytes after the IP header, by its total length field.
+    /// The number of bytes after the IP header, computed from its total length field; the packet may have
+    /// fewer.
     length: usize,
-    /// The bytes after the IP header that the packet has, without a link trailer.
+    /// The packet's bytes after the IP header, in the first slot, up to the total length of the IP header:
+    /// without padding of short Ethernet frames.
     transport: &'p [u8],
     /// The length of the whole packet in bytes, from the start of its data.
     packet: usize,
@@ -153,7 +155,7 @@ impl Parts<'_> {
         self.ip.fragment_offset() == 0
     }
 
-    /// Appends the two addresses, and the ports if they are known.
+    /// Appends source and destination: `A > B: `, or `A.PORT > B.PORT: ` if the ports are known.
     fn ends(&self, text: &mut String, ports: Option<(u16, u16)>) {
         let (from, to) = (self.ip.source_addr(), self.ip.destination_addr());
         let _ = match ports {
@@ -162,7 +164,8 @@ impl Parts<'_> {
         };
     }
 
-    /// Appends addresses and ports. Returns false if the ports are missing, so that nothing else can be
+    /// Appends source and destination, with the ports. If the packet does not have the ports, appends the
+    /// name of the protocol instead and returns false: then nothing else of the transport header can be
     /// printed.
     fn with_ports(&self, text: &mut String, protocol: &str) -> bool {
         let whole = if self.is_first() { self.transport.first_chunk::<4>() } else { None };
@@ -192,7 +195,7 @@ impl Parts<'_> {
         }
         let control = [tcp::flags::SYN, tcp::flags::FIN].iter().filter(|&bit| flags & bit != 0).count();
         let header = u32::from(offset >> 4) * 4;
-        // The length of an invalid header may be negative, and is shown as such.
+        // With an invalid TCP header length, the payload length may be negative, and is shown as such.
         let length = self.length as i64 - i64::from(header) + control as i64;
         let sequence = u32::from_be_bytes([s0, s1, s2, s3]);
         let end = sequence.wrapping_add(length as u32);
@@ -252,7 +255,9 @@ impl Parts<'_> {
         }
     }
 
-    /// Describes an unreachable message by the header that it quotes.
+    /// Appends the description of an ICMP unreachable message with this code and the code's name. It shows
+    /// the destination, protocol and port of the packet that the message quotes, as far as they explain the
+    /// code.
     fn unreachable(&self, text: &mut String, code: u8, name: Option<&str>) {
         let quoted = self.transport.get(icmp::Header::LEN..).unwrap_or_default();
         let header = ipv4::Header::ref_from_prefix(quoted).ok();
@@ -296,7 +301,8 @@ impl Parts<'_> {
     }
 }
 
-/// Returns the name of a protocol if Click has a name for it.
+/// Returns the name of a protocol if Click has a name for it; `None` otherwise, so that lines are the same
+/// as Click's.
 fn ip_name(protocol: u8) -> Option<&'static str> {
     ip_protocol::name(protocol).filter(|_| matches!(protocol, 1 | 2 | 4 | 6 | 17 | 33 | 47 | 132))
 }
@@ -329,7 +335,8 @@ impl IpPrint {
         }
     }
 
-    /// Appends the requested bytes; `payload` is the offset of the payload.
+    /// Appends the dump that CONTENTS or PAYLOAD asks for; `payload` is the offset of the bytes after the
+    /// transport header from the start of the packet.
     fn dump_contents(&self, packet: &Packet, text: &mut String, payload: usize) {
         let (contents, start) = match (self.contents, self.payload) {
             (Some(contents), _) => (contents, 0),

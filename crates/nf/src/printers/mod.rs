@@ -1,5 +1,7 @@
-//! Common parts of elements that print descriptions of packets: dumps of bytes, and the destination of the
-//! text.
+//! Common parts of elements that print descriptions of packets, such as IPPrint.
+//!
+//! A class implements `Describe`; `Printing` is the element. A `Printer` writes the text to a file or
+//! with the other messages, and `dump` formats bytes.
 
 pub mod arp_print;
 pub mod ip6_print;
@@ -13,10 +15,10 @@ use element::effects::{Counts, Field};
 use element::{Args, Batch, Cx, Effects, Element, Handler, Packet, WriteTimer};
 use packet::MAX_PACKET;
 
-/// The form in which bytes are printed.
+/// The form in which the bytes of a packet are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Contents {
-    /// Nothing.
+    /// No bytes.
     None,
     /// Hexadecimal digits.
     Hex,
@@ -25,7 +27,8 @@ pub(crate) enum Contents {
 }
 
 impl Contents {
-    /// Parses `NONE`, `HEX`, `ASCII` or a truth value, in any case.
+    /// Parses `NONE`, `HEX` or `ASCII`, or a truth value (true means `HEX`), in upper or lower case; `None`
+    /// for other words.
     pub(crate) fn parse(word: &str) -> Option<Contents> {
         let upper = word.to_ascii_uppercase();
         match (upper.as_str(), parse_bool(&word.to_ascii_lowercase())) {
@@ -36,7 +39,8 @@ impl Contents {
         }
     }
 
-    /// Returns the value of a CONTENTS argument; reports an error if it is invalid.
+    /// Returns the value of a CONTENTS argument with the text `word`. If it is invalid, reports an error
+    /// and returns [`Contents::None`].
     pub(crate) fn from_word(args: &mut Args<'_>, word: &str) -> Contents {
         Contents::parse(word).unwrap_or_else(|| {
             let word = word.to_ascii_uppercase();
@@ -46,29 +50,30 @@ impl Contents {
     }
 }
 
-/// Converts a limit of dumped bytes from user input: a negative number means all bytes.
+/// Converts an argument such as MAXLENGTH to the maximum number of bytes that are printed: a negative
+/// number means all bytes.
 pub(crate) fn at_most(given: i64) -> usize {
     usize::try_from(given).unwrap_or(MAX_PACKET)
 }
 
-/// The positions of spaces and line ends in a dump.
+/// The positions of spaces and line ends in a dump of bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Layout {
-    /// The number of bytes between spaces.
+    /// The number of bytes in a group; groups are separated by a space.
     pub(crate) group: usize,
-    /// The number of bytes per line; each line begins with a line end and two spaces. `None` for a single
-    /// line.
+    /// The number of bytes per line. Each line, also the first, is preceded by a line end and two spaces.
+    /// `None` for a dump in a single line without a line end.
     pub(crate) line: Option<usize>,
-    /// True if there is a space before the first group, too.
+    /// True if there is a space ahead of the first group of a dump in a single line.
     pub(crate) leads: bool,
 }
 
-/// Returns the bytes of a packet from offset `start` on, at most `most`.
+/// Returns the bytes of a packet from offset `start` on, at most `most` bytes, across slots.
 pub(crate) fn bytes_from(packet: &Packet, start: usize, most: usize) -> impl Iterator<Item = u8> + '_ {
     packet.chunks().flatten().copied().skip(start).take(most)
 }
 
-/// Appends a dump of bytes to a text.
+/// Appends a dump of bytes to a text: in the form `contents`, with the spaces and line ends of `layout`.
 pub(crate) fn dump(text: &mut String, bytes: impl Iterator<Item = u8>, contents: Contents, layout: Layout) {
     for (place, byte) in bytes.enumerate() {
         if layout.line.is_some_and(|line| place % line == 0) {
@@ -84,14 +89,15 @@ pub(crate) fn dump(text: &mut String, bytes: impl Iterator<Item = u8>, contents:
     }
 }
 
-/// Appends a byte as two hexadecimal digits.
+/// Appends a byte to a text as two hexadecimal digits.
 pub(crate) fn hex(text: &mut String, byte: u8) {
     for half in [byte >> 4, byte & 15] {
         text.push(char::from(b"0123456789abcdef"[usize::from(half)]));
     }
 }
 
-/// The destination of lines about packets: a file, or standard error with other messages.
+/// The destination of lines about packets: a file, or standard error together with other messages. The
+/// first write error is kept and returned by [`close`](Self::close).
 pub(crate) struct Printer {
     path: Option<String>,
     file: Option<BufWriter<File>>,
@@ -104,7 +110,10 @@ impl Printer {
         Printer { path, file: None, timer: WriteTimer::default(), fault: None }
     }
 
-    /// Creates the file, if there is one.
+    /// Creates the file, if a path was given.
+    ///
+    /// # Errors
+    /// If the file cannot be created; the text has the path and the reason.
     pub(crate) fn open(&mut self) -> Result<(), String> {
         if let Some(path) = &self.path {
             let file = File::create(path).map_err(|error| format!("{path}: {}", reason(&error)))?;
@@ -113,7 +122,7 @@ impl Printer {
         Ok(())
     }
 
-    /// Writes a text and a line end.
+    /// Writes a text and a line end to the file or to standard error.
     pub(crate) fn line(&mut self, cx: &mut Cx<'_>, text: &str) {
         let Some(file) = &mut self.file else { return cx.messages().message(format_args!("{text}\n")) };
         if let Err(error) = writeln!(file, "{text}") {
@@ -121,15 +130,16 @@ impl Printer {
         }
     }
 
-    /// Starts the element's timer `token` if text is buffered and the timer is not running, so that the text
-    /// is written within a second.
+    /// Starts the element's timer with this token if text is buffered and the timer is not running. The
+    /// element then calls [`write_out`](Self::write_out), so that the text is in the file within a second.
     fn set_timer(&mut self, cx: &mut Cx<'_>, token: u32) {
         if self.file.as_ref().is_some_and(|file| !file.buffer().is_empty()) {
             self.timer.start(cx, token);
         }
     }
 
-    /// Writes the buffered text, when the timer has expired.
+    /// Writes the buffered text to the file; called when the timer of [`set_timer`](Self::set_timer) has
+    /// expired.
     fn write_out(&mut self) {
         self.timer.end();
         if let Some(Err(error)) = self.file.as_mut().map(Write::flush) {
@@ -137,7 +147,10 @@ impl Printer {
         }
     }
 
-    /// Writes the rest of the text; returns the first error of the file.
+    /// Writes the buffered text, and closes the file.
+    ///
+    /// # Errors
+    /// If this or an earlier write to the file failed; the text has the path and the first reason.
     pub(crate) fn close(&mut self) -> Result<(), String> {
         let flushed = self.file.take().map_or(Ok(()), |mut file| file.flush());
         let fault = self.fault.take().or(flushed.err().map(|error| reason(&error)));
@@ -148,21 +161,22 @@ impl Printer {
     }
 }
 
-/// A description of packets in lines of text.
+/// The part of a printing element that depends on its class: makes a text from a packet.
 pub(crate) trait Describe: 'static + Send {
-    /// Returns the fields that the description depends on.
+    /// Returns the fields on which the text depends.
     fn seen(&self) -> Vec<Field>;
 
-    /// Describes a packet in `text`, which is empty; returns `None` if there is nothing to print.
+    /// Appends the description of a packet to `text`, which is empty. Returns `None` if the packet is not
+    /// printed.
     fn describe(&mut self, packet: &Packet, text: &mut String) -> Option<()>;
 }
 
-/// An element that prints a line for each packet and passes the packet.
+/// An element that prints a description of each packet, unless it is not active, and forwards the packet.
 pub(crate) struct Printing<D> {
     what: D,
     active: bool,
     printer: Printer,
-    /// The buffer for the text of each packet.
+    /// The text of the current packet; a buffer that is kept for its memory.
     text: String,
 }
 
@@ -204,7 +218,7 @@ impl<D: Describe> Element for Printing<D> {
 }
 
 impl<D: Describe> Printing<D> {
-    /// The handlers.
+    /// The handlers of printing elements: `active`.
     pub(crate) const HANDLERS: &'static [Handler<Self>] =
         &[Handler::flag("active", |e| &mut e.active, "expected boolean")];
 }

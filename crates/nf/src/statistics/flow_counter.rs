@@ -42,7 +42,7 @@
 //! - `overflow_bytes`: bytes of the packets in `overflows`.
 //! - `others`: packets without a flow.
 //! - `csv`: the flows that have not ended, in the order of their first packets; with `K [packets|bytes]`
-//!   the K largest.
+//!   the K flows with the most packets or, if `packets` is not given, bytes.
 //! - `json`: the flows of `csv`, as JSON.
 //! - `top`: the largest flows as lines `SOURCE > DESTINATION PROTOCOL PACKETS BYTES`, ten unless
 //!   `K [packets|bytes]` says otherwise; with BIDIRECTIONAL, packets and bytes of the replies follow.
@@ -112,7 +112,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Reads FORMAT; without it, the extension of the file's name decides.
+/// Returns the format of FILE: the argument FORMAT or, without it, JSON if the name of the file ends in
+/// `.json` and CSV otherwise.
 fn layout(args: &mut Args<'_>, path: Option<&str>) -> Layout {
     let given: Option<String> = args.get("FORMAT");
     match given.as_deref().map(str::to_ascii_lowercase).as_deref() {
@@ -127,7 +128,7 @@ fn layout(args: &mut Args<'_>, path: Option<&str>) -> Layout {
     }
 }
 
-/// Counts over all flows.
+/// The element's counts over all flows, which the handlers of the same names show.
 #[derive(Default)]
 struct Counts {
     flows: u64,
@@ -139,18 +140,19 @@ struct Counts {
     expired: u64,
 }
 
-/// The records of the flows, and the file to which ended flows are written.
+/// The counts of the flows that have not ended, and the file to which flows are written when they end.
 struct Book {
-    /// The records, by the index of the flow's id.
+    /// The record of each flow, at the index of the flow's id in the table.
     records: Vec<Record>,
     written: Form,
-    /// The number of flows that were written to the file.
+    /// The number of flows that have been written to the file.
     rows: u64,
     file: Option<ReportFile>,
 }
 
 impl Book {
-    /// Ends a flow: clears its record, and writes it to the file if there is one.
+    /// Ends a flow: marks its record as unused, and writes the record to the file if there is one. The
+    /// entry in the table stays.
     #[inline]
     fn end(&mut self, id: FlowId, key: &flow::FiveTupleKey) {
         let Some(record) = self.records.get_mut(id.index() as usize) else { return };
@@ -164,27 +166,30 @@ impl Book {
 }
 
 struct FlowCounter {
-    /// The idle time after which a flow ends; zero for never.
+    /// The time without packets after which a flow ends; zero for never.
     timeout: Timestamp,
     replies: bool,
     path: Option<String>,
     flows: Flows,
     book: Book,
     counts: Counts,
-    /// The flows by the packets' flow marks, and (in `marked`) the noted flows of the current batch's
-    /// packets.
+    /// The flows by the flow marks that an upstream element has put on packets; a packet with a known mark
+    /// needs no look-up. `marked` has the flows of the current batch's packets that were found in this way;
+    /// it is empty if the graph uses no flow marks.
     notes: Notes<Note>,
     marked: Vec<Option<(FlowId, bool)>>,
 }
 
-/// A flow, and true if its packets go in the reverse direction of its key.
+/// The flow that belongs to a flow mark, and true if packets with the mark go in the direction opposite to
+/// the key of the flow; `None` if the mark is not known.
 #[derive(Clone, Copy, Debug, Default)]
 struct Note {
     flow: Option<(FlowId, bool)>,
 }
 
 impl FlowCounter {
-    /// Returns the flow of a packet; begins the flow if there is none. `None` if the table has no room.
+    /// Returns the flow of a packet after its look-up, and begins the flow if there is none. `None` if the
+    /// table has no room for it.
     #[inline]
     fn find(&mut self, known: &Known, now: Timestamp) -> Option<FlowId> {
         let Known { key, hash, id, turned } = *known;
@@ -198,8 +203,8 @@ impl FlowCounter {
         .into()
     }
 
-    /// Updates the time at which a flow was last seen. If the flow has timed out, ends it and begins a new
-    /// flow.
+    /// Records that a packet of a flow has arrived at `now`. If the flow has timed out, ends it and begins
+    /// a new flow with the same id. Returns the id.
     #[inline]
     fn see(&mut self, id: FlowId, turned: bool, now: Timestamp) -> FlowId {
         let table = &mut self.flows.table;
@@ -215,7 +220,8 @@ impl FlowCounter {
         id
     }
 
-    /// Looks up the flows of a batch's packets, except for packets whose marks have a note.
+    /// Looks up the flows of a batch's packets: first by flow mark (with `with_marks`), then, for the other
+    /// packets, by five-tuple. The results are in `marked` and in `flows`.
     #[inline]
     fn look_up(&mut self, batch: &Batch, with_marks: bool) {
         let FlowCounter { flows, marked, notes, book, replies, .. } = self;
@@ -240,9 +246,9 @@ impl FlowCounter {
         });
     }
 
-    /// Returns the flow of the packet at an index of the batch, and true if the packet goes in the reverse
-    /// direction. The inner `None` means that the table has no room for the flow; the outer `None`, that
-    /// the packet has no flow.
+    /// Returns the flow of the packet at index `place` of the batch, and true if the packet goes in the
+    /// direction opposite to the key of the flow. `None` if the packet has no five-tuple; `None` in place
+    /// of the flow if the table has no room for it. Call [`look_up`](Self::look_up) for the batch before.
     #[inline]
     fn flow_of(&mut self, place: usize, packet: &Packet, now: Timestamp) -> Option<(Option<FlowId>, bool)> {
         if let Some(&Some((id, turned))) = self.marked.get(place) {
@@ -258,7 +264,8 @@ impl FlowCounter {
         Some((id, known.turned))
     }
 
-    /// Finds the flow of a packet, and notes it under the packet's mark.
+    /// Returns the flow of a packet as [`find`](Self::find) does, and stores it under the packet's flow
+    /// mark, so that later packets of the flow need no look-up.
     fn remember(&mut self, packet: &Packet, known: &Known, now: Timestamp) -> Option<FlowId> {
         let id = self.find(known, now)?;
         if let Some(mark) = packet.flow_mark() {
@@ -267,7 +274,8 @@ impl FlowCounter {
         Some(id)
     }
 
-    /// Inserts a flow. If the table is full, first tries to end flows that have timed out.
+    /// Inserts a flow into the table. If the table is full, first ends flows that have timed out, among the
+    /// [`LOOKED_AT`] entries that it examines. `None` if there is no room nevertheless.
     fn insert(&mut self, key: &FiveTupleKey, hash: u32, now: Timestamp) -> Option<Inserted> {
         if let Ok(inserted) = self.flows.table.insert(key, hash, now) {
             return Some(inserted);
@@ -280,7 +288,7 @@ impl FlowCounter {
         let place = id.index() as usize;
         let records = &mut self.book.records;
         if records.len() <= place {
-            // Does not allocate: the capacity of `records` is the table's capacity.
+            // The capacity of `records` is the capacity of the table, so this does not allocate.
             records.resize(place + 1, Record::NONE);
         }
         records[place] = Record { id: Some(id), number: self.counts.flows, turned, ..Record::NONE };
@@ -288,7 +296,7 @@ impl FlowCounter {
         id
     }
 
-    /// Ends flows that have timed out, among at most `at_most` flows that it examines.
+    /// Ends flows that have timed out, among the next `at_most` entries of the table.
     #[inline]
     fn expire(&mut self, now: Timestamp, at_most: usize) {
         if self.timeout.is_set() {
@@ -298,8 +306,9 @@ impl FlowCounter {
         }
     }
 
-    /// Ends all flows for which `is_over` holds of the time at which they were last seen, in the order in
-    /// which they began. Without memory for a list of the flows, uses the order of the table.
+    /// Ends all flows for which `is_over` is true of the time of their last packet, and removes them from
+    /// the table. Flows end in the order in which they began or, if there is no memory for a list of them,
+    /// in the order of the table. Returns the number of flows that have ended.
     fn end_where(&mut self, is_over: impl Fn(Timestamp) -> bool) -> u64 {
         let (book, table) = (&mut self.book, &mut self.flows.table);
         let count = table.stats().entries;
@@ -327,7 +336,7 @@ impl FlowCounter {
         ended
     }
 
-    /// Ends all flows that have timed out.
+    /// Ends all flows that have timed out, so that handlers do not show them.
     fn catch_up(&mut self, now: Timestamp) {
         let timeout = self.timeout;
         if timeout.is_set() {
@@ -335,7 +344,8 @@ impl FlowCounter {
         }
     }
 
-    /// Returns the document that a handler shows.
+    /// Returns the flows that have not ended as a document for a handler: those that `wanted` asks for, in
+    /// the format `layout`.
     fn document(&self, layout: Layout, wanted: Wanted) -> String {
         let form = Form { layout, replies: self.replies };
         let mut text = form.head().to_string();
@@ -368,7 +378,7 @@ impl Element for FlowCounter {
             ..Effects::pass()
         };
         let effects = pass.observing(&READS).observing(&[Field::TimeStamp]);
-        // All workers share the file.
+        // There is one file, so one worker must handle all packets of the element.
         if self.path.is_some() { effects.sharing("report") } else { effects }
     }
 
@@ -432,7 +442,7 @@ const HANDLERS: &[Handler<FlowCounter>] = &[
         Ok(e.counts.expired.to_string())
     })
     .summed(),
-    // Counts of packets do not depend on how many flows have ended.
+    // `packets` need not end flows that have timed out before it is read: the sum does not depend on them.
     Handler::count("packets", |e| e.counts.packets),
     Handler::count("bytes", |e| e.counts.bytes),
     Handler::count("overflows", |e| e.counts.overflows),

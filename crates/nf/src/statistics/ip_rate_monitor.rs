@@ -102,24 +102,29 @@ fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     Ok(Box::new(IpRateMonitor { packets, ratio, marks, tree, reset_at: 0 }))
 }
 
-/// Converts a limit from kilobytes (0 for none) to bytes.
+/// Converts MEMORY, in kilobytes, to bytes; 0 means no limit, and other values are at least 100 kilobytes.
 fn limit(kilobytes: usize) -> usize {
     if kilobytes == 0 { 0 } else { kilobytes.max(100).saturating_mul(1024) }
 }
 
 struct IpRateMonitor {
-    /// True to count packets, false to count bytes.
+    /// True if the unit that is counted is packets, false if it is bytes.
     packets: bool,
-    /// The number of packets that are counted, of 65536.
+    /// The share of packets that are counted, in units of 1/65,536.
     ratio: u64,
     marks: bool,
     tree: RateTree,
-    /// The epoch of the last reset.
+    /// The epoch, in units of 8 ms, of the last reset of the rates.
     reset_at: i64,
 }
 
 impl IpRateMonitor {
-    /// Measures a packet of an input, and annotates it with the rates.
+    /// Adds a packet of an input to the rates of its address, unless `counts` is false, and annotates it
+    /// with both rates of the address if ANNO is true. Input 0 counts for the source address, input 1 for
+    /// the destination address.
+    ///
+    /// # Errors
+    /// [`DropReason::NoHeader`] if the packet has no IPv4 header.
     #[inline]
     fn measure(
         &mut self,
@@ -144,7 +149,7 @@ impl IpRateMonitor {
     fn measure_all(&mut self, cx: &mut Cx<'_>, batch: &mut Batch, input: usize) {
         let now = cx.now();
         let (ratio, is_sure) = (self.ratio, self.ratio >= 0xffff);
-        // Both closures need the context, so the random numbers come from a generator for this batch.
+        // Both closures below need the context, so the random numbers come from a generator of their own.
         let mut random = if is_sure { fastrand::Rng::with_seed(0) } else { cx.random().fork() };
         batch.sift(
             |packet| {

@@ -1,4 +1,4 @@
-//! Elements that measure what flows and networks send.
+//! Elements that measure how much traffic flows and networks send and receive.
 
 pub mod flow_counter;
 pub mod ip_rate_monitor;

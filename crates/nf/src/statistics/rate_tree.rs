@@ -1,4 +1,8 @@
-//! A tree of the rates of networks, with more detail where there is much traffic.
+//! A tree of packet or byte rates by IPv4 address, for IPRateMonitor.
+//!
+//! The root has a counter for each first byte of an address. A counter whose rate reaches the threshold is
+//! split: it gets a network of 256 counters, one for each value of the next byte. Once per second, networks
+//! whose rates have fallen below the threshold are removed, oldest first.
 
 use std::fmt::Write as _;
 
@@ -6,29 +10,30 @@ use element::Timestamp;
 
 use crate::ewma::Rate;
 
-/// The length of an epoch in nanoseconds.
+/// The length of an epoch in nanoseconds: rates decay once per epoch.
 const EPOCH: i64 = 8_000_000;
 /// The number of epochs per second.
 const FREQUENCY: i64 = 1_000_000_000 / EPOCH;
 
-/// The sizes in bytes that a counter and a network count for in the limit. They are the sizes in Click on
-/// 64-bit machines, so that limits mean the same. A counter really needs up to twice as much.
+/// The size in bytes with which each counter counts towards the memory limit; [`NETWORK`] is the size for a
+/// network. Both are the sizes of Click on 64-bit machines, so that a limit means the same as there. The
+/// real size of a counter is up to twice as much.
 const COUNTER: usize = 40;
 const NETWORK: usize = 2080;
 
-/// Returns the epoch of a time.
+/// Returns the number of the epoch that contains a time.
 pub(super) fn epoch(now: Timestamp) -> i64 {
     now.0.div_euclid(EPOCH)
 }
 
-/// The counter for one value of one byte of the address.
+/// The rates of all addresses of a network that have the same value in the byte after the network's prefix.
 #[derive(Clone, Copy, Default)]
 struct Counter {
-    /// The rates from the addresses and to the addresses.
+    /// The rate of traffic from these addresses, and the rate of traffic to them.
     rates: [Rate<10, 5, EPOCH>; 2],
-    /// The index of the network that this counter is split into.
+    /// The index of the network with counters for the next byte; `None` if the counter is not split.
     split: Option<u32>,
-    /// The epoch until which this counter is not split.
+    /// The last epoch in which the counter must not be split, as set by [`RateTree::keep_whole`].
     whole_until: i64,
 }
 
@@ -44,38 +49,40 @@ impl Counter {
     }
 }
 
-/// The index that means no counter.
+/// The value in [`Network::counters`] for a byte without a counter.
 const NONE: u32 = u32::MAX;
 
-/// A set of addresses that start with the same bytes, with a counter for each value of the next byte.
+/// An inner node of the tree: the addresses that start with the same 0 to 3 bytes, with a counter for each
+/// value of the next byte.
 struct Network {
-    /// The indexes of the counters; [`NONE`] for a value without a counter.
+    /// For each value of the next byte, the index of its counter in [`RateTree::counters`], or [`NONE`].
     counters: [u32; 256],
-    /// The parent network, and the byte whose counter was split into this network.
+    /// The index of the network above, and the byte there whose counter was split into this network; `None`
+    /// for the root.
     parent: Option<(u32, u8)>,
 }
 
-/// The tree of networks.
+/// A tree of networks with counters.
 pub(super) struct RateTree {
     networks: Vec<Option<Network>>,
-    /// The indexes of removed networks, for reuse.
+    /// The indices of removed networks in `networks`, for reuse.
     free: Vec<u32>,
     counters: Vec<Counter>,
-    /// The indexes of removed counters, for reuse.
+    /// The indices of removed counters in `counters`, for reuse.
     free_counters: Vec<u32>,
-    /// The indexes of all networks except the first, oldest first.
+    /// The indices of all networks except the root, in the order in which they were added.
     ages: Vec<u32>,
     pub(super) threshold: u64,
-    /// The limit in bytes; 0 for none.
+    /// The memory limit in bytes, compared with `used`; 0 for no limit.
     pub(super) limit: usize,
     pub(super) used: usize,
     folded_at: Option<i64>,
 }
 
-/// The index of the network of all addresses.
+/// The index of the root, the network of all addresses.
 const ALL: u32 = 0;
 
-/// Returns byte `level` (0 to 3) of an address.
+/// Returns byte `level` of an address; 0 is the first.
 fn byte(address: u32, level: usize) -> u8 {
     address.to_be_bytes()[level]
 }
@@ -97,7 +104,7 @@ impl RateTree {
         tree
     }
 
-    /// Removes all networks and counters.
+    /// Removes all networks and counters except the root, which is then empty.
     pub(super) fn clear(&mut self) {
         let all = Network { counters: [NONE; 256], parent: None };
         self.counters.clear();
@@ -117,12 +124,13 @@ impl RateTree {
         self.limit == 0 || self.used + bytes <= self.limit
     }
 
-    /// Adds a counter to a network. Returns `None` if there is no memory for it.
+    /// Adds a counter for a byte to a network. Returns `None`, and changes nothing, if the limit or the
+    /// machine's memory does not allow it.
     fn add_counter(&mut self, network: u32, byte: u8, counter: Counter) -> Option<()> {
         if !self.has_room(COUNTER) {
             return None;
         }
-        // Reserves the free list too, so that removing a counter never allocates.
+        // Reserve memory for the free list, too, so that removing a counter never allocates.
         self.counters.try_reserve(1).ok()?;
         self.free_counters.try_reserve(self.counters.len() + 1 - self.free_counters.len()).ok()?;
         let place = self.free_counters.pop().unwrap_or(self.counters.len() as u32);
@@ -137,9 +145,10 @@ impl RateTree {
         Some(())
     }
 
-    /// Adds an amount to the rates from (direction 0) or to (direction 1) an address; without an amount,
-    /// only reads them. Returns both rates per second of the smallest network that is measured, or `None`
-    /// if there is no memory for its counter.
+    /// Adds an amount to the rates of an address, in all counters from the root down: traffic from it
+    /// (direction 0) or to it (direction 1). Without an amount, only reads the rates. Splits the last
+    /// counter if its rates have reached the threshold. Returns both rates per second of the last counter,
+    /// or `None` if there is no memory for it.
     pub(super) fn update(
         &mut self,
         address: u32,
@@ -177,12 +186,12 @@ impl RateTree {
         Some(rates)
     }
 
-    /// Splits a counter into a network of 256 counters. The counter for byte `next`, whose packet caused
-    /// the split, starts with the rates of the whole counter.
+    /// Splits the counter for `byte` of a network: adds a network for the next byte. Its first counter, for
+    /// byte `next` of the address that caused the split, starts with the rates of the whole counter; other
+    /// counters are added when packets of their addresses arrive. Does nothing if there is no memory.
     #[cold]
     fn split(&mut self, network: u32, byte: u8, next: u8, counter: Counter) {
-        // Without memory, the counter is not split. Reserves the free list too, so that removing a network
-        // never allocates.
+        // Reserve memory for the free list, too, so that removing a network never allocates.
         let count = self.networks.len();
         let has_memory = self.networks.try_reserve(1).is_ok()
             && self.ages.try_reserve(1).is_ok()
@@ -204,11 +213,12 @@ impl RateTree {
         if let Some(counter) = self.counter(network, byte) {
             counter.split = Some(place);
         }
-        // If there is no memory for the counter now, a later packet adds it.
+        // If there is no memory for the counter now, the next packet of the address adds it.
         let _ = self.add_counter(place, next, Counter { split: None, whole_until: 0, ..counter });
     }
 
-    /// Removes a network and all networks below it.
+    /// Removes a network, its counters, and all networks below it. The counter that was split into it is no
+    /// longer split.
     fn forget(&mut self, network: u32) {
         let Some(gone) = self.networks.get_mut(network as usize).and_then(Option::take) else { return };
         self.free.push(network);
@@ -229,14 +239,14 @@ impl RateTree {
         }
     }
 
-    /// Removes networks whose rates are below the threshold, oldest first, until memory use is below the
-    /// limit; without a limit, until a tenth of the memory is free.
+    /// Removes networks whose rates are below the threshold, oldest first. Stops after a removal if the
+    /// memory in use is below the limit; without a limit, below nine tenths of its amount at the start.
     fn fold(&mut self, threshold: u64, now: Timestamp) {
         let enough = if self.limit > 0 { self.limit } else { self.used / 10 * 9 };
         let mut at = 0;
         while let Some(&network) = self.ages.get(at) {
             let Some(parent) = self.networks[network as usize].as_ref().map(|network| network.parent) else {
-                // The network was below a network that has been removed.
+                // The network was removed together with a network above it.
                 at += 1;
                 continue;
             };
@@ -260,13 +270,15 @@ impl RateTree {
         self.forget_ages();
     }
 
-    /// Removes networks that no longer exist from `ages`. Their indexes must not be reused before that.
+    /// Removes networks that no longer exist from `ages`. Must be called before their indices are reused.
     fn forget_ages(&mut self) {
         let networks = &self.networks;
         self.ages.retain(|&network| networks[network as usize].is_some());
     }
 
-    /// Sets the limit, and removes networks until memory use is within it.
+    /// Sets the memory limit. Removes networks until the memory in use is within the limit: first those
+    /// with rates below the threshold, then, with a threshold that grows by a fifth each time, those with
+    /// higher rates.
     pub(super) fn set_limit(&mut self, limit: usize, now: Timestamp) {
         self.limit = limit;
         let mut threshold = self.threshold;
@@ -276,7 +288,9 @@ impl RateTree {
         }
     }
 
-    /// Merges the networks below byte `level` of an address, and keeps them merged until an epoch.
+    /// Removes the networks below byte `level` (0 to 3) of an address, so that all addresses with the same
+    /// bytes 0 to `level` are measured together. Their counter is not split again until after epoch
+    /// `until`.
     pub(super) fn keep_whole(&mut self, address: u32, level: usize, until: i64) {
         let mut network = ALL;
         for at in 0..=level {
@@ -295,7 +309,8 @@ impl RateTree {
         }
     }
 
-    /// Returns the rates as lines of text.
+    /// Returns the rates as lines of text: a prefix of addresses, the rate from them and the rate to them.
+    /// The lines of a longer prefix follow the line of the shorter prefix, indented.
     pub(super) fn show(&mut self, now: Timestamp) -> String {
         let mut text = String::new();
         self.show_network(&mut text, ALL, "", now);
@@ -305,7 +320,7 @@ impl RateTree {
     fn show_network(&mut self, text: &mut String, network: u32, prefix: &str, now: Timestamp) {
         for byte in 0..=u8::MAX {
             let Some(counter) = self.counter(network, byte) else { continue };
-            // A counter that was read but never counted a packet is not shown.
+            // Leave out counters that have been read but have never counted a packet.
             if counter.rates.iter().all(|rate| rate.average() == 0) {
                 continue;
             }
@@ -324,7 +339,8 @@ impl RateTree {
 mod tests {
     use std::net::Ipv4Addr;
 
-    // The real sizes agree with the sizes that limits assume.
+    // The real sizes are not larger than comments and manual say: twice the assumed size for a counter, the
+    // assumed size for a network.
     const _: () = assert!(size_of::<Counter>() <= 2 * COUNTER && size_of::<Network>() <= NETWORK);
 
     use super::*;
@@ -335,8 +351,8 @@ mod tests {
 
     const START: i64 = 1_000_000_000_000;
 
-    /// Feeds a thousand packets per second from `address` into the tree, for `milliseconds` from
-    /// millisecond `from` on.
+    /// Adds one packet from `address` per millisecond, for `milliseconds` from millisecond `from` after
+    /// `START` on. Returns the rates after the last packet.
     fn load(tree: &mut RateTree, address: &str, from: i64, milliseconds: i64) -> Option<[u64; 2]> {
         let mut last = None;
         for ms in from..from + milliseconds {

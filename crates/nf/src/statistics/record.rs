@@ -1,4 +1,4 @@
-//! The record of a flow's counts, and its output formats.
+//! The record of a flow's counts for FlowCounter, and the formats in which it is written.
 
 use std::cmp::Reverse;
 use std::fmt;
@@ -8,25 +8,27 @@ use element::Timestamp;
 use flow::FlowId;
 use wire::FiveTuple;
 
-/// The counts of a flow. Where both directions are one flow, the second of two numbers is for replies.
+/// The counts of a flow. If both directions of a connection are one flow, the first of two numbers is for
+/// the direction of the first packet and the second for replies; otherwise the second is zero.
 #[derive(Clone, Debug)]
 pub(super) struct Record {
-    /// The flow's id; `None` once it has ended.
+    /// The flow's id in the table; `None` if the flow has ended, or has not begun.
     pub(super) id: Option<FlowId>,
-    /// The number of the flow, in the order of first packets.
+    /// The number of flows that began before this flow, by which flows are listed in order.
     pub(super) number: u64,
-    /// True if the table's key has the direction of the replies.
+    /// True if the first packet went in the direction opposite to the table's key, so that the key has the
+    /// direction of the replies.
     pub(super) turned: bool,
-    /// The earliest time stamp of a packet.
+    /// The earliest time stamp of the flow's packets.
     pub(super) first: Timestamp,
-    /// The latest time stamp of a packet.
+    /// The latest time stamp of the flow's packets.
     pub(super) last: Timestamp,
     pub(super) packets: [u64; 2],
     pub(super) bytes: [u64; 2],
 }
 
 impl Record {
-    /// A record without packets, for array elements whose flow has not begun.
+    /// A record without packets, for indices that no flow uses.
     pub(super) const NONE: Record = Record {
         id: None,
         number: 0,
@@ -37,7 +39,8 @@ impl Record {
         bytes: [0; 2],
     };
 
-    /// Counts a packet.
+    /// Counts a packet of this length and time stamp; `turned` is true if it goes in the direction opposite
+    /// to the table's key.
     #[inline]
     pub(super) fn add(&mut self, bytes: u64, turned: bool, time: Timestamp) {
         let direction = usize::from(turned != self.turned);
@@ -48,24 +51,27 @@ impl Record {
     }
 }
 
-/// The count by which the largest flows are chosen.
+/// The count by which flows are compared in size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     Packets,
     Bytes,
 }
 
-/// The flows that a handler's reader asks for.
+/// The flows that the reader of a handler asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Wanted {
-    /// The number of largest flows; `None` for all flows, in the order in which they began.
+    /// The number of flows, the largest first, and the count by which they are compared; `None` for all
+    /// flows, in the order in which they began.
     pub(super) largest: Option<(usize, By)>,
 }
 
 impl Wanted {
-    /// Reads `[K [packets|bytes]]`.
+    /// Parses the parameter `[K [packets|bytes]]` of a handler. Without K, the number is `default`; without
+    /// a unit, flows are compared by bytes.
     ///
-    /// # Errors If the text has another form; the error names the expected form.
+    /// # Errors
+    /// If the text has another form; the error names the expected form.
     pub(super) fn parse(text: &str, default: Option<usize>) -> Result<Wanted, String> {
         const EXPECTED: &str = "expected '[K [packets|bytes]]'";
         let mut words = text.split_whitespace();
@@ -84,7 +90,8 @@ impl Wanted {
         }
     }
 
-    /// Chooses and sorts records. Records of equal size are in the order in which their flows began.
+    /// Returns the records that are asked for, in order: the largest first, or all as their flows began.
+    /// Records of equal size are in the order in which their flows began.
     pub(super) fn choose<'a>(self, records: impl Iterator<Item = &'a Record>) -> Vec<&'a Record> {
         let mut chosen: Vec<&Record> = records.collect();
         match self.largest {
@@ -103,16 +110,17 @@ impl Wanted {
     }
 }
 
-/// An output format for flows.
+/// An output format for a list of flows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
     Csv,
     Json,
-    /// Lines of text for people.
+    /// Lines of text for people to read.
     Lines,
 }
 
-/// A kind of document: the layout, and true in `replies` if replies have columns of their own.
+/// The form of a document with flows: its format, and true in `replies` if packets and bytes of replies are
+/// written, too.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Form {
     pub(super) layout: Layout,
@@ -120,7 +128,7 @@ pub(super) struct Form {
 }
 
 impl Form {
-    /// Returns the text that precedes the first flow.
+    /// Returns the text at the start of a document: the CSV head line, or an opening bracket.
     pub(super) fn head(self) -> &'static str {
         match (self.layout, self.replies) {
             (Layout::Csv, false) => concat!(
@@ -136,7 +144,7 @@ impl Form {
         }
     }
 
-    /// Returns the text between the head or the previous flow and a flow.
+    /// Returns the text ahead of each flow; for JSON, it separates the flow from the text ahead of it.
     pub(super) fn before(self, is_first: bool) -> &'static str {
         match self.layout {
             Layout::Json if is_first => "\n",
@@ -145,7 +153,7 @@ impl Form {
         }
     }
 
-    /// Returns the text after the last flow.
+    /// Returns the text at the end of a document; `is_empty` is true if the document has no flow.
     pub(super) fn tail(self, is_empty: bool) -> &'static str {
         match self.layout {
             Layout::Json if is_empty => "]\n",
@@ -155,10 +163,10 @@ impl Form {
     }
 }
 
-/// A flow with the format in which it is written.
+/// A flow, and the form in which its `Display` writes it.
 pub(super) struct Row<'a> {
     pub(super) form: Form,
-    /// The five-tuple of the table's key, in the key's direction.
+    /// The five-tuple of the table's key; it is reversed when it is written if the record is `turned`.
     pub(super) tuple: FiveTuple,
     pub(super) record: &'a Record,
 }

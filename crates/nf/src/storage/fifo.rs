@@ -1,4 +1,5 @@
-//! Common parts of all queues: packets in order, a capacity, counts, and signals to other elements.
+//! The common element of all queue classes: packets in order, a capacity, counts, and signals to pullers
+//! and sources. A `Policy` has the differences between the classes.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -11,22 +12,22 @@ use element::effects::{Case, Filter, Hold, Order, Target};
 use element::{Args, Batch, Cx, DropReason, Effects, Element, Handler, Invalid, Packet, Signal};
 use packet::BATCH_CAPACITY;
 
-/// The arguments of all queues.
+/// The arguments of all queue classes.
 pub(super) const ARGS: &[ArgInfo] = &[
     ArgInfo::positional("CAPACITY", "unsigned", "1000"),
     ArgInfo::keyword("BLOCKING", "bool", "false"),
     ArgInfo::keyword("NOUSELESS", "bool", "false"),
 ];
 
-/// The number of packets that an element stores, and its capacity. Queues publish it as a service, for
-/// elements whose decisions depend on it.
+/// The number of packets that an element stores, and the maximum number. Queues publish it as a service,
+/// for elements such as Unqueue2 whose decisions depend on it.
 #[derive(Debug)]
 pub struct Occupancy {
     length: AtomicUsize,
     capacity: AtomicUsize,
 }
 
-/// An empty store without a capacity limit.
+/// An element that stores no packets and has no maximum number.
 impl Default for Occupancy {
     fn default() -> Self {
         Occupancy { length: AtomicUsize::new(0), capacity: AtomicUsize::new(usize::MAX) }
@@ -39,7 +40,7 @@ impl Occupancy {
         self.length.load(Ordering::Relaxed)
     }
 
-    /// Returns the number of packets for which there is room.
+    /// Returns the number of packets that can be added before the maximum is reached.
     pub fn room(&self) -> usize {
         self.capacity.load(Ordering::Relaxed).saturating_sub(self.get())
     }
@@ -49,41 +50,42 @@ impl Occupancy {
         self.length.store(length, Ordering::Relaxed);
     }
 
-    /// Sets the capacity.
+    /// Sets the maximum number of stored packets.
     pub fn set_capacity(&self, capacity: usize) {
         self.capacity.store(capacity, Ordering::Relaxed);
     }
 }
 
-/// The time at which a queue signals that it is empty.
+/// The condition under which a queue signals to pullers that it is empty, so that they sleep.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum SignalsEmpty {
     Never,
-    /// Signals after `EMPTY_PULLS_BEFORE_SIGNAL` empty pulls in a row. An immediate signal would put pullers to sleep and wake
-    /// them again for every short gap.
+    /// After [`EMPTY_PULLS_BEFORE_SIGNAL`] empty pulls in a row. An immediate signal would put pullers to
+    /// sleep and wake them again for every short gap between packets.
     Lazily,
     AtOnce,
 }
 
-/// The packet that a full queue drops.
+/// The packet that is dropped, or sent to output 1, when a packet arrives on input 0 of a full queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum WhenFull {
     DropsNewest,
     DropsOldest,
 }
 
-/// The differences between the classes of queues. The notes of a class must agree with `signals_full` about
-/// the signal of being full.
+/// The differences between the classes of queues. If `signals_full` is true, the notes of the class must
+/// say so, too.
 #[derive(Clone, Copy)]
 pub(super) struct Policy {
     pub(super) signals_empty: SignalsEmpty,
     pub(super) signals_full: bool,
     pub(super) when_full: WhenFull,
-    /// True if packets that do not fit may leave by output 1; the first such packet is reported.
+    /// True if packets that do not fit may leave by output 1, and a warning is printed about the first of
+    /// them.
     pub(super) spills: bool,
 }
 
-/// The policy of `Queue`.
+/// The policy of Queue.
 pub(super) const DEFAULT: Policy = Policy {
     signals_empty: SignalsEmpty::Lazily,
     signals_full: true,
@@ -91,46 +93,48 @@ pub(super) const DEFAULT: Policy = Policy {
     spills: true,
 };
 
-/// The number of empty pulls in a row after which a lazy queue signals that it is empty.
+/// The number of empty pulls in a row after which a queue with [`SignalsEmpty::Lazily`] signals that it is
+/// empty.
 const EMPTY_PULLS_BEFORE_SIGNAL: u32 = 10;
 
-/// A queue. Packets that arrive on input 1 are put at its front.
+/// A queue. Packets that arrive on input 0 are put at its end, packets that arrive on input 1 at its front.
 pub(super) struct Fifo {
     policy: Policy,
     packets: VecDeque<Packet>,
     capacity: usize,
     highwater: usize,
     drops: u64,
-    /// The number of empty pulls since the last packet.
+    /// The number of empty pulls since a packet was last pulled.
     empty_pulls: u32,
     occupancy: Arc<Occupancy>,
     has_front: bool,
 }
 
-/// The state that a queue takes over from the queue that it replaces.
+/// The state that a queue takes over from the queue that it replaces when a running graph is changed.
 struct State {
     packets: VecDeque<Packet>,
     drops: u64,
     highwater: usize,
 }
 
-/// Parses the arguments and makes a queue.
+/// Parses the arguments, makes a queue, and publishes its [`Occupancy`].
 pub(super) fn build(args: &mut Args<'_>, policy: Policy) -> Result<Box<dyn Element>, Invalid> {
     let capacity = args.value::<u32>("CAPACITY") as usize;
-    // Arguments of FastClick. A push cannot wait for room here, because the same worker pulls.
+    // Accept arguments of FastClick without effect. A push cannot wait for room here, because the same
+    // worker pulls.
     if policy.spills {
         args.value::<bool>("BLOCKING");
         args.value::<bool>("NOUSELESS");
     }
     args.finish()?;
-    // Elements that watch this queue keep watching the same object if a new queue with another capacity
-    // replaces it.
+    // If this queue replaces another when a running graph is changed, it takes over the object that other
+    // elements watch.
     let occupancy: Arc<Occupancy> = args.setup.service(args.id()).unwrap_or_default();
     occupancy.set_capacity(capacity);
     args.setup.publish(args.id(), Arc::clone(&occupancy));
     Ok(Box::new(Fifo {
         policy,
-        // Room for all packets if the capacity is usual; longer queues grow as they fill.
+        // Reserve memory for all packets if the capacity is at most 4096; longer queues grow as they fill.
         packets: VecDeque::with_capacity(capacity.min(4096)),
         capacity,
         highwater: 0,
@@ -177,8 +181,8 @@ impl Fifo {
         }
     }
 
-    /// Drops packets until the queue has `length` packets, at the end at which packets are dropped when it
-    /// is full.
+    /// Drops packets for this reason until the queue has at most `length` packets: from its front if the
+    /// policy drops the oldest packets, otherwise from its end.
     fn shorten(&mut self, cx: &mut Cx<'_>, length: usize, reason: DropReason) {
         while self.packets.len() > length {
             let packet = match self.policy.when_full {
@@ -289,7 +293,7 @@ impl Element for Fifo {
     }
 }
 
-/// The handlers of most queues.
+/// The handlers of all queue classes except CPUQueue.
 pub(super) const HANDLERS: &[Handler<Fifo>] = &[
     Handler::count("length", |e| e.packets.len() as u64),
     Handler::get("highwater_length", |e| e.highwater.to_string()),

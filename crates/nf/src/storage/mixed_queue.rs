@@ -14,8 +14,8 @@
 //! ## Handlers
 //! - `length`: the number of packets in the queue.
 //! - `highwater_length`: the maximum number of packets that were in the queue.
-//! - `capacity`: the maximum number of packets. Writing a smaller number drops the newest packets that do
-//!   not fit.
+//! - `capacity`: the maximum number of packets. Writing a smaller number drops packets from the end of the
+//!   queue until the others fit.
 //! - `drops`: the number of packets that found no room or were evicted.
 //! - `reset_counts`: sets drops to zero and the high water mark to the length.
 //! - `reset`: empties the queue; the packets go to output 1, if there is one.

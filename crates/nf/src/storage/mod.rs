@@ -1,4 +1,5 @@
-//! Queues between push and pull paths, and elements that pull from them.
+//! Queues, which store packets between a push path and a pull path, and elements that pull packets from
+//! queues and push them.
 
 pub mod cpu_queue;
 pub mod fifo;

@@ -5,13 +5,14 @@
 //! `Unqueue([BURST, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `BURST`: the number of packets per turn; negative for all that are available.
+//! - `BURST`: the maximum number of packets pulled in one call of the task; negative for all that are
+//!   available.
 //! - `ACTIVE`: if true, packets are pulled.
-//! - `LIMIT`: the total number of packets; negative for no limit.
+//! - `LIMIT`: the maximum total number of packets that are pulled; negative for no limit.
 //! - `SIGNAL`: if true, the task sleeps while there is nothing to pull.
 //!
 //! ## Handlers
-//! - `count`: the number of packets.
+//! - `count`: the number of packets that have been pulled.
 //! - `active`, `burst`, `limit`: the arguments.
 //! - `reset`, `reset_counts`: sets the count to zero.
 //!
@@ -68,7 +69,7 @@ struct Unqueue {
 }
 
 impl Unqueue {
-    /// Returns the number of packets that may still be pulled.
+    /// Returns the number of packets that may still be pulled before LIMIT is reached.
     fn left(&self) -> u64 {
         u64::try_from(self.limit).map_or(u64::MAX, |limit| limit.saturating_sub(self.count))
     }
@@ -85,7 +86,7 @@ impl Element for Unqueue {
         if self.active && self.limit < 0 && self.burst != 0 {
             return Effects::pass().counting(Counts::Tallied);
         }
-        // Packets that are not pulled stay upstream until the end.
+        // Packets that are not pulled stay upstream until the end of the run, when they are dropped.
         let pulls = Filter::Opaque { about: "whether it pulls", reads: Vec::new() };
         let stays = Case::new(Filter::Any, Target::Drop(DropReason::Stop));
         Effects::cases(vec![Case::new(pulls, Target::Output(0)), stays]).depending_on(Depends::Counter)

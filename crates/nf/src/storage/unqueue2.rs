@@ -7,12 +7,12 @@
 //! `Unqueue2([BURST, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `BURST`: the maximum number of packets per turn; 0 for all that are available.
+//! - `BURST`: the maximum number of packets pulled in one call of the task; 0 for all that are available.
 //! - `QUEUES`: the names of the queues to watch; the nearest queues if not given.
 //! - `QUIET`: if true, does not warn that Unqueue is the better choice.
 //!
 //! ## Handlers
-//! - `packets`: the number of packets, as readable text.
+//! - `packets`: the number of packets that have been pulled, as readable text.
 //!
 //! ## Example
 //! ```click
@@ -70,7 +70,7 @@ impl Element for Unqueue2 {
     }
 
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
-        // Without queues there is always room.
+        // If there are no queues downstream, there is always room.
         self.queues.find_any(cx, true)?;
         cx.schedule();
         Ok(())
@@ -79,7 +79,7 @@ impl Element for Unqueue2 {
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut left = self.burst.min(self.queues.room());
         if left == 0 {
-            // Queues that do not signal room must be polled.
+            // Queues without a signal for room must be polled, so the task runs again.
             if cx.may_push(0) {
                 cx.schedule();
             }
