@@ -86,7 +86,8 @@ struct Control {
     dropping: bool,
     next_drop: Timestamp,
     /// The number of drops since the dropping state was entered, from which the time of the next drop
-    /// follows. It does not start from zero if the last dropping state ended a short time ago.
+    /// follows. If the last dropping state ended a short time ago, the count continues from its old value
+    /// less 2.
     count: u32,
 }
 

@@ -1,5 +1,5 @@
-//! Elements that limit, measure and delay packets by rate and time, and elements that drop or change
-//! packets at random or by the state of queues.
+//! Elements that limit, measure and delay traffic, and elements that drop or change packets at random or
+//! because queues are long.
 //!
 //! The classes share `bucket` (token bucket), `limit` (rate limit with its arguments), `ewma` (average
 //! rate), `colours` (three color markers), `queues` (watched queues) and `fixed` (numbers in handlers).

@@ -182,7 +182,7 @@ mod tests {
             change(&mut data, p, Kind::Flip, &mut random);
             let ones: u32 = data.iter().map(|b: &u8| b.count_ones()).sum();
             let expected = 800_000.0 * p;
-            // A margin of five standard deviations.
+            // Five standard deviations of the number of changed bits.
             let margin = 5.0 * (expected * (1.0 - p)).sqrt();
             assert!((f64::from(ones) - expected).abs() < margin, "{p}: {ones}");
         }

@@ -126,7 +126,8 @@ struct Average {
 }
 
 impl Average {
-    /// The length of an epoch in nanoseconds.
+    /// The length of an epoch in nanoseconds: while the queues are empty, the average decreases once in
+    /// this time.
     const EPOCH: i64 = 20_000_000;
 
     fn update(&mut self, length: usize, now: Timestamp) {

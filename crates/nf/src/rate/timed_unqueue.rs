@@ -72,8 +72,8 @@ impl Element for TimedUnqueue {
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
-        // The task runs during the interval if a queue upstream receives a packet. The timer will schedule
-        // the task again.
+        // A queue upstream has received a packet and woken the task before the interval is over. The timer
+        // will schedule the task again.
         if self.waiting {
             return false;
         }

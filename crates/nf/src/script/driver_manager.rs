@@ -2,10 +2,10 @@
 //! Runs a script that decides when the driver stops.
 //!
 //! DriverManager is a Script with DRIVER as the default TYPE; there can be only one script of that type.
-//! Unless its first instruction waits, the script starts before any element sends packets. Each request to
-//! stop, by any element, does not stop the driver but gives the script a step, so that an instruction that
-//! waits may end. The driver stops when the script has reached its end or a `stop`. When there is no work
-//! left, this counts as a request to stop.
+//! Unless its first instruction waits, the script starts before any task runs. A request to stop, by any
+//! element, does not stop the driver: it gives the script a step, for which an instruction may be waiting.
+//! The driver stops when the script has reached its end or a `stop`. Having no work left counts as a
+//! request to stop.
 //!
 //! ## Usage
 //! `DriverManager(INSTRUCTION, ..., [TYPE type])`

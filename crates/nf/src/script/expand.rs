@@ -27,8 +27,8 @@ pub(super) trait Source {
 pub(super) enum Mode {
     /// Values are inserted unchanged.
     Plain,
-    /// Values are put in double quotes, unless they are inside quotes already, so that removing one layer
-    /// of quotes from the whole text gives the values unchanged.
+    /// Values are put in double quotes, unless they are inside quotes already. Removing one layer of
+    /// quotes from the whole text then gives the values unchanged.
     Quoted,
 }
 

@@ -151,8 +151,8 @@ fn map(text: &str, int: impl Fn(i64) -> i64, real: impl Fn(f64) -> f64) -> Answe
     }
 }
 
-/// Compares the two words of a parameter, as numbers if both are numbers, otherwise byte by byte. Returns
-/// `true` if the order of the two words `holds`, otherwise `false`.
+/// Compares the two words of a parameter, as numbers if both are numbers, otherwise byte by byte. The
+/// answer is `true` if `holds` accepts the order of the two words, otherwise `false`.
 fn compare(text: &str, holds: impl Fn(Option<Ordering>) -> bool) -> Answer {
     let [a, b] = two(text)?;
     let order = match (Number::parse(&a), Number::parse(&b)) {

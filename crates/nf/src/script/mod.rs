@@ -70,7 +70,7 @@
 //! - `step`: gives the script a step, or as many steps as the value says.
 //! - `goto`: continues the script at a label.
 //! - `get`: returns the value of a variable.
-//! - `set`: assigns a variable: its name and its value.
+//! - `set`: assigns a variable; the value to write is the variable's name and its new value.
 //! - `shift`: removes the first word of a variable, by default `args`, and returns that word.
 //! - `add`, `sub`, `mul`: sum, difference and product of a list of numbers; 64-bit integers as long as all
 //!   numbers are integers.
@@ -93,8 +93,9 @@
 //! - `first`: the first word.
 //! - `sprintf`: words in the format that the first word gives: C's `d i o u x X s %` with flags, width and
 //!   precision.
-//! - `random`: a random number from 0 to 2147483647, from 0 to N - 1, or from N1 to N2.
-//! - `now`, `now_steady`: the time.
+//! - `random`: a random integer: from 0 to 2147483647 without words, from 0 to N - 1 for one word, from N1
+//!   to N2 for two words.
+//! - `now`, `now_steady`: the current time in seconds.
 //! - `readable`, `writable`: true if all the named handlers exist.
 //! - `length`: the length of the parameter in bytes.
 //! - `unquote`: the parameter without a layer of quotes.

@@ -13,7 +13,7 @@ pub(super) enum Kind {
     Active,
     /// Runs when its handler `run` is called.
     Passive,
-    /// Runs for each packet.
+    /// Runs for each packet and chooses its output.
     Packet,
     /// Runs when any handler of any name is called.
     Proxy,

@@ -72,14 +72,15 @@ impl Conversion {
             at += 1;
         }
         if let Some(width) = size(bytes, &mut at, words)? {
-            // A negative width from a word means the flag `-` and the width without the sign.
+            // A negative width, which only the word for a `*` can give, means the flag `-` and the width
+            // without its sign.
             conversion.left |= width < 0;
             conversion.width = bounded(width.unsigned_abs())?;
         }
         if bytes.get(at) == Some(&b'.') {
             at += 1;
             let precision = size(bytes, &mut at, words)?.unwrap_or(0);
-            // A negative precision from a word means no precision.
+            // A negative precision, which only the word for a `*` can give, means no precision.
             conversion.precision = u64::try_from(precision).ok().map(bounded).transpose()?;
         }
         match bytes.get(at..).unwrap_or_default() {
