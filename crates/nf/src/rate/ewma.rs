@@ -58,7 +58,7 @@ impl<const SCALE: u32, const STABILITY: u32, const EPOCH: i64> Rate<SCALE, STABI
             let last = self.average;
             self.update(0);
             if self.average == last {
-                // The average does not sink further because of rounding.
+                // Because of rounding, further epochs without events do not change the average.
                 break;
             }
         }

@@ -91,9 +91,8 @@ impl LinkUnqueue {
         Timestamp(micros as i64 * 1_000)
     }
 
-    /// Pulls packets until the transmission of the last packet is not over yet, until there are no more
-    /// packets, or until there are `MOST_PER_TURN` packets on the link. Returns true if it pulled any
-    /// packet.
+    /// Pulls packets until a pulled packet is still being transmitted, or no packets are left upstream, or
+    /// `MOST_PER_TURN` packets are on the link. Returns true if it pulled any packet.
     fn fill(&mut self, cx: &mut Cx<'_>) -> bool {
         let through = cx.now() + self.latency;
         let mut worked = false;

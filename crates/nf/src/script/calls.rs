@@ -78,7 +78,7 @@ impl Script {
         let text = self.expand(cx, instruction, Mode::Plain);
         let mut call = self.find(cx, &text, unquoted, true)?;
         // If anything was substituted, the value may contain text from a client, also from an earlier call.
-        // Such a call has the rights of any client only.
+        // Such a call gets the rights of an unknown client.
         if text != instruction {
             call.rights.origin = Origin::Anybody;
         }

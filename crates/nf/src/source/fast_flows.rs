@@ -303,8 +303,8 @@ impl FastFlows {
         place
     }
 
-    /// Returns the index of the next TCP flow that must be closed after the limit has been reached, with
-    /// its headers set to a FIN packet. Returns `None` if all flows are closed, and for UDP.
+    /// Returns the index of the next TCP flow that must be closed after the limit has been reached, and
+    /// sets its headers to a FIN packet. Returns `None` if all flows are closed, and for UDP.
     fn next_to_close(&mut self) -> Option<usize> {
         if self.kind != Kind::Tcp {
             return None;
@@ -396,7 +396,7 @@ impl FastFlows {
 const MOST_FLOWS: u32 = 1 << 24;
 
 fn required_ip(args: &mut Args<'_>, name: &'static str) -> Ipv4Addr {
-    // An address must not have a default, which could be used by mistake.
+    // `Args::required` needs a type with a default value, which `Ipv4Addr` does not have.
     let given = args.get(name);
     if given.is_none() {
         args.error(format!("{name}: required argument missing"));

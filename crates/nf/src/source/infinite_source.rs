@@ -173,8 +173,8 @@ impl Element for InfiniteSource {
             return false;
         }
         if self.count >= self.limit {
-            // Act in the call of the task after the last packet, so that other tasks can process that
-            // packet first.
+            // STOP and END_CALL take effect one call of the task after the last packet was made, so that
+            // other tasks can process that packet first.
             self.end.reached(cx);
             return false;
         }
