@@ -90,7 +90,8 @@ struct AtEnd {
     text: Option<String>,
     stop: bool,
     call: Option<Arc<Call>>,
-    /// True if the actions have been taken; a source sets it to false when it makes packets again.
+    /// True if the actions have been taken. InfiniteSource and RatedSource set it to false when they make
+    /// packets again; a TimedSource takes the actions only once.
     done: bool,
 }
 
