@@ -4,17 +4,18 @@ use element::Timestamp;
 
 use crate::fixed;
 
-/// The default length of an epoch, in nanoseconds.
+/// The length of an epoch in nanoseconds, unless `EPOCH` is given. The average is updated once per epoch.
 const MILLISECOND: i64 = 1_000_000;
-/// The number of such epochs per second.
+/// The number of epochs of a millisecond per second.
 pub(crate) const FREQUENCY: u64 = 1_000;
 
-/// An average of events per epoch of `EPOCH` nanoseconds, with `SCALE` fractional bits. `SCALE` is as small
-/// as in Click, because handlers show the rounding. The weight of a new epoch is 1 / 2^`STABILITY`.
+/// An exponentially weighted moving average of events (packets or bytes) per epoch of `EPOCH` nanoseconds,
+/// with `SCALE` fractional bits. `SCALE` is as small as in Click, because handlers show the rounding. The
+/// weight of a new epoch is 1 / 2^`STABILITY`.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Rate<const SCALE: u32, const STABILITY: u32 = 4, const EPOCH: i64 = MILLISECOND> {
     average: i64,
-    /// The number of events in the current epoch.
+    /// The number of events in the current epoch, which are not yet part of the average.
     pending: u64,
     epoch: i64,
 }
@@ -23,7 +24,7 @@ impl<const SCALE: u32, const STABILITY: u32, const EPOCH: i64> Rate<SCALE, STABI
     /// The number of epochs per second.
     const FREQUENCY: u64 = (1_000_000_000 / EPOCH) as u64;
 
-    /// Counts events at `now`.
+    /// Counts `events` more events at `now`. If the current epoch has ended, first updates the average.
     #[inline]
     pub(crate) fn add(&mut self, events: u64, now: Timestamp) {
         let epoch = now.0.div_euclid(EPOCH);
@@ -33,11 +34,12 @@ impl<const SCALE: u32, const STABILITY: u32, const EPOCH: i64> Rate<SCALE, STABI
         self.pending += events;
     }
 
-    /// Counts events that are assumed to be evenly spread between two times.
+    /// Counts events whose individual times are not known, as if they had been evenly spread over the
+    /// epochs from `first` to `last`.
     pub(crate) fn add_between(&mut self, events: u64, first: Timestamp, last: Timestamp) {
         let [from, to] = [first, last].map(|time| time.0.div_euclid(EPOCH));
         let epochs = to.saturating_sub(from).max(0) as u128 + 1;
-        // Earlier epochs no longer have an influence on the average.
+        // Earlier epochs no longer have an influence on the average, so they are left out.
         let seen = epochs.min(16 << STABILITY);
         let by = |epoch: u128| (u128::from(events) * epoch / epochs) as u64;
         for epoch in epochs - seen..epochs {
@@ -46,7 +48,8 @@ impl<const SCALE: u32, const STABILITY: u32, const EPOCH: i64> Rate<SCALE, STABI
         }
     }
 
-    /// Ends the epochs before `epoch`.
+    /// Ends the current epoch and begins `epoch`: updates the average with the pending events, and with
+    /// zero events for each epoch between the two.
     fn advance(&mut self, epoch: i64) {
         let before = std::mem::replace(&mut self.epoch, epoch);
         let events = std::mem::take(&mut self.pending);
@@ -55,7 +58,7 @@ impl<const SCALE: u32, const STABILITY: u32, const EPOCH: i64> Rate<SCALE, STABI
             let last = self.average;
             self.update(0);
             if self.average == last {
-                // The average does not sink further because of rounding.
+                // Because of rounding, further epochs without events do not change the average.
                 break;
             }
         }
@@ -66,18 +69,18 @@ impl<const SCALE: u32, const STABILITY: u32, const EPOCH: i64> Rate<SCALE, STABI
         self.average += ((events << SCALE) - self.average + (1 << (STABILITY - 1))) >> STABILITY;
     }
 
-    /// Returns the events per epoch, with `SCALE` fractional bits.
+    /// Returns the average number of events per epoch, with `SCALE` fractional bits.
     pub(crate) fn average(&self) -> u64 {
         self.average.max(0).cast_unsigned()
     }
 
-    /// Returns the events per second, rounded down.
+    /// Returns the average number of events per second, rounded down.
     pub(crate) fn per_second(&self) -> u64 {
         self.average().saturating_mul(Self::FREQUENCY) >> SCALE
     }
 
-    /// Returns the events per second, times 2^`shift`, with the fewest decimal digits that identify the
-    /// fixed-point number.
+    /// Returns the average number of events per second at `now`, times 2^`shift`, as a decimal text. The
+    /// text has the fewest digits that identify the fixed-point number.
     pub(crate) fn show(&mut self, now: Timestamp, shift: u32) -> String {
         self.add(0, now);
         fixed::show(self.average().saturating_mul(Self::FREQUENCY), SCALE - shift)
@@ -118,7 +121,7 @@ mod tests {
         let shown: f64 = rate.show(Timestamp(500 * MILLISECOND), 0).parse().unwrap();
         assert!((99_000.0..=101_000.0).contains(&shown), "{shown}");
         rate.add(0, Timestamp(2000 * MILLISECOND));
-        // Rounding leaves less than a hundredth.
+        // The average does not reach zero, because rounding stops it at less than a hundredth of an event.
         assert!((0..16).contains(&rate.average()));
     }
 }

@@ -1,11 +1,14 @@
-//! Numbers in Click's notations: binary fixed point, and bandwidths.
+//! Conversions between numbers and the texts of Click's handlers: binary fixed-point numbers, and
+//! bandwidths.
 
-/// Returns a number in fixed point with `bits` fractional bits, rounded to the nearest.
+/// Returns a number in fixed point with `bits` fractional bits, rounded to the nearest; a negative number
+/// becomes 0.
 pub(crate) fn quantize(value: f64, bits: u32) -> u64 {
     (value * (1u64 << bits) as f64).round().max(0.0) as u64
 }
 
-/// Returns the shortest decimal that rounds to the same fixed-point number.
+/// Returns the decimal text of a fixed-point number with `bits` fractional bits. The text is the shortest
+/// text from which [`quantize`] makes the same number.
 pub(crate) fn show(value: u64, bits: u32) -> String {
     let exact = value as f64 / (1u64 << bits) as f64;
     let digits = (0..12).map(|digits| format!("{exact:.digits$}"));
@@ -13,7 +16,8 @@ pub(crate) fn show(value: u64, bits: u32) -> String {
     digits.next().unwrap_or_else(|| exact.to_string())
 }
 
-/// Returns bytes per second as text with a unit of bandwidth.
+/// Returns a bandwidth in bytes per second as text: a number of kbps, Mbps or Gbps, or, from 2^29 bytes per
+/// second on, of MBps.
 pub(crate) fn show_bandwidth(bytes: u64) -> String {
     let (number, digits, unit) = match bytes {
         0x2000_0000.. => (bytes, 6, "MBps"),

@@ -1,4 +1,5 @@
-//! Tests of scripts in running configurations: what they print, and how the run ends.
+//! Tests of scripts in configurations that run on one worker: the text that scripts print, the errors that
+//! they report, and the end of the run.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,7 +10,7 @@ use element::{Class, Cx, Effects, Element, Registry, Stream, Timestamp};
 use engine::{ClockKind, End, Options, Plan, Report, Sink, Worker};
 use proptest::prelude::*;
 
-/// A sink that keeps the text that a run writes.
+/// A sink that keeps the text that a run writes: to standard output, and as messages.
 #[derive(Clone, Default)]
 struct Captured(Arc<Mutex<(String, String)>>);
 
@@ -24,7 +25,7 @@ impl Sink for Captured {
     fn flush(&mut self) {}
 }
 
-/// A worker that has not been initialized, and the text that it writes.
+/// A worker with a configuration, the text that it writes, and the flag that interrupts it.
 struct Started {
     worker: Worker,
     captured: Captured,
@@ -69,7 +70,7 @@ impl Started {
     }
 }
 
-/// The result of a run.
+/// The result of a run: the reason for its end, the text that it wrote, and the report.
 struct Done {
     end: End,
     output: String,
@@ -114,14 +115,15 @@ fn run(text: &str) -> Done {
     start(text).run()
 }
 
-/// Returns the text that a script prints that runs once and then stops.
+/// Runs a script with these instructions and a final `stop`. Returns the text that it prints, and expects
+/// no messages.
 fn prints(instructions: &str) -> String {
     let done = run(&format!("c :: Counter; Idle -> c -> Discard; s :: Script({instructions}, stop)"));
     assert_eq!(done.messages, "", "{instructions}");
     done.output
 }
 
-/// Returns the messages of a script that runs once and then stops.
+/// Runs a script with these instructions and a final `stop`. Returns its messages.
 fn complains(instructions: &str) -> String {
     run(&format!("c :: Counter; Idle -> c -> Discard; s :: Script({instructions}, stop)")).messages
 }
@@ -326,7 +328,8 @@ fn driver_managers_decide_when_the_run_ends() {
         ("pause, print c.count, wait 1s, print \"later\"", "3\nlater\n"),
         ("pause, print \"x\", end", "x\n"),
         ("pause, print \"x\", exit", "x\n"),
-        // The request to stop ends the wait; having no work left is the next request.
+        // The request to stop ends the wait of one hour; the next request comes because there is no work
+        // left.
         ("wait 1h, print $(lt $(now) 1001), pause, print \"idle\"", "true\nidle\n"),
         ("pause 2, print \"two\"", "two\n"),
     ];
@@ -390,7 +393,8 @@ fn driver_managers_may_wait_after_the_end_of_a_capture() {
                 DriverManager(pause, print \"$(now) $(c.count)\", wait 1s, print \"$(now) $(c.count)\")";
     let done = load(text, ClockKind::Trace).unwrap().initialized().run();
     assert_eq!(done.output, "101.000000 3\n102.000000 6\n");
-    // Events that only repeat themselves do not keep a run from ending.
+    // Events that repeat themselves, such as the waits of a script in a loop, do not keep a run from
+    // ending.
     let text = "TestCapture(100s, 101s) -> Discard; Script(label a, print now, wait 0.4s, goto a)";
     let done = load(text, ClockKind::Trace).unwrap().initialized().run();
     assert_eq!((done.output.as_str(), done.end), ("100.000000\n100.400000\n100.800000\n", End::Idle));
@@ -420,7 +424,7 @@ fn packet_scripts_know_the_input_and_may_be_pulled() {
          -> Unqueue -> zero :: Discard; s [1] -> one :: Discard",
     );
     assert_eq!((done.of("zero").packets_in, done.of("one").packets_in), (2, 2));
-    // A wait ends the run for the packet, which then has no output.
+    // A wait ends the script for this packet without a value, so the packet has no output and is dropped.
     let done = run("InfiniteSource(LIMIT 2) -> s :: Script(pause, return 0) -> zero :: Discard");
     assert_eq!((done.of("zero").packets_in, done.of("s").dropped()), (0, 2));
 }
@@ -478,7 +482,7 @@ fn errors_are_told_in_clicks_words() {
     let done = run("f :: Script(TYPE PASSIVE, error no); Script(write f.run, print $?, stop)");
     assert_eq!(done.output, "-22\n");
     assert!(done.messages.ends_with("  While calling 'f.run':\n    no\n"), "{}", done.messages);
-    // The reference without a value stays, and no line end is added.
+    // A reference without a value does not change, and after an error no line end is added.
     assert_eq!(run("Script(print $(nope), stop)").output, "$(nope)");
 }
 
@@ -495,7 +499,7 @@ fn endless_scripts_are_ended() {
     assert!(messages.contains("calls nested too deeply"), "{messages}");
     let messages = complains("set x $x$x$x$x 0123456789, goto begin $(gt $(length $x) 0)");
     assert!(messages.contains("text longer than"), "{messages}");
-    // Two scripts that run each other: the second call finds the first script busy.
+    // Two scripts that run each other: the first script is busy when the second script calls it.
     let done = run("a :: Script(print b.run, stop); b :: Script(TYPE PASSIVE, return $(a.run))");
     assert!(done.messages.contains("'a' is busy"), "{}", done.messages);
 }
@@ -575,7 +579,7 @@ proptest! {
         for (handler, value) in [("s.step", ""), ("s.run", "1 2"), ("s.step", "3"), ("s.goto", "loop")] {
             let _ = started.write(handler, value);
         }
-        // A script may wait forever; an interrupt ends its waits.
+        // A script may wait for a step that never comes; an interrupt ends its waits.
         started.interrupt.store(true, Ordering::Relaxed);
         prop_assert_eq!(started.run().end, End::Interrupted);
     }

@@ -1,17 +1,19 @@
 //! # BandwidthMeter
 //! Chooses the output by the arrival rate of bytes.
 //!
-//! The rate is an exponentially weighted moving average over milliseconds. Packets go to output 0 while the
-//! rate is below the first argument, to output 1 while it is below the second, and so on.
+//! The rate is an exponentially weighted moving average of the bytes per millisecond, in which a new
+//! millisecond has the weight 1/16. Packets go to output 0 while the rate is below the first argument, to
+//! output 1 while it is below the second, and so on. They go to the last output while the rate is not
+//! below any argument.
 //!
 //! ## Usage
 //! `BandwidthMeter(RATE, ...)`
 //!
 //! ## Arguments
-//! - `RATE`: bandwidths in ascending order; one less than there are outputs.
+//! - `RATE`: bandwidths in ascending order; one argument less than there are outputs.
 //!
 //! ## Handlers
-//! - `rate`: the average in bytes per second.
+//! - `rate`: the average rate in bytes per second.
 //! - `meters`: the arguments, in bytes per second.
 //!
 //! ## Example
@@ -45,12 +47,13 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The arguments of Meter and BandwidthMeter.
+/// The arguments of Meter (rates in packets per second) and BandwidthMeter (rates in bytes per second).
 pub(super) const ARGS: &[ArgInfo] = &[ArgInfo::rest("RATE", "rate")];
-/// The number of fractional bits of averages.
+/// The number of fractional bits of the average rate and of the limits that it is compared with.
 const SCALE: u32 = 10;
 
-/// Makes a meter of bytes or packets.
+/// Parses the rates, one less than there are outputs, and makes the element: BandwidthMeter if `bandwidth`
+/// is true, otherwise Meter.
 pub(super) fn build(args: &mut Args<'_>, bandwidth: bool) -> Result<Box<dyn Element>, Invalid> {
     let most = u64::from(u32::MAX >> SCALE);
     let (mut given, mut rates) = (0, Vec::<u64>::new());
@@ -87,7 +90,8 @@ pub(super) fn build(args: &mut Args<'_>, bandwidth: bool) -> Result<Box<dyn Elem
 
 pub(super) struct Meter {
     bandwidth: bool,
-    /// The limits per epoch, scaled like the average.
+    /// The limits between the outputs, in ascending order: bytes or packets per epoch (a millisecond), with
+    /// `SCALE` fractional bits like the average.
     meters: Vec<u64>,
     average: Rate<SCALE>,
     sorter: Sorter,

@@ -10,7 +10,7 @@
 //! ## Arguments
 //! - `RATE`: the bandwidth; 0 for no limit.
 //! - `BURST_DURATION`: the size of the bucket, as the time in which it fills.
-//! - `BURST_BYTES`: the size of the bucket in bytes.
+//! - `BURST_BYTES`: the size of the bucket in bytes, in place of BURST_DURATION.
 //!
 //! ## Handlers
 //! - `rate`: the bandwidth.

@@ -10,14 +10,15 @@
 //! ## Arguments
 //! - `RATE`: the bandwidth; 0 for no limit.
 //! - `BURST_DURATION`: the size of the bucket, as the time in which it fills.
-//! - `BURST_BYTES`: the size of the bucket in bytes.
+//! - `BURST_BYTES`: the size of the bucket in bytes, in place of BURST_DURATION.
 //! - `EXTRA_LENGTH`: if true, the extra length annotation is added to packets' lengths.
 //! - `LINK_RATE`: if true, the rate is the rate of an Ethernet link: 24 bytes are added for each packet.
 //!
 //! ## Handlers
 //! - `rate`: the bandwidth.
 //! - `active`: true if the element pulls packets.
-//! - `calls`: counts of the task's runs, pushes, failed pulls and packets.
+//! - `calls`: the numbers of calls of the task, of calls in which no packet was allowed, of batches
+//!   pushed, of pulls without packets, and of packets, as readable text.
 //!
 //! ## Example
 //! ```click

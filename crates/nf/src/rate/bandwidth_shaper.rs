@@ -1,11 +1,14 @@
 //! # BandwidthShaper
 //! Limits pulled packets to a number of bytes per second, evenly spaced.
 //!
+//! Bytes are spaced within each second as Shaper spaces packets: a packet may be pulled when the bytes of
+//! the packets before it were due. If there are two outputs, the limit applies to both together.
+//!
 //! ## Usage
 //! `BandwidthShaper(RATE)`
 //!
 //! ## Arguments
-//! - `RATE`: the bandwidth.
+//! - `RATE`: the bandwidth; with 0, no packet may be pulled.
 //!
 //! ## Handlers
 //! - `rate`: the bandwidth.

@@ -1,11 +1,13 @@
-//! A token bucket that is exact, in integers.
+//! A token bucket in exact integer arithmetic: no fraction of a token is lost by rounding.
 
 use element::Timestamp;
 
-/// The units of `level` in one token: a token is as many units as a second has nanoseconds.
+/// The number of units of `level` that are one token. With as many units as a second has nanoseconds, each
+/// nanosecond adds exactly `rate` units.
 const TOKEN: u128 = 1_000_000_000;
 
-/// Tokens that arrive at a rate, up to a capacity.
+/// A token bucket: tokens arrive at `rate` per second until the bucket holds `capacity` tokens. The level
+/// is counted in units of 1 / `TOKEN` of a token.
 pub(crate) struct Bucket {
     rate: u64,
     capacity: u64,
@@ -14,7 +16,8 @@ pub(crate) struct Bucket {
 }
 
 impl Bucket {
-    /// Returns a bucket with `tokens` in it.
+    /// Returns a bucket that holds `tokens` tokens, or `capacity` if that is less. Further tokens arrive
+    /// from the first call of [`fill`](Self::fill) on, at `rate` per second.
     pub(crate) fn new(rate: u64, capacity: u64, tokens: u64) -> Bucket {
         Bucket { rate, capacity, level: u128::from(tokens.min(capacity)) * TOKEN, filled_at: None }
     }
@@ -32,7 +35,8 @@ impl Bucket {
         (self.rate, self.capacity) = (rate, capacity);
     }
 
-    /// Adds the tokens that have arrived since the last call, and returns the number of whole tokens.
+    /// Adds the tokens that have arrived since the last call, up to the capacity. Returns the number of
+    /// whole tokens in the bucket. If `now` is earlier than at the last call, no tokens are added.
     pub(crate) fn fill(&mut self, now: Timestamp) -> u64 {
         let passed = (now - *self.filled_at.get_or_insert(now)).0.max(0) as u128;
         let capacity = u128::from(self.capacity) * TOKEN;
@@ -41,18 +45,19 @@ impl Bucket {
         self.tokens()
     }
 
-    /// Returns the number of whole tokens.
+    /// Returns the number of whole tokens in the bucket after the last call of [`fill`](Self::fill).
     pub(crate) fn tokens(&self) -> u64 {
         (self.level / TOKEN) as u64
     }
 
-    /// Removes `n` tokens, or all if there are fewer.
+    /// Removes `n` tokens from the bucket, or all tokens if there are fewer than `n`.
     pub(crate) fn take(&mut self, n: u64) {
         self.level = self.level.saturating_sub(u128::from(n) * TOKEN);
     }
 
-    /// Returns the time at which there will be `n` tokens; `None` if the rate is zero or `n` exceeds the
-    /// capacity.
+    /// Returns the time at which there will be `n` tokens, if no tokens are taken before; `None` if the
+    /// rate is zero or `n` exceeds the capacity. `now` is the time of the last call of
+    /// [`fill`](Self::fill).
     pub(crate) fn when(&self, n: u64, now: Timestamp) -> Option<Timestamp> {
         let missing = (u128::from(n) * TOKEN).saturating_sub(self.level);
         let wait = missing.div_ceil(u128::from(self.rate).max(1));
@@ -67,8 +72,9 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// A bucket never gives more than its capacity plus the tokens that arrived, regardless of the calls.
-        /// The tokens that it predicts for a time are there at that time and not before.
+        /// Takes all tokens after pauses of random lengths. In total, the bucket gives at most its capacity
+        /// plus the tokens that arrived. The time that `when` predicts for a token is exact: the token is
+        /// there at that time, but not a nanosecond earlier.
         #[test]
         fn gives_what_came_in(rate in 1u64..2_000_000, capacity in 1u64..100, steps in prop::collection::vec(0i64..50_000_000, 1..40)) {
             let mut bucket = Bucket::new(rate, capacity, capacity);

@@ -1,12 +1,14 @@
 //! # Burster
-//! Pulls several packets per interval and pushes them.
+//! Pulls up to BURST packets once per INTERVAL, and pushes them.
+//!
+//! Burster is a TimedUnqueue that pulls more than one packet unless configured otherwise.
 //!
 //! ## Usage
 //! `Burster(INTERVAL [, BURST])`
 //!
 //! ## Arguments
-//! - `INTERVAL`: the time between two turns.
-//! - `BURST`: the maximum number of packets per turn.
+//! - `INTERVAL`: the time from one burst to the next.
+//! - `BURST`: the maximum number of packets in a burst.
 //!
 //! ## Example
 //! ```click

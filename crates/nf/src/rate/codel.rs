@@ -1,14 +1,16 @@
 //! # CoDel
 //! Drops packets that have waited too long in queues (controlled delay, RFC 8289).
 //!
-//! The wait is the time since the first-timestamp annotation, which SetTimestamp(FIRST true) sets upstream
-//! of the queue; packets without the annotation pass.
+//! The wait of a packet is the time since its first-timestamp annotation, which SetTimestamp(FIRST true)
+//! sets upstream of the queue; packets without the annotation pass. When all waits of an INTERVAL were
+//! TARGET or longer, CoDel begins to drop packets, more and more often, until a packet has waited less
+//! than TARGET.
 //!
 //! ## Usage
 //! `CoDel([TARGET, INTERVAL, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `TARGET`: the acceptable wait.
+//! - `TARGET`: the wait from which on packets may be dropped.
 //! - `INTERVAL`: the time for which waits must be above the target before packets are dropped.
 //! - `QUEUES`: the names of the queues that the handlers report; the nearest queues upstream if not given.
 //!
@@ -75,20 +77,22 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The state of the control loop.
+/// The state of CoDel's control loop (RFC 8289, section 5).
 #[derive(Default)]
 struct Control {
-    /// The time at which waits will have been above the target for an interval; `None` while they are not
-    /// above it.
+    /// The end of the interval that began with the first wait at or above the target. Packets may be
+    /// dropped from that time on. `None` after a wait below the target, and while there are no packets.
     above_until: Option<Timestamp>,
     dropping: bool,
     next_drop: Timestamp,
-    /// The number of drops since the dropping state was entered.
+    /// The number of drops since the dropping state was entered, from which the time of the next drop
+    /// follows. If the last dropping state ended a short time ago, the count continues from its old value
+    /// less 2.
     count: u32,
 }
 
 struct CoDel {
-    /// The texts of TARGET and INTERVAL, as configured.
+    /// The texts of TARGET and INTERVAL as configured or written, which the handlers return.
     texts: [String; 2],
     target: Timestamp,
     interval: Timestamp,
@@ -105,7 +109,9 @@ impl CoDel {
         Ok(())
     }
 
-    /// Pulls the next packet. Returns it, true if its wait is known, and true if it may be dropped.
+    /// Pulls the next packet, or returns `None` if there is none. Returns with the packet: true if its wait
+    /// is known, and true if it may be dropped because waits have been at or above the target for an
+    /// interval.
     fn dequeue(&mut self, cx: &mut Cx<'_>) -> Option<(Packet, bool, bool)> {
         let now = cx.now();
         let Some(packet) = pull_one(cx, 0) else {
@@ -124,8 +130,8 @@ impl CoDel {
         Some((packet, true, now >= until))
     }
 
-    /// Returns the time of the next drop: the interval divided by the square root of the number of drops,
-    /// after `time`.
+    /// Returns the time of the next drop: `time` plus the interval divided by the square root of the number
+    /// of drops.
     fn next_after(&self, time: Timestamp) -> Timestamp {
         time + Timestamp((self.interval.0 as f64 / f64::from(self.control.count.max(1)).sqrt()) as i64)
     }
@@ -164,7 +170,8 @@ impl CoDel {
         if late && (recently || above_for >= self.interval) {
             self.drop(cx, packet);
             self.control.dropping = true;
-            // If drops were needed a short time ago, nearly the same drop rate is likely to be right again.
+            // If the last dropping state ended a short time ago, start with nearly the same drop rate,
+            // which is likely to be right again.
             self.control.count = match recently && self.control.count > 2 {
                 true => self.control.count - 2,
                 false => 1,

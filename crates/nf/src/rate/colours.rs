@@ -1,5 +1,5 @@
-//! Common parts of the markers of RFC 2697 and RFC 2698: whole tokens that arrive at a rate, colours, and
-//! the element that applies a marker.
+//! Common parts of SrTCM (RFC 2697) and TrTCM (RFC 2698): colours, the arrival of tokens at a rate, and the
+//! element that applies a marker to packets.
 
 use classify::IntervalSet;
 use element::args::{AnnotationOffset, Arg, Args};
@@ -12,7 +12,8 @@ use super::limit::parse_rate;
 use crate::editing::{annotation, length_from, when};
 use crate::fixed::show_bandwidth;
 
-/// The colours, in the order of outputs and paints.
+/// The colours of packets. The value of a colour (0, 1, 2) is both the number of its output and the paint
+/// in the annotation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Colour {
     Green,
@@ -23,7 +24,7 @@ pub(super) enum Colour {
 impl Colour {
     pub(super) const ALL: [Colour; 3] = [Colour::Green, Colour::Yellow, Colour::Red];
 
-    /// Returns the colour of a paint; every paint other than green and yellow is red.
+    /// Returns the colour that a paint means: 0 is green, 1 is yellow, and any other paint is red.
     fn of_paint(paint: u8) -> Colour {
         match paint {
             0 => Colour::Green,
@@ -41,12 +42,12 @@ impl Colour {
     }
 }
 
-/// A source of whole tokens at a rate. Fractions of a token are kept here, so that buckets hold whole
-/// tokens, as in the RFCs.
+/// The arrival of tokens at a rate, in tokens per second. Fractions of a token are kept here, so that
+/// buckets hold whole tokens, as in the RFCs.
 #[derive(Clone, Debug)]
 pub(super) struct Ticks {
     pub(super) rate: u64,
-    /// Billionths of a token that have arrived since the last whole token.
+    /// The fraction of the next token that has arrived, in billionths of a token.
     rest: u64,
     at: Option<Timestamp>,
 }
@@ -59,7 +60,8 @@ impl Ticks {
         Ticks { rate, rest: 0, at: None }
     }
 
-    /// Returns the number of tokens that have arrived since the last call; 0 if the clock has gone back.
+    /// Returns the number of whole tokens that have arrived since the last call; 0 on the first call, and
+    /// if the clock has gone back.
     #[inline]
     pub(super) fn take(&mut self, now: Timestamp) -> u64 {
         let before = *self.at.get_or_insert(now);
@@ -74,7 +76,7 @@ impl Ticks {
     }
 }
 
-/// A parameter of a marker.
+/// The value of a parameter of a marker, which determines how handlers parse and show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Parameter {
     /// A rate in bytes per second.
@@ -83,36 +85,41 @@ pub(super) enum Parameter {
     Size(u64),
 }
 
-/// A rule that determines the colours of packets.
+/// A three color marker: it determines the colour of each packet from the packet's length, the colour with
+/// which the packet arrived, and two token buckets. A token is a byte.
 pub(super) trait Marker: Clone + Send + 'static {
-    /// The names of the parameters, as in handlers.
+    /// The names of the parameters, which are also the names of their handlers.
     const PARAMETERS: &'static [&'static str];
 
-    /// Adds the tokens that have arrived until `now`.
+    /// Adds the tokens that have arrived until `now` to the buckets.
     fn refill(&mut self, now: Timestamp);
 
-    /// Returns the colour of a packet with `bytes` bytes. `before` is the colour with which it arrived;
-    /// green if the marker ignores colours.
+    /// Returns the colour of a packet with `bytes` bytes, and takes the packet's tokens from the buckets.
+    /// `before` is the colour with which the packet arrived; green if the marker ignores that colour.
     fn mark(&mut self, bytes: u64, before: Colour) -> Colour;
 
-    /// Returns the number of tokens in each bucket.
+    /// Returns the number of tokens in the committed bucket and in the excess (SrTCM) or peak (TrTCM)
+    /// bucket.
     fn tokens(&self) -> [u64; 2];
 
-    /// Returns a parameter by its name.
+    /// Returns the value of a parameter, by its name in [`PARAMETERS`](Self::PARAMETERS).
     fn parameter(&self, name: &str) -> Parameter;
 
-    /// Changes a parameter; buckets keep their tokens, up to their size.
+    /// Sets a parameter to a number of bytes, or of bytes per second. Buckets keep their tokens, up to
+    /// their size.
     ///
     /// # Errors
-    /// If the parameters contradict each other.
+    /// If the parameters contradict each other. The marker then has the new parameter nevertheless, and
+    /// must be discarded.
     fn set(&mut self, name: &str, value: u64) -> Result<(), String>;
 }
 
-/// The arguments of both markers.
+/// The arguments that SrTCM and TrTCM share.
 pub(super) const COMMON: [ArgInfo; 2] =
     [ArgInfo::keyword("COLOR_AWARE", "bool", "false"), ArgInfo::keyword("ANNO", "annotation", "PAINT")];
 
-/// Returns the handlers of a marker: its own handlers and the common handlers, `N` together.
+/// Returns the handlers of a marker: read and write handlers for the parameters in `own`, read handlers for
+/// the counts and tokens, and the write handler `reset`. `N` is the number of all these handlers.
 pub(super) const fn handlers<const M: usize, const N: usize>(own: [&'static str; M]) -> [HandlerInfo; N] {
     let counts = ["green", "yellow", "red", "green_bytes", "yellow_bytes", "red_bytes", "tokens"];
     assert!(M + counts.len() + 1 == N);
@@ -125,17 +132,18 @@ pub(super) const fn handlers<const M: usize, const N: usize>(own: [&'static str;
     all
 }
 
-/// Makes the element that applies a marker.
+/// Parses the common arguments and makes the element that applies `marker` to packets.
 ///
 /// # Errors
-/// If there was any error in the arguments.
+/// If there was any error in the arguments, or if `marker` is an error. All errors are reported to `args`.
 pub(super) fn build<M: Marker>(
     args: &mut Args<'_>,
     marker: Result<M, String>,
 ) -> Result<Box<dyn Element>, Invalid> {
     let aware = args.value::<bool>("COLOR_AWARE");
     let AnnotationOffset::<1>(place) = args.value("ANNO");
-    // Report missing arguments first; contradictions are meaningless then.
+    // Report missing arguments first: the values in their place would lead to contradictions that say
+    // nothing about the configuration.
     args.finish()?;
     let marker = marker.map_err(|error| args.error(error)).map_err(|()| Invalid)?;
     Ok(Box::new(Painter { marker, aware, place, outputs: args.outputs(), counts: [[0; 2]; 3] }))
@@ -143,17 +151,17 @@ pub(super) fn build<M: Marker>(
 
 struct Painter<M> {
     marker: M,
-    /// True if packets arrive with colours.
+    /// True if packets arrive with a colour in the annotation (COLOR_AWARE).
     aware: bool,
     /// The offset of the annotation byte with the colour.
     place: usize,
     outputs: usize,
-    /// The numbers of packets and bytes of each colour.
+    /// The numbers of packets and of bytes of each colour, in the order of the colours.
     counts: [[u64; 2]; 3],
 }
 
-/// Returns the length of the IP packet, without link padding; of the whole packet if no network header is
-/// marked.
+/// Returns the length of the IP packet in bytes, without link header and padding. If the IP header does not
+/// give a length, returns the bytes from the network header on; if no network header is marked, all bytes.
 #[inline]
 fn ip_length(packet: &Packet) -> u64 {
     let rest = length_from(packet, Base::Network).unwrap_or(packet.len());
@@ -171,7 +179,7 @@ fn ip_length(packet: &Packet) -> u64 {
 }
 
 impl<M: Marker> Painter<M> {
-    /// Determines a packet's colour and writes it to the annotation.
+    /// Determines a packet's colour, writes it to the annotation, and counts the packet.
     #[inline]
     fn paint(&mut self, packet: &mut Packet, lengths: Lengths) -> Colour {
         let bytes = ip_length(packet) + lengths.aside(packet) as u64;
@@ -201,7 +209,7 @@ impl<M: Marker> Element for Painter<M> {
         let to = |colour: Colour| Target::Output(if self.outputs == 1 { 0 } else { colour as usize });
         let mut cases = Vec::new();
         if self.aware {
-            // The colour of a packet never improves.
+            // A packet that arrives red stays red.
             let red = Filter::In { field: place.clone(), mask: 0xff, set: IntervalSet::one(2, 0xff) };
             cases.push(case(Case::new(red, to(Colour::Red)), Colour::Red));
         }
@@ -264,7 +272,7 @@ impl<M: Marker> Element for Painter<M> {
             Parameter::Rate(_) => parse_rate(cx, value, true).map_err(|_| "expected bandwidth")?,
             Parameter::Size(_) => u64::parse(value, &cx.place()).map_err(|_| "expected a number of bytes")?,
         };
-        // Tokens up to now arrived at the old rate.
+        // Add the tokens that have arrived until now, because they arrived at the old rate.
         self.marker.refill(cx.now());
         let mut marker = self.marker.clone();
         marker.set(name, number)?;
@@ -273,7 +281,8 @@ impl<M: Marker> Element for Painter<M> {
     }
 }
 
-/// Simple implementations of the RFCs' rules for tests: time passes token by token.
+/// Helpers for tests that compare a marker with the rule of its RFC, written literally: tokens arrive one
+/// by one.
 #[cfg(test)]
 pub(super) mod model {
     use super::*;
@@ -289,7 +298,8 @@ pub(super) mod model {
             Clock { rate, arrived: 0 }
         }
 
-        /// Returns true if another token has arrived `elapsed` nanoseconds after the start.
+        /// Returns true if a further token has arrived `elapsed` nanoseconds after the start, and counts
+        /// it. Repeated calls thus return true once per token.
         pub(in super::super) fn tick(&mut self, elapsed: i64) -> bool {
             let due = (self.arrived + 1) * SECOND <= elapsed as u128 * u128::from(self.rate);
             self.arrived += u128::from(due);
@@ -297,10 +307,11 @@ pub(super) mod model {
         }
     }
 
-    /// A step of a test: the nanoseconds until a packet arrives, its bytes and its colour.
+    /// A packet of a test: the nanoseconds since the packet before it, its length in bytes, and its colour
+    /// on arrival.
     pub(in super::super) type Step = (i64, u64, Colour);
 
-    /// Returns a strategy for sequences of steps.
+    /// Returns a proptest strategy for sequences of 1 to 59 packets.
     pub(in super::super) fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
         use proptest::prelude::*;
         let colour = (0usize..3).prop_map(|n| Colour::ALL[n]);
@@ -308,7 +319,12 @@ pub(super) mod model {
         prop::collection::vec((gap, 0u64..1600, colour), 1..60)
     }
 
-    /// Compares a marker with a rule, which gets the nanoseconds since the start, and the packet.
+    /// Sends packets through a marker and through `rule`, and compares the colour and the tokens after each
+    /// packet. `rule` gets the nanoseconds since the start, the packet's length in bytes and its colour on
+    /// arrival.
+    ///
+    /// # Errors
+    /// If the marker and the rule differ; the text describes the first difference.
     pub(in super::super) fn agree<M: Marker>(
         mut marker: M,
         mut rule: impl FnMut(i64, u64, Colour) -> (Colour, [u64; 2]),

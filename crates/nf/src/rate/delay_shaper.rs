@@ -1,9 +1,9 @@
 //! # DelayShaper
-//! Passes each pulled packet when a time has passed since its time stamp.
+//! Passes each pulled packet when DELAY has passed since its time stamp.
 //!
 //! Packets leave with the current time as their time stamp. A packet without a time stamp is delayed from
-//! the time at which it is pulled. One packet waits in the element, and downstream elements that pull sleep
-//! until it may leave.
+//! the time at which it is pulled. One packet at a time waits in the element, and downstream elements that
+//! pull sleep until it may leave.
 //!
 //! ## Usage
 //! `DelayShaper(DELAY)`

@@ -1,8 +1,9 @@
 //! # DelayUnqueue
-//! Pulls packets and pushes each of them when a time has passed since its time stamp.
+//! Pulls packets and pushes each packet when DELAY has passed since its time stamp.
 //!
-//! Packets leave with the delayed time as their time stamp. A packet without a time stamp is delayed from
-//! the time at which it is pulled. One packet waits in the element.
+//! Packets leave with the sum of their time stamp and DELAY as their new time stamp. A packet without a
+//! time stamp is delayed from the time at which it is pulled. One packet at a time waits in the element;
+//! packets after it stay upstream, so that the order is kept.
 //!
 //! ## Usage
 //! `DelayUnqueue(DELAY)`
@@ -45,15 +46,17 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The number of packets after which other tasks have a turn.
+/// The number of packets that the task pushes per call, after which other tasks run.
 const MOST_PER_TURN: usize = 256;
 
 /// The element of the classes DelayUnqueue and DelayShaper.
 pub(super) struct Delay {
     delay: Timestamp,
-    /// The packet that waits; its time stamp is the time at which it may leave.
+    /// The packet that waits until its delay is over; its time stamp is the time at which it may leave.
+    /// Further packets stay upstream.
     waiting: Option<Packet>,
-    /// True if the element pushes packets itself.
+    /// True for DelayUnqueue, which pushes packets itself; false for DelayShaper, from which packets are
+    /// pulled.
     pushes: bool,
 }
 
@@ -62,7 +65,8 @@ impl Delay {
         Delay { delay, waiting: None, pushes }
     }
 
-    /// Returns the next packet, if it may leave now.
+    /// Returns the next packet if its delay is over. A packet whose delay is not over is kept in `waiting`,
+    /// and the result is `None`, as it is if there is no packet upstream.
     fn next_packet(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         if self.waiting.is_none() {
             let mut packet = pull_one(cx, 0)?;
@@ -74,8 +78,9 @@ impl Delay {
         self.waiting.take_if(|packet| packet.time() <= cx.now())
     }
 
-    /// Returns the next packet for an element that pulls; without a packet, the signal turns off so that
-    /// the puller sleeps.
+    /// Returns the next packet for DelayShaper, with the current time as its time stamp. If no packet may
+    /// leave, it turns off the signal, so that the element that pulls sleeps; a timer turns the signal on
+    /// again when the waiting packet may leave.
     fn next_pulled(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         match self.next_packet(cx) {
             Some(mut packet) => {
@@ -110,7 +115,7 @@ impl Element for Delay {
 
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut worked = false;
-        // An endless source without a delay must leave other tasks a turn.
+        // Stop after a number of packets: with an endless source and no delay, other tasks would never run.
         for _ in 0..MOST_PER_TURN {
             let Some(packet) = self.next_packet(cx) else { break };
             cx.emit_one(0, packet, DropReason::NoOutput);

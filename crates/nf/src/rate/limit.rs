@@ -1,4 +1,5 @@
-//! A rate limit as configured: RATE and the size of bursts.
+//! The rate limit of RatedUnqueue, RatedSplitter, BandwidthRatedUnqueue and BandwidthRatedSplitter: a token
+//! bucket, and the arguments RATE, BURST_DURATION and BURST_SIZE or BURST_BYTES.
 
 use element::args::{Arg, Bandwidth};
 use element::class::ArgInfo;
@@ -9,18 +10,18 @@ use packet::Annotations;
 use super::bucket::Bucket;
 use crate::fixed::show_bandwidth;
 
-/// The arguments of limits in packets.
+/// The arguments of the elements that limit packets per second.
 pub(super) const PACKET_ARGS: &[ArgInfo] = &[
     ArgInfo::required("RATE", "unsigned"),
     ArgInfo::keyword("BURST_DURATION", "seconds", "20ms"),
     ArgInfo::keyword("BURST_SIZE", "unsigned", ""),
 ];
 
-/// The number of bytes that must be in a bucket before a packet is sent. No packet is longer, so the bucket
-/// need not know the packet's length in advance.
+/// The number of bytes that must be in a bucket before a packet is sent. No packet is longer, so a packet
+/// may be sent before its length is known.
 const THRESHOLD: u64 = 131_072;
 
-/// A limit in packets or bytes per second.
+/// A limit in packets or bytes per second: a token is a packet or a byte. A rate of 0 is no limit.
 pub(super) struct Limit {
     bucket: Bucket,
     bandwidth: bool,
@@ -28,12 +29,14 @@ pub(super) struct Limit {
     size: Option<u64>,
     /// True if the extra length annotation is added to packets' lengths.
     extra: bool,
-    /// The number of bytes that are added for each packet.
+    /// The number of bytes that are added to each packet's length.
     overhead: u64,
 }
 
 impl Limit {
-    /// Parses RATE, BURST_DURATION and BURST_SIZE or BURST_BYTES.
+    /// Parses RATE, BURST_DURATION and, if `bandwidth` is true, BURST_BYTES, otherwise BURST_SIZE. The
+    /// limit is in bytes per second if `bandwidth` is true, otherwise in packets per second. Its bucket is
+    /// full. Errors are reported to `args`.
     pub(super) fn read(args: &mut Args<'_>, bandwidth: bool) -> Limit {
         let rate = match bandwidth {
             true => args.required::<Bandwidth>("RATE").0,
@@ -56,13 +59,15 @@ impl Limit {
         limit
     }
 
-    /// Sets the bytes that count in addition to the packets' own; see the fields.
+    /// Adds bytes to the length of each packet: the extra length annotation if `extra` is true, and
+    /// `overhead`.
     pub(super) fn counting(mut self, extra: bool, overhead: u64) -> Limit {
         (self.extra, self.overhead) = (extra, overhead);
         self
     }
 
-    /// Returns the fields of packets that decide when the next packet may be sent.
+    /// Returns the fields of packets that decide when the next packet may be sent, for
+    /// [`Effects`](element::Effects).
     pub(super) fn reads(&self) -> Vec<Field> {
         let length = self.bandwidth.then_some(Field::Length);
         length.into_iter().chain(self.extra.then_some(EXTRA_LENGTH)).collect()
@@ -75,17 +80,18 @@ impl Limit {
         self.bucket.change(rate, tokens);
     }
 
-    /// Adds the tokens that have arrived until `now`. A rate of zero is no limit.
+    /// Adds the tokens that have arrived until `now` to the bucket.
     pub(super) fn fill(&mut self, now: Timestamp) {
         self.bucket.fill(now);
     }
 
-    /// True if a packet may be sent now.
+    /// True if a packet may be sent now: there are enough tokens, or the rate is 0, which is no limit.
     pub(super) fn allows(&self) -> bool {
         self.bucket.rate() == 0 || self.bucket.tokens() >= self.needed()
     }
 
-    /// Returns the number of packets that may be sent now regardless of their lengths.
+    /// Returns the number of packets that may be pulled now in one batch. With a limit in bytes this is at
+    /// most 1, because the tokens that a packet takes are known only after it has been pulled.
     pub(super) fn allowed(&self) -> usize {
         match (self.bucket.rate(), self.bandwidth) {
             (0, _) => usize::MAX,
@@ -98,7 +104,7 @@ impl Limit {
         if self.bandwidth { THRESHOLD } else { 1 }
     }
 
-    /// Takes the tokens for a packet that is sent.
+    /// Takes the tokens of a packet that is sent from the bucket: one token, or one per byte.
     pub(super) fn charge(&mut self, packet: &Packet, lengths: Lengths) {
         let length = match self.extra {
             true => packet.len() + packet.annotations().u32(Annotations::EXTRA_LENGTH) as usize,
@@ -108,25 +114,28 @@ impl Limit {
         self.bucket.take(if self.bandwidth { bytes } else { 1 });
     }
 
-    /// Returns the time at which the next packet may be sent.
+    /// Returns the time at which the next packet may be sent; `None` if the rate is 0. `now` is the time of
+    /// the last call of [`fill`](Self::fill).
     pub(super) fn next(&self, now: Timestamp) -> Option<Timestamp> {
         self.bucket.when(self.needed(), now)
     }
 
-    /// Returns the value of the handler `rate`.
+    /// Returns the value of the handler `rate`: packets per second, or a bandwidth with its unit.
     pub(super) fn show(&self) -> String {
         let rate = self.bucket.rate();
         if self.bandwidth { show_bandwidth(rate) } else { rate.to_string() }
     }
 
-    /// Sets the rate from a value of the handler `rate`.
+    /// Sets the rate from a value that was written to the handler `rate`. The bucket stays filled to the
+    /// same fraction of its size.
     pub(super) fn write(&mut self, cx: &Cx<'_>, value: &str) -> Result<(), String> {
         self.set_rate(parse_rate(cx, value, self.bandwidth)?);
         Ok(())
     }
 }
 
-/// Parses a rate that was written to a handler.
+/// Parses a rate that was written to a handler: a bandwidth, of which the bytes per second are returned, if
+/// `bandwidth` is true; otherwise packets per second.
 pub(super) fn parse_rate(cx: &Cx<'_>, value: &str, bandwidth: bool) -> Result<u64, String> {
     let rate = match bandwidth {
         true => Bandwidth::parse(value, &cx.place()).map(|Bandwidth(rate)| rate),

@@ -1,9 +1,10 @@
 //! # LinkUnqueue
-//! Pulls packets and pushes them as a link of some latency and bandwidth would.
+//! Pulls packets and pushes them with the delay of a link of the given latency and bandwidth.
 //!
-//! Packets are pulled while there is room on the link, and leave when their last bit would have arrived at
-//! the other end. Their time stamp is then set to that time. The extra length annotation is added to
-//! lengths. Delays are whole microseconds.
+//! A packet is pulled when the transmission of the packet before it is over. It leaves when its last bit
+//! would have arrived at the other end of the link, with that time as its time stamp. The extra length
+//! annotation is added to the length of a packet. The time of a transmission is rounded down to whole
+//! microseconds.
 //!
 //! ## Usage
 //! `LinkUnqueue(LATENCY, BANDWIDTH)`
@@ -69,17 +70,20 @@ pub static CLASS: Class = Class {
 
 struct LinkUnqueue {
     latency: Timestamp,
-    /// The bandwidth in hundreds of bytes per second; 0 for no limit.
+    /// The bandwidth in units of 100 bytes per second; 0 for no limit.
     bandwidth: u64,
-    /// The packets on the link; the time stamp of each is the time at which it leaves.
+    /// The packets on the link, in the order in which they leave. The time stamp of each packet is the time
+    /// at which it leaves.
     link: VecDeque<Packet>,
-    /// True if the last pull gave a packet, so that the next packet starts when that packet ends.
+    /// True if the last pull gave a packet. The transmission of the next packet then starts when the
+    /// transmission of that packet ends; otherwise it starts at the time of the pull.
     back_to_back: bool,
     occupancy: Arc<Occupancy>,
 }
 
 impl LinkUnqueue {
-    /// Returns the time that the transmission of a packet takes.
+    /// Returns the time that the transmission of a packet takes, rounded down to whole microseconds; zero
+    /// without a bandwidth limit.
     fn duration(&self, packet: &Packet) -> Timestamp {
         let extra = packet.annotations().u32(Annotations::EXTRA_LENGTH);
         let bytes = packet.len() as u64 + u64::from(extra);
@@ -87,11 +91,12 @@ impl LinkUnqueue {
         Timestamp(micros as i64 * 1_000)
     }
 
-    /// Pulls packets while there is room on the link. Returns true if it pulled any.
+    /// Pulls packets until a pulled packet is still being transmitted, or no packets are left upstream, or
+    /// `MOST_PER_TURN` packets are on the link. Returns true if it pulled any packet.
     fn fill(&mut self, cx: &mut Cx<'_>) -> bool {
         let through = cx.now() + self.latency;
         let mut worked = false;
-        // If there is no memory for another packet, packets stay upstream.
+        // If no memory can be reserved for another packet, further packets stay upstream.
         while self.link.back().is_none_or(|last| last.time() <= through) && self.link.try_reserve(1).is_ok() {
             let Some(mut packet) = pull_one(cx, 0) else {
                 self.back_to_back = false;
@@ -104,7 +109,8 @@ impl LinkUnqueue {
             packet.set_time(start + self.duration(&packet));
             self.link.push_back(packet);
             (self.back_to_back, worked) = (true, true);
-            // Without latency and bandwidth, the loop would end only when the queue is empty.
+            // Without latency and bandwidth limit, each transmission ends at once, and the loop would end
+            // only when there are no more packets upstream.
             if self.link.len() >= MOST_PER_TURN {
                 break;
             }
@@ -120,7 +126,7 @@ impl LinkUnqueue {
     }
 }
 
-/// The number of packets on the link from which on other tasks have a turn before more packets are pulled.
+/// The number of packets on the link at which the task stops pulling, so that other tasks run.
 const MOST_PER_TURN: usize = 256;
 
 impl Element for LinkUnqueue {
@@ -203,7 +209,7 @@ const HANDLERS: &[Handler<LinkUnqueue>] = &[
 ];
 
 impl LinkUnqueue {
-    /// Drops the packets on the link, and starts again.
+    /// Drops the packets on the link, clears the timer, and schedules the task, which pulls new packets.
     fn reset(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.clear(cx, DropReason::Reset);
         cx.clear_timer(0);

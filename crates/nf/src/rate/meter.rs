@@ -1,17 +1,19 @@
 //! # Meter
 //! Chooses the output by the arrival rate of packets.
 //!
-//! The rate is an exponentially weighted moving average over milliseconds. Packets go to output 0 while the
-//! rate is below the first argument, to output 1 while it is below the second, and so on.
+//! The rate is an exponentially weighted moving average of the packets per millisecond, in which a new
+//! millisecond has the weight 1/16. Packets go to output 0 while the rate is below the first argument, to
+//! output 1 while it is below the second, and so on. They go to the last output while the rate is not
+//! below any argument.
 //!
 //! ## Usage
 //! `Meter(RATE, ...)`
 //!
 //! ## Arguments
-//! - `RATE`: packets per second, in ascending order; one less than there are outputs.
+//! - `RATE`: packets per second, in ascending order; one argument less than there are outputs.
 //!
 //! ## Handlers
-//! - `rate`: the average in packets per second.
+//! - `rate`: the average rate in packets per second.
 //! - `meters`: the arguments.
 //!
 //! ## Example

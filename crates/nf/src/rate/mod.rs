@@ -1,4 +1,8 @@
-//! Elements that shape, delay, split, sample and drop packets by rate or length.
+//! Elements that limit, measure and delay traffic, and elements that drop or change packets at random or
+//! because queues are long.
+//!
+//! The classes share `bucket` (token bucket), `limit` (rate limit with its arguments), `ewma` (average
+//! rate), `colours` (three color markers), `queues` (watched queues) and `fixed` (numbers in handlers).
 
 pub mod bandwidth_meter;
 pub mod bandwidth_rated_splitter;
@@ -24,6 +28,6 @@ pub mod timed_sink;
 pub mod timed_unqueue;
 pub mod tr_tcm;
 
-/// The name of the shared state of elements that limit or measure a rate, for
-/// [`Effects::sharing`](element::Effects::sharing).
+/// The name under which elements that limit or measure a rate declare the state that all packets change
+/// ([`Effects::sharing`](element::Effects::sharing)).
 pub(crate) const RATE: &str = "rate";

@@ -1,19 +1,19 @@
 //! # RandomBitErrors
 //! Changes each bit of each packet with a given probability.
 //!
-//! In packets that are longer than a slot, only the first slot is changed.
+//! In packets that are longer than a slot, only the bytes in the first slot are changed.
 //!
 //! ## Usage
 //! `RandomBitErrors(P [, KIND, ACTIVE])`
 //!
 //! ## Arguments
-//! - `P`: the probability of a change of each bit.
-//! - `KIND`: `flip` changes bits, `set` makes them one, `clear` makes them zero.
+//! - `P`: the probability with which each bit is changed.
+//! - `KIND`: the change: `flip` inverts a bit, `set` makes it one, `clear` makes it zero.
 //! - `ACTIVE`: if false, packets pass unchanged.
 //!
 //! ## Handlers
 //! - `p_bit_error`: the probability.
-//! - `error_kind`: the kind of change.
+//! - `error_kind`: the change: `flip`, `set` or `clear`.
 //! - `active`: true if bits are changed.
 //!
 //! ## Example
@@ -93,14 +93,14 @@ impl Kind {
 }
 
 struct RandomBitErrors {
-    /// The probability times 2^28.
+    /// The probability with which each bit is changed, times 2^28.
     probability: u64,
     kind: Kind,
     active: bool,
 }
 
-/// Changes each bit of `data` with probability `p`. Jumps from one changed bit to the next, because most
-/// bits do not change.
+/// Applies `kind` to each bit of `data` with probability `p`. Draws the distance from one such bit to the
+/// next, and not a random number per bit, because most bits do not change.
 fn change(data: &mut [u8], p: f64, kind: Kind, random: &mut fastrand::Rng) {
     let bits = data.len() * 8;
     let scale = (1.0 - p).ln();
@@ -182,7 +182,7 @@ mod tests {
             change(&mut data, p, Kind::Flip, &mut random);
             let ones: u32 = data.iter().map(|b: &u8| b.count_ones()).sum();
             let expected = 800_000.0 * p;
-            // A margin of five standard deviations.
+            // Five standard deviations of the number of changed bits.
             let margin = 5.0 * (expected * (1.0 - p)).sqrt();
             assert!((f64::from(ones) - expected).abs() < margin, "{p}: {ones}");
         }

@@ -1,7 +1,7 @@
 //! # RandomSample
 //! Passes each packet with a given probability.
 //!
-//! Other packets go to output 1, or are dropped.
+//! Packets that do not pass go to output 1; if there is no output 1, they are dropped.
 //!
 //! ## Usage
 //! `RandomSample([P, KEYWORDS])`
@@ -68,12 +68,13 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The number of fractional bits of probabilities.
+/// The number of fractional bits of probabilities in fixed point.
 const BITS: u32 = 28;
 const ONE: u64 = 1 << BITS;
 
 struct RandomSample {
-    /// The bound for random numbers: a packet passes if its number is smaller.
+    /// The probability that a packet passes, times 2^28: a packet passes if a random number below 2^28 is
+    /// less than this threshold.
     threshold: u64,
     active: bool,
     drops: u64,
@@ -91,7 +92,8 @@ impl Element for RandomSample {
             return;
         }
         let (threshold, drops) = (self.threshold, &mut self.drops);
-        // Both closures need the context, so the batch has its own generator.
+        // The generator belongs to the context, which the second closure needs. Therefore the first closure
+        // draws from a fork of it.
         let mut random = cx.random().fork();
         batch.sift(
             |_| if random.u64(..ONE) < threshold { Ok(()) } else { Err(DropReason::Sampled) },

@@ -10,7 +10,7 @@
 //! ## Arguments
 //! - `RATE`: packets per second; 0 for no limit.
 //! - `BURST_DURATION`: the size of the bucket, as the time in which it fills.
-//! - `BURST_SIZE`: the size of the bucket in packets.
+//! - `BURST_SIZE`: the size of the bucket in packets, in place of BURST_DURATION.
 //!
 //! ## Handlers
 //! - `rate`: packets per second.
@@ -55,7 +55,7 @@ pub(super) struct RatedSplitter {
 
 impl Element for RatedSplitter {
     fn effects(&self) -> Effects {
-        // The lengths of packets determine how many packets may pass.
+        // The limit depends on lengths if it is in bytes, so the element declares that it reads them.
         let above = Filter::Opaque { about: "above the rate", reads: self.limit.reads() };
         let cases = vec![aside(above, DropReason::OverRate), Case::new(Filter::Any, Target::Output(0))];
         let effects = Effects {

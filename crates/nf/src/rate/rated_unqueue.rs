@@ -10,12 +10,13 @@
 //! ## Arguments
 //! - `RATE`: packets per second; 0 for no limit.
 //! - `BURST_DURATION`: the size of the bucket, as the time in which it fills.
-//! - `BURST_SIZE`: the size of the bucket in packets.
+//! - `BURST_SIZE`: the size of the bucket in packets, in place of BURST_DURATION.
 //!
 //! ## Handlers
 //! - `rate`: packets per second.
 //! - `active`: true if the element pulls packets.
-//! - `calls`: counts of the task's runs, pushes, failed pulls and packets.
+//! - `calls`: the numbers of calls of the task, of calls in which no packet was allowed, of batches
+//!   pushed, of pulls without packets, and of packets, as readable text.
 //!
 //! ## Example
 //! ```click
@@ -52,7 +53,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// An element that pulls and pushes packets within a limit.
+/// The element of the classes RatedUnqueue and BandwidthRatedUnqueue. The counts are for the handler
+/// `calls`.
 pub(super) struct RatedUnqueue {
     limit: Limit,
     active: bool,

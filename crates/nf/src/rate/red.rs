@@ -2,27 +2,27 @@
 //! Drops packets at random, with a probability that grows with the length of queues (random early
 //! detection).
 //!
-//! RED computes a moving average of the lengths of the nearest queues: downstream if its ports are push
-//! ports, upstream if they are pull ports (Floyd and Jacobson, 1993). Chosen packets go to output 1, or are
-//! dropped.
+//! RED computes a moving average of the number of packets in the nearest queues: downstream if its ports
+//! are push ports, upstream if they are pull ports (Floyd and Jacobson, 1993). The packets that it chooses
+//! to drop go to output 1, if there is an output 1.
 //!
 //! ## Usage
 //! `RED(MIN_THRESH, MAX_THRESH, MAX_P [, KEYWORDS])`
 //!
 //! ## Arguments
-//! - `MIN_THRESH`: the average length up to which no packet is dropped.
-//! - `MAX_THRESH`: the average length at which the drop probability reaches MAX_P.
+//! - `MIN_THRESH`: the average number of packets up to which no packet is dropped.
+//! - `MAX_THRESH`: the average number of packets at which the drop probability reaches MAX_P.
 //! - `MAX_P`: the drop probability at MAX_THRESH.
 //! - `QUEUES`: the names of the queues to watch; the nearest queues if not given.
 //! - `STABILITY`: the weight of a new length in the average is 1 / 2^STABILITY.
 //! - `GENTLE`: if true, the probability grows from MAX_P to 1 while the average grows from MAX_THRESH to
-//!   twice MAX_THRESH; if false, all packets above MAX_THRESH are dropped.
+//!   twice MAX_THRESH; if false, all packets are dropped while the average is above MAX_THRESH.
 //!
 //! ## Handlers
 //! - `min_thresh`, `max_thresh`, `max_p`: the arguments.
-//! - `drops`: the number of chosen packets.
+//! - `drops`: the number of packets that were dropped, or sent to output 1.
 //! - `queues`: the names of the queues, one per line.
-//! - `avg_queue_size`: the average length.
+//! - `avg_queue_size`: the average number of packets in the queues.
 //! - `stats`: queue length, average and drops, as readable text.
 //!
 //! ## Example
@@ -86,16 +86,16 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The number of fractional bits of averages.
+/// The number of fractional bits of the average queue length.
 const SCALE: u32 = 10;
-/// The number of fractional bits of probabilities.
+/// The number of fractional bits of drop probabilities.
 const P_BITS: u32 = 16;
 
 #[derive(Clone, Copy)]
 struct Bounds {
     least: u32,
     most: u32,
-    /// The probability times 2^16.
+    /// MAX_P, times 2^16.
     p: u32,
 }
 
@@ -120,13 +120,14 @@ impl Bounds {
 struct Average {
     stability: u32,
     scaled: i64,
-    /// The epoch of the last look at empty queues; the average sinks once per epoch in which they were
-    /// empty.
+    /// The epoch in which the queues were last found empty; `None` if they have not been empty since. While
+    /// they are empty, the average decreases once per epoch.
     empty_since: Option<i64>,
 }
 
 impl Average {
-    /// The time, in nanoseconds, in which the average sinks once while the queues are empty.
+    /// The length of an epoch in nanoseconds: while the queues are empty, the average decreases once in
+    /// this time.
     const EPOCH: i64 = 20_000_000;
 
     fn update(&mut self, length: usize, now: Timestamp) {
@@ -158,7 +159,8 @@ struct Red {
     gentle: bool,
     queues: Watched,
     average: Average,
-    /// The number of packets since the last drop; -1 while drops are not possible.
+    /// The number of packets since the last drop; -1 while the average is so low that no packet is dropped,
+    /// or so high that all packets are dropped.
     count: i64,
     /// A random number below 2^16, drawn again after each drop, so that the gaps between drops are
     /// uniformly distributed.
@@ -167,7 +169,8 @@ struct Red {
 }
 
 impl Red {
-    /// Returns the probability of a drop, times 2^16; `None` if all packets are dropped.
+    /// Returns the drop probability for the average queue length, times 2^16; `None` if the average is so
+    /// high that all packets are dropped.
     fn probability(&self) -> Option<i64> {
         let (average, p) = (self.average.scaled, i64::from(self.bounds.p));
         let [least, most] = [self.bounds.least, self.bounds.most].map(|bound| i64::from(bound) << SCALE);
@@ -218,7 +221,7 @@ impl Element for Red {
     }
 
     fn pull(&mut self, cx: &mut Cx<'_>, _port: usize, max: usize) -> Batch {
-        // Pull until there are enough packets, regardless of the number that are dropped.
+        // Pull again in place of dropped packets, until there are `max` packets or none upstream.
         let mut all = cx.batch();
         while all.len() < max.min(BATCH_CAPACITY) {
             let mut batch = cx.pull(0, max.min(BATCH_CAPACITY) - all.len());
@@ -336,7 +339,7 @@ mod tests {
     fn averages_follow_and_sink_while_queues_are_empty() {
         let mut average = Average { stability: 4, scaled: 0, empty_since: None };
         (0..200).for_each(|_| average.update(40, Timestamp(1)));
-        // Rounding keeps the average from the exact value by less than a hundredth.
+        // Because of rounding, the average may differ from 40, but by less than a hundredth.
         assert!(((40 << SCALE) - average.scaled).abs() < 10);
         average.update(0, Timestamp::from_secs(1));
         assert!(average.scaled >> SCALE >= 37);

@@ -1,18 +1,18 @@
 //! # Shaper
 //! Limits pulled packets to a number of packets per second, evenly spaced.
 //!
-//! Packet n of a second may be pulled n / RATE seconds after the start of the second. A packet that is not
-//! pulled at its time may be pulled until the second is over. Output 1, if it exists, gives packets
-//! whenever output 0 would give none.
+//! Packet n of a second may be pulled n / RATE seconds after the start of the second, or later. If only
+//! some of the packets of a second were pulled in it, the others may be pulled at the start of the next
+//! second, without spaces. Output 1, if it exists, gives packets whenever output 0 would give none.
 //!
-//! With one output, elements that pull sleep until the next packet may be pulled. In Click, they keep
-//! trying.
+//! With one output, elements that pull from Shaper sleep until the next packet may be pulled. In Click,
+//! they pull again and again.
 //!
 //! ## Usage
 //! `Shaper(RATE)`
 //!
 //! ## Arguments
-//! - `RATE`: packets per second.
+//! - `RATE`: packets per second; with 0, output 0 gives no packets.
 //!
 //! ## Handlers
 //! - `rate`: packets per second.
@@ -56,12 +56,15 @@ pub static CLASS: Class = Class {
 
 const SECOND: i128 = 1_000_000_000;
 
-/// The even spacing of packets or bytes within each second.
+/// A limiter that spaces packets or bytes evenly within each second (Click's GapRate). The rate is in
+/// packets or bytes per second.
 struct Gaps {
     rate: u64,
-    /// The current second, and the packets or bytes sent in it; an excess is carried over to the next
-    /// second.
+    /// The second of the last call of `allow`; `None` before the first call.
     second: Option<i64>,
+    /// The number of packets or bytes that were sent in that second. When a new second begins, `rate` is
+    /// subtracted from it if it is positive: an excess is carried over to the new second, and so are
+    /// packets that were not sent in time.
     gone: i128,
 }
 
@@ -70,13 +73,15 @@ impl Gaps {
         Gaps { rate, second: None, gone: 0 }
     }
 
-    /// True if the next packet may be sent now.
+    /// Returns true if the next packet may be sent at `now`. The caller adds what it sends to `gone`.
     fn allow(&mut self, now: Timestamp) -> bool {
         let (second, nanos) = now.parts();
         let due = i128::from(nanos) * i128::from(self.rate);
         match self.second {
             None => {
-                // At the start, the next packet may be sent soon, if not immediately.
+                // On the first call, count the packets that this second would have had until now as sent,
+                // rounded to the nearest number. The next packet may then be sent now, or after at most
+                // half of the time between two packets.
                 self.gone = due / SECOND + i128::from(due % SECOND > SECOND / 2);
                 self.second = Some(second);
             }
@@ -91,7 +96,8 @@ impl Gaps {
         self.rate > 0 && due / SECOND >= self.gone
     }
 
-    /// Returns the time at which the next packet may be sent, if none may be sent now.
+    /// Returns the time at which the next packet may be sent, after `allow` has returned false; `None` if
+    /// the rate is 0.
     fn next(&self) -> Option<Timestamp> {
         let rate = i128::from(self.rate);
         let wait = (self.gone.max(0) * SECOND + rate - 1).checked_div(rate)?;
@@ -103,7 +109,9 @@ impl Gaps {
 /// The element of the classes Shaper and BandwidthShaper.
 pub(super) struct Shaper {
     gaps: Gaps,
-    /// True if the rate is in bytes; all outputs then give packets alike.
+    /// True for BandwidthShaper: the rate is in bytes per second, and each output gives packets within the
+    /// rate. False for Shaper: the rate is in packets per second, and output 1 gives packets when output 0
+    /// gives none.
     bandwidth: bool,
     outputs: usize,
 }
@@ -115,7 +123,8 @@ impl Shaper {
 
     fn next_packet(&mut self, cx: &mut Cx<'_>) -> Option<element::Packet> {
         if !self.gaps.allow(cx.now()) {
-            // A signal applies to all outputs: with two outputs, one of them may always give a packet.
+            // The signal applies to both outputs, and with two outputs, one of them gives packets at any
+            // time. Therefore it is turned off only with one output.
             if self.outputs == 1 {
                 cx.set_signal(Signal::Packets, false);
             }
@@ -187,7 +196,7 @@ pub(super) const HANDLERS: &[Handler<Shaper>] = &[
 ];
 
 impl Shaper {
-    /// Begins to count anew, at this rate.
+    /// Sets the rate, and starts to count packets or bytes again from the current time.
     fn restart(&mut self, cx: &mut Cx<'_>, rate: u64) -> Result<(), String> {
         self.gaps = Gaps::new(rate);
         cx.set_signal(Signal::Packets, true);

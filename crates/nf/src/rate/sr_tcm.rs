@@ -13,8 +13,9 @@
 //! output 0, yellow packets by output 1 and red packets by output 2; packets whose output does not exist
 //! are dropped.
 //!
-//! The length of a packet is counted from the network header annotation on, without link headers; if the
-//! annotation is not set, all bytes count.
+//! The length of a packet is the length that its IP header gives, without link header and padding. Without
+//! an IP header, all bytes from the network header annotation on count; if the annotation is not set, all
+//! bytes.
 //!
 //! ## Usage
 //! `SrTCM(CIR, CBS, EBS [, KEYWORDS])`
@@ -24,7 +25,8 @@
 //! - `CBS`: the committed burst size in bytes.
 //! - `EBS`: the excess burst size in bytes. CBS and EBS cannot both be 0. A size other than 0 should be at
 //!   least the length of the largest packet, since a longer packet never gets the colour of that bucket.
-//! - `COLOR_AWARE`: if true, packets arrive with colours.
+//! - `COLOR_AWARE`: if true, packets arrive with colours in the annotation; if false, the annotation is
+//!   not read.
 //! - `ANNO`: the annotation of the colour, by name or offset.
 //!
 //! ## Handlers
@@ -38,7 +40,7 @@
 //! - `yellow_bytes`: the bytes of yellow packets.
 //! - `red_bytes`: the bytes of red packets.
 //! - `tokens`: the numbers of tokens in the committed and the excess bucket.
-//! - `reset`: sets the counts to zero.
+//! - `reset`: sets the counts of packets and bytes to zero; the buckets do not change.
 //!
 //! ## Example
 //! ```click
@@ -89,11 +91,11 @@ pub static CLASS: Class = Class {
 
 #[derive(Clone, Debug)]
 struct SingleRate {
-    /// The source of tokens at the committed information rate.
+    /// The arrival of tokens at the committed information rate.
     ticks: Ticks,
-    /// The committed and the excess burst size.
+    /// The committed and the excess burst size, in bytes.
     sizes: (u64, u64),
-    /// The tokens in the committed and the excess bucket: Tc and Te.
+    /// The numbers of tokens in the committed and the excess bucket (Tc and Te in RFC 2697).
     tokens: (u64, u64),
 }
 
@@ -263,8 +265,8 @@ mod tests {
     }
 
     proptest! {
-        /// The rule of RFC 2697, section 3, literally: at each tick Tc grows if it is below CBS, else Te if
-        /// it is below EBS.
+        /// Compares the marker with the rule of RFC 2697, section 3, written literally: for each token that
+        /// arrives, Tc grows by one if it is below CBS; otherwise Te grows by one if it is below EBS.
         #[test]
         fn agrees_with_the_rule_token_by_token(
             rate in prop_oneof![0u64..50, 0u64..30_000], cbs in 0u64..4000, ebs in 1u64..4000, steps in steps(), aware: bool,

@@ -1,12 +1,15 @@
 //! # TimedUnqueue
-//! Pulls packets, up to a number per interval, and pushes them.
+//! Pulls up to BURST packets once per INTERVAL, and pushes them.
+//!
+//! If there is no packet when an interval is over, the element sleeps. The next packet is then pushed at
+//! once, and starts a new interval.
 //!
 //! ## Usage
 //! `TimedUnqueue(INTERVAL [, BURST])`
 //!
 //! ## Arguments
-//! - `INTERVAL`: the time between two turns.
-//! - `BURST`: the maximum number of packets per turn.
+//! - `INTERVAL`: the time from one burst to the next.
+//! - `BURST`: the maximum number of packets in a burst.
 //!
 //! ## Example
 //! ```click
@@ -34,7 +37,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Makes an element that pulls BURST packets per turn.
+/// Parses INTERVAL and BURST and makes the element of the classes TimedUnqueue and Burster. The two classes
+/// differ only in the BURST that applies if none is given.
 pub(super) fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let interval = args.required("INTERVAL");
     let burst = args.value::<i32>("BURST");
@@ -49,9 +53,11 @@ pub(super) fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
 struct TimedUnqueue {
     interval: Timestamp,
     burst: usize,
-    /// True while the interval is not over.
+    /// True from a burst to the end of its interval; the task does not pull meanwhile.
     waiting: bool,
-    /// The time at which the last interval ended; `None` if a turn since then found nothing to do.
+    /// The time at which the current or last interval ends. The next interval is counted from it, so that
+    /// delays of timers do not add up. `None` before the first burst, and if there were no packets when the
+    /// interval was over: the next packet then starts a new interval.
     last: Option<Timestamp>,
 }
 
@@ -66,7 +72,8 @@ impl Element for TimedUnqueue {
     }
 
     fn run(&mut self, cx: &mut Cx<'_>) -> bool {
-        // A queue has received a packet in the meantime; the timer will schedule the task.
+        // A queue upstream has received a packet and woken the task before the interval is over. The timer
+        // will schedule the task again.
         if self.waiting {
             return false;
         }

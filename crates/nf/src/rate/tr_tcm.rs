@@ -10,7 +10,7 @@
 //!
 //! Colours, outputs and lengths are as in SrTCM. The colour is written to an annotation (0 green, 1 yellow,
 //! 2 red). With more than one output, packets leave by the output of that number; packets whose output does
-//! not exist are dropped. Lengths are counted from the network header annotation on, if it is set.
+//! not exist are dropped. The length of a packet is the length that its IP header gives.
 //!
 //! ## Usage
 //! `TrTCM(CIR, CBS, PIR, PBS [, KEYWORDS])`
@@ -21,7 +21,8 @@
 //! - `PIR`: the peak information rate, not below CIR.
 //! - `PBS`: the peak burst size in bytes, not 0. CBS and PBS should be at least the length of the largest
 //!   packet.
-//! - `COLOR_AWARE`: if true, packets arrive with colours.
+//! - `COLOR_AWARE`: if true, packets arrive with colours in the annotation; if false, the annotation is
+//!   not read.
 //! - `ANNO`: the annotation of the colour, by name or offset.
 //!
 //! ## Handlers
@@ -36,7 +37,7 @@
 //! - `yellow_bytes`: the bytes of yellow packets.
 //! - `red_bytes`: the bytes of red packets.
 //! - `tokens`: the numbers of tokens in the committed and the peak bucket.
-//! - `reset`: sets the counts to zero.
+//! - `reset`: sets the counts of packets and bytes to zero; the buckets do not change.
 //!
 //! ## Example
 //! ```click
@@ -86,7 +87,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The token bucket of one of the two rates.
+/// The token bucket of one of the two rates: tokens arrive at the rate of `ticks`, one per byte, up to
+/// `size` tokens.
 #[derive(Clone, Debug)]
 struct Bucket {
     ticks: Ticks,
@@ -264,7 +266,8 @@ mod tests {
     }
 
     proptest! {
-        /// The rule of RFC 2698, section 3, literally.
+        /// Compares the marker with the rule of RFC 2698, section 3, written literally: tokens arrive one
+        /// by one in both buckets, Tc (committed) and Tp (peak).
         #[test]
         fn agrees_with_the_rule_token_by_token(
             cir in prop_oneof![0u64..50, 0u64..20_000], more in 0u64..20_000,

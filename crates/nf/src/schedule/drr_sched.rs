@@ -1,15 +1,15 @@
 //! # DRRSched
 //! Pulls from its inputs by deficit round robin, so that each input gets the same share of bytes.
 //!
-//! Each turn gives an input a quantum of bytes. The input keeps unused bytes for as long as it has packets
-//! (Shreedhar and Varghese, SIGCOMM 1995). A packet that is longer than its input's credit waits in the
-//! element.
+//! Each turn adds a quantum of bytes to an input's credit, and each packet takes its length from the
+//! credit. The input keeps unused credit for as long as it has packets (Shreedhar and Varghese, SIGCOMM
+//! 1995). A packet that is longer than its input's credit waits in the element for the next turns.
 //!
 //! ## Usage
 //! `DRRSched([QUANTUM])`
 //!
 //! ## Arguments
-//! - `QUANTUM`: the bytes per turn.
+//! - `QUANTUM`: the bytes that each turn adds to an input's credit.
 //!
 //! ## Example
 //! ```click
@@ -50,21 +50,23 @@ pub static CLASS: Class = Class {
 
 #[derive(Default)]
 struct Input {
-    /// A packet that waits for credit.
+    /// A packet of the input that is longer than the credit and waits until there is enough credit.
     head: Option<Packet>,
-    /// The number of bytes that the input may send.
+    /// The number of bytes that the input may still send in its current turn.
     credit: u64,
 }
 
 struct DrrSched {
     quantum: u64,
     inputs: Vec<Input>,
-    /// The input whose turn it is.
+    /// The index of the input whose turn it is.
     next: usize,
 }
 
 impl DrrSched {
-    /// Tries each input once, starting with the input that gave the last packet.
+    /// Returns the next packet, starting with the input whose turn it is. An input without a packet, or
+    /// with a packet that is longer than its credit, ends its turn, and the next input gets a quantum.
+    /// Returns `None` when all inputs have had a turn; the signal stays on if a packet waits for credit.
     fn next_packet(&mut self, cx: &mut Cx<'_>) -> Option<Packet> {
         let mut active = false;
         for _ in 0..self.inputs.len() {

@@ -1,4 +1,4 @@
-//! Schedulers: elements that pull from several inputs.
+//! Schedulers: elements that pull from several inputs and choose the input of the next packet.
 
 pub mod drr_sched;
 pub mod prio_sched;
@@ -14,7 +14,7 @@ pub mod time_sorted_sched;
 use element::{Batch, Cx, DropReason, Packet};
 use packet::BATCH_CAPACITY;
 
-/// Pulls one packet from an input.
+/// Pulls one packet from an input; returns `None` if the input gives no packet.
 pub(crate) fn pull_one(cx: &mut Cx<'_>, input: usize) -> Option<Packet> {
     let mut batch = cx.pull(input, 1);
     let packet = batch.pop();
@@ -22,7 +22,8 @@ pub(crate) fn pull_one(cx: &mut Cx<'_>, input: usize) -> Option<Packet> {
     packet
 }
 
-/// Fills a batch with packets from `next`, up to `max`, until `next` returns `None`.
+/// Returns a batch of the packets that `next` gives. It ends when `next` returns `None`, or with `max`
+/// packets, or when the batch is full.
 pub(crate) fn collect(
     cx: &mut Cx<'_>,
     max: usize,
@@ -32,7 +33,7 @@ pub(crate) fn collect(
     while batch.len() < max.min(BATCH_CAPACITY)
         && let Some(packet) = next(cx)
     {
-        // There is room, by the condition of the loop.
+        // The loop ends before the batch is full, so no packet is dropped here.
         if let Err(packet) = batch.push(packet) {
             cx.drop(packet, DropReason::NoBuffer);
         }

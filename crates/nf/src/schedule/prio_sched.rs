@@ -1,7 +1,8 @@
 //! # PrioSched
 //! Pulls from the first input that has a packet.
 //!
-//! PrioSched does not pull from inputs whose signal says that they are empty.
+//! Input 0 thus has the highest priority. PrioSched does not pull from inputs whose signal says that they
+//! are empty.
 //!
 //! ## Usage
 //! `PrioSched`

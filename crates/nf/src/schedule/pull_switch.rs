@@ -10,7 +10,7 @@
 //! - `INPUT`: the input; a negative number, or an input that does not exist, for no input.
 //!
 //! ## Handlers
-//! - `switch`: the input.
+//! - `switch`: the input, or -1 for no input.
 //!
 //! ## Example
 //! ```click
@@ -45,7 +45,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Returns the effects: packets of one input pass; packets of other inputs stay upstream until the end.
+/// Returns the effects of a switch that pulls from input `chosen` only. Packets of all other inputs stay
+/// upstream; they are declared as dropped at the end of the run.
 pub(super) fn pulls_from(chosen: Option<usize>) -> Effects {
     let passes = chosen.map(|input| Case::new(Filter::Any, Target::Output(0)).on(input));
     let stays = Case::new(Filter::Any, Target::Drop(DropReason::Stop));
@@ -56,7 +57,8 @@ pub(super) fn pulls_from(chosen: Option<usize>) -> Effects {
 pub(super) struct PullSwitch {
     chosen: Option<usize>,
     inputs: usize,
-    /// True if the signal to pullers depends on the chosen input only.
+    /// True for PullSwitch: it has a signal of its own, which is on if the chosen input may have packets.
+    /// False for SimplePullSwitch: elements that pull see the signals of all inputs.
     signals: bool,
 }
 

@@ -1,13 +1,13 @@
 //! # RoundRobinMultiSched
-//! Pulls from its inputs in turn, several packets from each.
+//! Pulls from its inputs in turn, up to N packets from each.
 //!
-//! An input that has no packets loses the rest of its turn.
+//! If an input has fewer packets, its turn ends early.
 //!
 //! ## Usage
 //! `RoundRobinMultiSched([N, MAX])`
 //!
 //! ## Arguments
-//! - `N`: the number of packets per turn.
+//! - `N`: the maximum number of packets per turn.
 //! - `MAX`: the number of inputs to use, counted from the first.
 //!
 //! ## Example

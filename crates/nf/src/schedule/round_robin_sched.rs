@@ -36,7 +36,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Makes a scheduler that pulls `turn` packets from an input before it turns to the next.
+/// Makes a scheduler that pulls up to `turn` packets from an input before it continues with the next input.
+/// The argument MAX is parsed here.
 pub(super) fn build(args: &mut Args<'_>, turn: u32) -> Result<Box<dyn Element>, Invalid> {
     let inputs = args.get("MAX").unwrap_or(args.inputs()).min(args.inputs());
     args.finish()?;
@@ -46,9 +47,9 @@ pub(super) fn build(args: &mut Args<'_>, turn: u32) -> Result<Box<dyn Element>, 
 struct RoundRobinSched {
     inputs: usize,
     turn: u32,
-    /// The input at which the search for a packet starts.
+    /// The index of the input at which the search for the next packet starts.
     next: usize,
-    /// The number of packets of the current turn.
+    /// The number of packets that this input has given in its current turn.
     taken: u32,
 }
 

@@ -1,7 +1,8 @@
 //! # SimplePullSwitch
-//! Pulls from one input, which a handler chooses, and gives pullers no signal about the choice.
+//! Pulls from one input, which a handler chooses, and has no signal that follows the choice.
 //!
-//! Elements that pull from SimplePullSwitch sleep only while all inputs have no packets.
+//! Elements that pull from SimplePullSwitch sleep only while no input has packets. While only inputs that
+//! are not chosen have packets, they pull in a loop without getting any.
 //!
 //! ## Usage
 //! `SimplePullSwitch([INPUT])`
@@ -10,7 +11,7 @@
 //! - `INPUT`: the input; a negative number, or an input that does not exist, for no input.
 //!
 //! ## Handlers
-//! - `switch`: the input.
+//! - `switch`: the input, or -1 for no input.
 //!
 //! ## Example
 //! ```click

@@ -1,5 +1,5 @@
 //! # StaticPullSwitch
-//! Pulls from one input.
+//! Pulls from one input, which the configuration chooses.
 //!
 //! ## Usage
 //! `StaticPullSwitch(INPUT)`

@@ -1,10 +1,13 @@
 //! Stride scheduling (Waldspurger and Weihl, 1995): clients take turns in proportion to their tickets.
+//!
+//! A client is an input or an output. The client with the lowest *pass* has the next turn, and its pass
+//! then advances by its *stride*, which is inversely proportional to its tickets.
 
 use element::Args;
 
-/// The stride of a client with one ticket: the amount by which its pass advances per turn.
+/// The stride of a client with one ticket. The stride of a client with N tickets is an Nth of it.
 const STRIDE: u32 = 1 << 16;
-/// The maximum number of tickets; with more, strides would be too coarse.
+/// The maximum number of tickets of a client; with more, strides would be too coarse.
 const MOST_TICKETS: u32 = 1 << 15;
 
 struct Client {
@@ -13,15 +16,17 @@ struct Client {
     tickets: u32,
 }
 
-/// Clients, and the order of their next turns.
+/// The clients of a scheduler or switch, one per port, and the order of their next turns.
 pub(crate) struct Stride {
     clients: Vec<Client>,
-    /// The clients that have tickets; the first has the next turn.
+    /// The indices of the clients that have tickets, in the order of their passes; the first has the next
+    /// turn.
     order: Vec<usize>,
 }
 
 impl Stride {
-    /// Parses the arguments: one number of tickets per port. `kind` is "input" or "output".
+    /// Parses the arguments, one number of tickets per port, and reports errors to `args`. `ports` is the
+    /// number of ports; `kind` is "input" or "output".
     pub(crate) fn read(args: &mut Args<'_>, ports: usize, kind: &str) -> Stride {
         let (mut given, mut tickets) = (0, Vec::new());
         args.each_of_rest(|args, i, text| {
@@ -48,24 +53,26 @@ impl Stride {
             clients: tickets.iter().map(client).collect(),
             order: Vec::with_capacity(tickets.len()),
         };
-        // Among clients with equal passes, the last inserted comes first, so insert the first port last.
+        // Insert the first port last: of clients with equal passes, the client that was inserted last has
+        // the first turn.
         for i in (0..tickets.len()).rev().filter(|&i| tickets[i] > 0) {
             all.insert(i);
         }
         all
     }
 
-    /// Inserts a client into the order, ahead of clients with the same pass.
+    /// Inserts a client into the order, ahead of all clients with the same or a higher pass.
     fn insert(&mut self, client: usize) {
         let pass = self.clients[client].pass;
-        // Passes wrap around.
+        // Passes wrap around, so their difference decides which of two passes is later.
         let later = |other: &usize| self.clients[*other].pass.wrapping_sub(pass) as i32 >= 0;
         let place = self.order.iter().position(later).unwrap_or(self.order.len());
         self.order.insert(place, client);
     }
 
-    /// Asks clients in order until `ask` returns a value. The pass of each client that was asked advances
-    /// by its stride.
+    /// Asks clients for a value, in order, until `ask` returns one. Returns that value, or `None` if no
+    /// client has one. The pass of each client that was asked advances by its stride, so a client without a
+    /// value loses its turn.
     pub(crate) fn next<T>(&mut self, mut ask: impl FnMut(usize) -> Option<T>) -> Option<T> {
         let mut asked = 0;
         let mut found = None;
@@ -90,7 +97,7 @@ impl Stride {
         found
     }
 
-    /// Returns the names of the handlers of all ports.
+    /// Returns the names of the handlers `tickets0`, `tickets1` and so on, one per port, and their access.
     pub(crate) fn handlers(&self) -> Vec<(String, element::Access)> {
         let names = (0..self.clients.len()).map(|i| format!("tickets{i}"));
         names.map(|name| (name, element::Access::READ_WRITE)).collect()
@@ -101,12 +108,16 @@ impl Stride {
         (number < self.clients.len()).then_some(number)
     }
 
-    /// Returns the value of the handler `ticketsN`.
+    /// Returns the value of the handler `ticketsN`: the tickets of port N, or -1 if there is no such port.
     pub(crate) fn read_handler(&self, name: &str) -> String {
         self.client_of(name).map_or("-1".into(), |client| self.clients[client].tickets.to_string())
     }
 
-    /// Sets the tickets of the handler `ticketsN`.
+    /// Sets the tickets of port N to the value that was written to the handler `ticketsN`. A number above
+    /// `MOST_TICKETS` is reduced to it. A port with 0 tickets has no more turns.
+    ///
+    /// # Errors
+    /// If the value is not an integer or is negative, or if there is no port N.
     pub(crate) fn write_handler(&mut self, name: &str, value: &str) -> Result<(), String> {
         let number = element::args::parse_integer(value).ok().and_then(|n| i32::try_from(n).ok());
         let number = number.ok_or("tickets value must be integer")?;
@@ -170,7 +181,8 @@ mod tests {
     }
 
     proptest! {
-        /// The definition: the client with the lowest pass has the next turn.
+        /// Takes 500 turns with random tickets. The number of turns of each client differs from its
+        /// proportional share by less than the number of clients plus 2.
         #[test]
         fn nobody_runs_ahead(tickets in prop::collection::vec(1u32..50, 1..6)) {
             let mut stride = Stride::new(&tickets);

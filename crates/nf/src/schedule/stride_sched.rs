@@ -1,7 +1,8 @@
 //! # StrideSched
 //! Pulls from its inputs in proportion to their tickets.
 //!
-//! Inputs without packets are skipped, but their turn counts. Each input has a handler `tickets0`,
+//! An input without packets loses its turn, and cannot make up for it later. Each input has a handler
+//! `tickets0`,
 //! `tickets1` and so on, which reads or sets its tickets.
 //!
 //! ## Usage
@@ -43,10 +44,11 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The element of StrideSched, and of StrideSwitch, which does the same with outputs.
+/// The element of the classes StrideSched, which chooses among inputs, and StrideSwitch, which chooses
+/// among outputs.
 pub(crate) struct Striding {
     pub(crate) stride: Stride,
-    /// The outputs of the switch; `None` for the scheduler.
+    /// The outputs of StrideSwitch; `None` for StrideSched.
     pub(crate) sorter: Option<Sorter>,
 }
 

@@ -2,13 +2,13 @@
 //! Merges its inputs by time stamp.
 //!
 //! Each pull gives the packet with the earliest time stamp among the next packets of all inputs. The
-//! packets of each input are expected to be in order.
+//! packets of each input are expected to be in the order of their time stamps.
 //!
 //! ## Usage
 //! `TimeSortedSched([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `STOP`: if true, stops the driver when there are no packets and the inputs signal that none will come.
+//! - `STOP`: if true, stops the driver when no packets wait in the element and no input signals packets.
 //! - `BUFFER`: the number of packets of each input that wait in the element; with more than one, packets
 //!   that are slightly out of order are put in order.
 //!
@@ -49,7 +49,7 @@ pub static CLASS: Class = Class {
         args.finish()?;
         let (inputs, buffer) = (args.inputs(), buffer as usize);
         Ok(Box::new(TimeSortedSched {
-            // Room for the usual case; large buffers grow when they are used.
+            // Reserve memory for at most 4096 packets; the heap grows if more packets wait.
             heap: Vec::with_capacity(inputs.saturating_mul(buffer).min(4096)),
             space: vec![buffer; inputs],
             open: (0..inputs).collect(),
@@ -63,11 +63,12 @@ pub static CLASS: Class = Class {
 };
 
 struct TimeSortedSched {
-    /// A binary heap of packets and their inputs, earliest packet first.
+    /// The waiting packets with the indices of their inputs: a binary heap, in which the packet with the
+    /// earliest time stamp is first.
     heap: Vec<(Packet, usize)>,
-    /// The number of packets that may still be pulled from each input.
+    /// The number of packets that may still be pulled from each input before BUFFER of its packets wait.
     space: Vec<usize>,
-    /// The inputs that have space.
+    /// The indices of the inputs with `space` above 0, in no particular order.
     open: Vec<usize>,
     buffer: usize,
     last: Timestamp,
@@ -110,7 +111,8 @@ impl TimeSortedSched {
         }
     }
 
-    /// Pulls packets while there is space. Returns true if any input signals that it has packets.
+    /// Pulls from each input with space until its space is used up or it has no packets. Returns true if
+    /// any of these inputs signals that it has packets.
     fn fill(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut active = false;
         for place in (0..self.open.len()).rev() {
@@ -119,7 +121,7 @@ impl TimeSortedSched {
                 continue;
             }
             active = true;
-            // If there is no memory for another packet, packets stay upstream.
+            // If no memory can be reserved for another packet, further packets stay upstream.
             while self.heap.try_reserve(1).is_ok()
                 && let Some(packet) = pull_one(cx, input)
             {

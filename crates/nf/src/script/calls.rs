@@ -15,7 +15,8 @@ use super::number::parse_int;
 use super::program::{Kind, first_word};
 use super::run::{Frame, Outcome, TOO_DEEP};
 
-/// The handlers that are not functions of their parameter alone.
+/// The handlers whose answers depend on more than their parameter: on the script, the clock, the random
+/// numbers or other handlers. The functions of the parameter alone are in [`PUBLIC`].
 const OWN: &[HandlerInfo] = &[
     HandlerInfo { access: Access::READ_PARAM_WRITE, ..HandlerInfo::both("run") },
     HandlerInfo::write("step"),
@@ -30,7 +31,8 @@ const OWN: &[HandlerInfo] = &[
     HandlerInfo::read_param("writable"),
 ];
 
-/// All handlers of both classes.
+/// The handlers of the classes Script and DriverManager, without the handlers that depend on the
+/// configuration (`further_handlers`).
 pub(super) const HANDLERS: &[HandlerInfo] = {
     const ALL: [HandlerInfo; OWN.len() + PUBLIC.len()] = {
         let mut all = [HandlerInfo::read(""); OWN.len() + PUBLIC.len()];
@@ -45,13 +47,14 @@ pub(super) const HANDLERS: &[HandlerInfo] = {
 };
 
 impl Script {
-    /// Returns a text with variables and handlers replaced.
+    /// Returns `text` with its references replaced by the values of variables and the answers of handlers.
     pub(super) fn expand(&mut self, cx: &mut Cx<'_>, text: &str, mode: Mode) -> String {
         expand(text, mode, MOST_TEXT, &mut References { script: self, cx })
     }
 
-    /// Calls a read handler for the script. Returns the handler's full name and its answer; errors are
-    /// reported.
+    /// Calls a read handler for the script. `text` is the handler with its parameters, from which a layer
+    /// of quotes is removed if `unquoted` is true. Returns the handler's full name and its answer; `None`
+    /// after an error, which is reported.
     pub(super) fn read(&mut self, cx: &mut Cx<'_>, text: &str, unquoted: bool) -> Option<(String, String)> {
         let call = self.find(cx, text, unquoted, false)?;
         let answer = match self.own_access(cx, &call) {
@@ -67,12 +70,15 @@ impl Script {
         }
     }
 
-    /// Calls a write handler for an instruction of the script, and reports errors. Returns true if the call
-    /// succeeded, and `None` if there is no such handler.
+    /// Calls a write handler for an instruction of the script. `instruction` is the handler with its value,
+    /// before substitution; if `unquoted` is true, a layer of quotes is removed from the value. Returns
+    /// true if the call succeeded, and false if it failed. Returns `None` if there is no such handler.
+    /// Errors are reported.
     pub(super) fn write(&mut self, cx: &mut Cx<'_>, instruction: &str, unquoted: bool) -> Option<bool> {
         let text = self.expand(cx, instruction, Mode::Plain);
         let mut call = self.find(cx, &text, unquoted, true)?;
-        // A substituted value may have come from a client, also in an earlier call.
+        // If anything was substituted, the value may contain text from a client, also from an earlier call.
+        // Such a call gets the rights of an unknown client.
         if text != instruction {
             call.rights.origin = Origin::Anybody;
         }
@@ -86,7 +92,8 @@ impl Script {
         Some(result.is_ok())
     }
 
-    /// Finds the handler that a text calls. Reports an error if there is none.
+    /// Returns the call in a text, if its handler exists for writing (`write` is true) or reading.
+    /// Otherwise reports an error and returns `None`.
     fn find(&mut self, cx: &mut Cx<'_>, text: &str, unquoted: bool, write: bool) -> Option<Call> {
         let reason = match self.parse(cx, text) {
             Ok(mut call) if self.exists(cx, &call, write) => {
@@ -105,13 +112,15 @@ impl Script {
         None
     }
 
-    /// Parses the text of a call; a name without an element is the script's own handler, if there is one.
+    /// Parses the text of a call: a handler, and its parameters or value. A handler name without an element
+    /// means the script's own handler, if there is one.
     fn parse(&self, cx: &Cx<'_>, text: &str) -> Result<Call, String> {
         let own = |name: &str| {
             let call = Call::new(Some(cx.id()), name, "");
             (self.exists(cx, &call, false) || self.exists(cx, &call, true)).then_some(cx.id())
         };
-        // The rights do not depend on the caller: the script does what the configuration says.
+        // The call has the rights of the configuration, which contains the script, and not the rights of
+        // the script's caller.
         Call::parse(text, cx, own).map(|call| Call { rights: Rights::default(), ..call })
     }
 
@@ -134,8 +143,8 @@ impl Script {
         self.report(cx, &text);
     }
 
-    /// Returns the access of the script's own text to a handler of the script; `None` for handlers that the
-    /// script does not answer itself.
+    /// Returns the access that the script's own text has to a handler of the script. Returns `None` for
+    /// handlers of other elements, and for handlers that the engine answers in place of the script.
     fn own_access(&self, cx: &Cx<'_>, call: &Call) -> Option<Access> {
         if call.element != Some(cx.id()) {
             return None;
@@ -147,7 +156,8 @@ impl Script {
         listed.or_else(private).or_else(exported)
     }
 
-    /// Answers a read handler that the script's own text calls.
+    /// Answers a read handler of the script that the script's own text calls. In addition to other callers,
+    /// it may call the functions in [`PRIVATE`].
     fn read_self(&mut self, cx: &mut Cx<'_>, call: &Call, access: Access) -> Result<String, String> {
         if !access.param && !call.value.is_empty() {
             return Err(format!("read handler '{}' does not take parameters", full_name(cx, call)));
@@ -156,7 +166,8 @@ impl Script {
         private.unwrap_or_else(|| self.read_own(cx, &call.handler, &call.value))
     }
 
-    /// Answers a read handler.
+    /// Answers a read handler of the script, by its name and its parameter. A name that is not listed
+    /// belongs to a script of type PROXY, which runs.
     pub(super) fn read_own(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<String, String> {
         match name {
             "run" => self.run(cx, name, text, false),
@@ -179,7 +190,8 @@ impl Script {
         }
     }
 
-    /// Executes a write handler.
+    /// Executes a write handler of the script, by its name and value. A name that is not listed belongs to
+    /// a script of type PROXY, which runs.
     pub(super) fn write_own(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
         match name {
             "step" => {
@@ -210,7 +222,7 @@ impl Script {
 
     fn step(&mut self, cx: &mut Cx<'_>, steps: u64) -> Result<(), String> {
         if self.activation.active {
-            // Let the next blocking instruction pass.
+            // The script is being executed: the next instructions that block use these steps.
             self.steps = self.steps.saturating_add(steps);
             return Ok(());
         }
@@ -221,7 +233,9 @@ impl Script {
         self.conclude(cx, outcome).map(|_| ())
     }
 
-    /// Runs the script from its first instruction, for a handler.
+    /// Runs the script from its first instruction for a call of `handler` with the parameter or value
+    /// `args`, and returns the answer. A script that is being executed is run within itself, and then
+    /// continues.
     fn run(&mut self, cx: &mut Cx<'_>, handler: &str, args: &str, write: bool) -> Result<String, String> {
         let frame = Frame { args: args.to_owned(), handler: handler.to_owned(), write };
         let outer = std::mem::replace(&mut self.frame, frame);
@@ -235,7 +249,8 @@ impl Script {
         self.conclude(cx, outcome)
     }
 
-    /// Converts an outcome to the answer of the handler that led to it.
+    /// Converts the outcome of an execution to the answer of the handler that started it. If the script
+    /// ended with `stop`, asks the driver to stop.
     fn conclude(&mut self, cx: &mut Cx<'_>, outcome: Outcome) -> Result<String, String> {
         match outcome {
             Outcome::Blocked | Outcome::End | Outcome::Exit => Ok(String::new()),
@@ -250,7 +265,8 @@ impl Script {
         }
     }
 
-    /// Returns the value of a variable; the script's own variables take precedence.
+    /// Returns the value of a variable; `None` if there is none. Variables that the script has assigned
+    /// take precedence over predefined variables such as `$args`.
     fn variable(&self, name: &str) -> Option<String> {
         if let Some(value) = self.variables.get(name) {
             return Some(value.clone());
@@ -270,7 +286,8 @@ impl Script {
         }
     }
 
-    /// Removes the first word of a variable, and returns it.
+    /// Removes the first word from the variable that `text` names (`args` if empty), and returns that word.
+    /// Returns an empty text if the variable has no words.
     fn shift(&mut self, text: &str) -> Result<String, String> {
         let variable = variable_name(text, Some("args"))?;
         let value = match self.variables.get_mut(&variable) {
@@ -290,8 +307,8 @@ impl Script {
         split_spaces(text).iter().all(|word| exists(&word.text))
     }
 
-    /// Returns further handlers, which the class does not list: exported variables, and any handler of a
-    /// proxy.
+    /// Returns the handlers that depend on the configuration: the exported variables and, for a script of
+    /// type PROXY, handlers of any name.
     pub(super) fn further_handlers(&self) -> Vec<(String, Access)> {
         let exported = self.program.exported().map(|name| (name.to_owned(), Access::READ));
         let any = (self.kind == Kind::Proxy).then(|| (ANY_HANDLER.to_owned(), Access::READ_PARAM_WRITE));
@@ -299,7 +316,7 @@ impl Script {
     }
 }
 
-/// The values of references in a script's text.
+/// The source of values for references in a script's text: the script's variables, and all handlers.
 struct References<'a, 'cx> {
     script: &'a mut Script,
     cx: &'a mut Cx<'cx>,
@@ -331,7 +348,8 @@ impl Source for References<'_, '_> {
     }
 }
 
-/// Returns `element.handler`, or only the handler's name if it is a handler of the router.
+/// Returns the full name of a call's handler: `element.handler`, or only the handler's name if it is a
+/// handler of the router.
 fn full_name(cx: &Cx<'_>, call: &Call) -> String {
     match call.element {
         Some(element) => format!("{}.{}", cx.graph().name_of(element), call.handler),
@@ -339,7 +357,10 @@ fn full_name(cx: &Cx<'_>, call: &Call) -> String {
     }
 }
 
-/// Returns the only word of a parameter.
+/// Returns the only word of a parameter, as the name of a variable; `default` if there is no word.
+///
+/// # Errors
+/// If there are several words, or no word and no default.
 fn variable_name(text: &str, default: Option<&str>) -> Result<String, String> {
     let words = split_spaces(text);
     match (&words[..], default) {
@@ -350,7 +371,8 @@ fn variable_name(text: &str, default: Option<&str>) -> Result<String, String> {
     }
 }
 
-/// Returns a random number from 0 to 2^31 - 1, from 0 to N - 1, or from N1 to N2.
+/// Returns a random number within bounds that `text` gives, both included: from 0 to 2^31 - 1 without
+/// words, from 0 to N - 1 for one word, or from N1 to N2 for two words.
 fn random(random: &mut fastrand::Rng, text: &str) -> Result<String, String> {
     let words = split_spaces(text);
     let numbers: Option<Vec<i64>> = words.iter().map(|word| parse_int(&word.text)).collect();

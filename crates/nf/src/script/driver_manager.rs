@@ -2,9 +2,10 @@
 //! Runs a script that decides when the driver stops.
 //!
 //! DriverManager is a Script with DRIVER as the default TYPE; there can be only one script of that type.
-//! Unless its first instruction waits, the script runs before anything else. Each request to stop, by any
-//! element, is a step: it ends the instruction that waits, and the run continues until the script has
-//! reached its end or a `stop`. Having no work left counts as a request to stop.
+//! Unless its first instruction waits, the script starts before any task runs. A request to stop, by any
+//! element, does not stop the driver: it gives the script a step, for which an instruction may be waiting.
+//! The driver stops when the script has reached its end or a `stop`. Having no work left counts as a
+//! request to stop.
 //!
 //! ## Usage
 //! `DriverManager(INSTRUCTION, ..., [TYPE type])`

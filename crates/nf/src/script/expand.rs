@@ -6,17 +6,19 @@
 
 use lang::args::quote;
 
-/// A source of values for the references in a text.
+/// A source of values for the references in a text. It also limits the nesting of references.
 pub(super) trait Source {
-    /// Returns the value of a variable, if it exists.
+    /// Returns the value of a variable; `None` if there is no such variable.
     fn variable(&mut self, name: &str) -> Option<String>;
-    /// Returns the value of a read handler; the text is already expanded. The source reports errors.
+    /// Returns the answer of a read handler. `text` is the handler with its parameters, already expanded.
+    /// Returns `None` after an error, which the source reports.
     fn handler(&mut self, text: &str) -> Option<String>;
-    /// Called before the inside of a reference is expanded; returns false if the nesting is too deep.
+    /// Called before the inside of a `$(...)` is expanded. If it returns false, because the nesting is too
+    /// deep, the reference does not change.
     fn enter(&mut self) -> bool;
-    /// Called after the inside of a reference was expanded.
+    /// Called after the handler of a `$(...)` was called, once for each call of `enter` that returned true.
     fn leave(&mut self);
-    /// Called when the result is too long; the result is then empty.
+    /// Called when the expanded text is too long; the result of [`expand`] is then empty.
     fn too_long(&mut self);
 }
 
@@ -25,12 +27,13 @@ pub(super) trait Source {
 pub(super) enum Mode {
     /// Values are inserted unchanged.
     Plain,
-    /// Values are put in double quotes, unless they are inside quotes already, so that removing one layer
-    /// of quotes from the whole text gives the values unchanged.
+    /// Values are put in double quotes, unless they are inside quotes already. Removing one layer of
+    /// quotes from the whole text then gives the values unchanged.
     Quoted,
 }
 
-/// Replaces all references in a text.
+/// Returns `text` with its references replaced by the values that `source` gives. The result is empty if it
+/// would have more than `most` bytes.
 pub(super) fn expand(text: &str, mode: Mode, most: usize, source: &mut dyn Source) -> String {
     let mut out = String::with_capacity(text.len());
     let mut quotes = None;
@@ -70,7 +73,8 @@ pub(super) fn expand(text: &str, mode: Mode, most: usize, source: &mut dyn Sourc
     out
 }
 
-/// Returns a value as it is inserted into the text.
+/// Returns a value in the form in which it is inserted. `in_quotes` is true if the reference is inside
+/// double quotes, where some characters of the value need a backslash.
 fn placed(value: String, mode: Mode, in_quotes: bool) -> String {
     if !in_quotes && mode == Mode::Plain {
         return value;
@@ -83,21 +87,22 @@ fn placed(value: String, mode: Mode, in_quotes: bool) -> String {
     if in_quotes { inner.to_owned() } else { format!("\"{inner}\"") }
 }
 
-/// The meaning of a dollar sign.
+/// The meaning of a dollar sign in a text.
 enum Found<'a> {
     Reference(Reference<'a>),
-    /// An ordinary character.
+    /// An ordinary character: no name, brace or parenthesis follows it.
     Nothing,
     /// The start of a reference that is not closed. The text after it is not searched, so that a text with
-    /// many of them takes no longer than other texts.
+    /// many unclosed references takes no longer than other texts.
     Open,
 }
 
-/// A reference in a text.
+/// A reference to a variable or to a handler in a text.
 struct Reference<'a> {
     kind: Kind,
+    /// The name of the variable, or the handler with its parameters, before expansion.
     inner: &'a str,
-    /// The offset after the reference.
+    /// The offset in bytes of the end of the reference in the text.
     end: usize,
 }
 
@@ -107,7 +112,7 @@ enum Kind {
 }
 
 impl<'a> Reference<'a> {
-    /// Returns the meaning of the dollar sign at `at`.
+    /// Returns the meaning of the dollar sign at the offset `at` of a text.
     fn find(text: &'a str, at: usize) -> Found<'a> {
         let rest = text.get(at + 1..).unwrap_or_default();
         let (kind, inner, length) = match rest.bytes().next() {
@@ -144,7 +149,7 @@ impl<'a> Reference<'a> {
 }
 
 /// Returns the offset of the closing parenthesis that matches the opening parenthesis at the start of
-/// `text`. Parentheses in quotes are ignored.
+/// `text`; `None` if there is none. Parentheses in quotes are ignored.
 fn closing_parenthesis(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let (mut depth, mut at, mut quotes) = (0usize, 0, None);
@@ -168,7 +173,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A source with two variables; handlers answer their text in angle brackets.
+    /// A source for tests, with the variables `x` and `q`. Each handler except `bad` answers with its own
+    /// text in angle brackets.
     #[derive(Default)]
     struct Known {
         depth: usize,

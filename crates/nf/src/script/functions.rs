@@ -1,6 +1,7 @@
-//! The functions that depend on their parameter only: arithmetic, comparison, logic, words, files.
+//! The functions of scripts that compute their answer from their parameter: arithmetic, comparison, logic
+//! and words, and functions for files and processes.
 //!
-//! Parameters are words separated by spaces; quotes keep a word together.
+//! The parameter is a list of words separated by spaces; quotes keep a word together.
 
 use std::cmp::Ordering;
 use std::io::Read;
@@ -16,7 +17,7 @@ use super::sprintf::sprintf;
 
 type Answer = Result<String, String>;
 
-/// A function: its name, and the code that computes the answer from the parameter.
+/// A function: its name, and the code that computes the answer, or an error text, from the parameter.
 type Function = (&'static str, fn(&str) -> Answer);
 
 /// The functions that every element and user may call through handlers.
@@ -67,7 +68,8 @@ pub(super) const PRIVATE: &[Function] = &[
     ("kill", kill),
 ];
 
-/// Returns a function's answer; `None` if there is no function of that name.
+/// Calls the function `name` in a list of functions with the parameter `text`. Returns its answer, or
+/// `None` if the list has no function of that name.
 pub(super) fn evaluate(functions: &[Function], name: &str, text: &str) -> Option<Answer> {
     functions.iter().find(|(known, _)| *known == name).map(|(_, function)| function(text))
 }
@@ -86,7 +88,7 @@ fn two(text: &str) -> Result<[String; 2], String> {
     all.try_into().map_err(|_| "expected two numbers".into())
 }
 
-/// Combines numbers from left to right; returns `empty` if there are none.
+/// Combines the numbers in `text` from left to right; returns `empty` if there are none.
 fn fold(text: &str, empty: i64, combine: impl Fn(Number, Number) -> Number) -> Answer {
     Ok(numbers(text)?.into_iter().reduce(combine).unwrap_or(Number::Int(empty)).to_string())
 }
@@ -149,7 +151,8 @@ fn map(text: &str, int: impl Fn(i64) -> i64, real: impl Fn(f64) -> f64) -> Answe
     }
 }
 
-/// Compares two words as numbers if both are numbers, otherwise byte by byte.
+/// Compares the two words of a parameter, as numbers if both are numbers, otherwise byte by byte. The
+/// answer is `true` if `holds` accepts the order of the two words, otherwise `false`.
 fn compare(text: &str, holds: impl Fn(Option<Ordering>) -> bool) -> Answer {
     let [a, b] = two(text)?;
     let order = match (Number::parse(&a), Number::parse(&b)) {
@@ -163,7 +166,8 @@ fn boolean(word: &str) -> Result<bool, String> {
     parse_bool(word).ok_or_else(|| "syntax error".into())
 }
 
-/// Returns true if any word is `wanted`; words after the first such word are not checked.
+/// Returns true if any word is the truth value `wanted`. Words after the first such word are not checked,
+/// so they need not be truth values.
 fn any_is(text: &str, wanted: bool) -> Result<bool, String> {
     for word in words(text) {
         if boolean(&word)? == wanted {
@@ -189,7 +193,7 @@ fn is_in(text: &str) -> Answer {
     Ok(wanted.is_some_and(|wanted| words.any(|word| word == wanted)).to_string())
 }
 
-/// Changes the byte order of an integer.
+/// Converts the byte order of an integer with `swap`. An integer that does not fit into `T` is an error.
 fn convert<T: TryFrom<i64> + ToString>(text: &str, swap: impl Fn(T) -> T) -> Answer {
     let value = parse_int(text).and_then(|n| T::try_from(n).ok());
     value.map(|n| swap(n).to_string()).ok_or_else(|| "syntax error".into())

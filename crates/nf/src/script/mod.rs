@@ -11,7 +11,7 @@
 //! ## Arguments
 //! - `INSTRUCTION`: see *Instructions*; empty instructions are skipped. The last instruction is followed by
 //!   an implicit `end`, or by `stop` in scripts of type DRIVER.
-//! - `TYPE`: when the script runs. ACTIVE: immediately (default without ports). PASSIVE: when the handler
+//! - `TYPE`: when the script runs. ACTIVE: at the start (default without ports). PASSIVE: when the handler
 //!   `run` is called. PACKET or PUSH: for each packet (default with ports): `$input` is the number of the
 //!   packet's input, and the value that the script returns is the number of its output. PROXY: when any
 //!   handler of any name is called; `$0` is the name. DRIVER: when the driver is about to stop (see
@@ -20,8 +20,10 @@
 //!   signal again; with any other ending, it runs only once.
 //!
 //! ## Instructions
-//! Instructions that are shown with `[q]` have a second form that removes a layer of quotes from the text
-//! after substitution.
+//! Instructions that are shown with `[q]` have a second form, such as `setq`, that removes a layer of
+//! quotes from the text after substitution. Some instructions wait for *steps*: each write to the handler
+//! `step` gives the script one or more steps, and in a script of type DRIVER, each request to stop is a
+//! step.
 //! - `set[q] V TEXT`: assigns the variable V.
 //! - `init[q] V [TEXT]`: assigns V once, before the script runs, and has no effect later.
 //! - `export[q] V [TEXT]`: like `init`, and makes V a read handler.
@@ -36,8 +38,7 @@
 //!   handler `hotconfig` takes the text of a configuration only from an instruction without substitution,
 //!   because a client may have set the value of a variable.
 //! - `wait TIME`, `wait_time TIME`, `wait_for TIME`: waits for a time or for a step, whichever comes first.
-//! - `pause [N]`, `wait_step [N]`, `wait_stop [N]`, `wait`: waits for N steps (1). In a script of type DRIVER
-//!   each request to stop is a step.
+//! - `pause [N]`, `wait_step [N]`, `wait_stop [N]`, `wait`: waits for N steps, or for one step without N.
 //! - `label L`: defines the label L at this instruction.
 //! - `goto L [CONDITION]`: continues at label L, if there is no condition or the condition is true. The
 //!   labels `begin`, `loop` (the first instruction), `end`, `exit`, `stop` and `error` need not be
@@ -66,11 +67,11 @@
 //!
 //! ## Handlers
 //! - `run`: runs the script from the first instruction; the answer is the value that it returns.
-//! - `step`: lets the instruction that waits pass, or as many such instructions as the value says.
-//! - `goto`: continues at a label.
+//! - `step`: gives the script a step, or as many steps as the value says.
+//! - `goto`: continues the script at a label.
 //! - `get`: returns the value of a variable.
-//! - `set`: assigns a variable: its name and its value.
-//! - `shift`: removes the first word of a variable, by default `args`, and returns it.
+//! - `set`: assigns a variable; the value to write is the variable's name and its new value.
+//! - `shift`: removes the first word of a variable, by default `args`, and returns that word.
 //! - `add`, `sub`, `mul`: sum, difference and product of a list of numbers; 64-bit integers as long as all
 //!   numbers are integers.
 //! - `div`: the quotient, with its fraction.
@@ -92,8 +93,9 @@
 //! - `first`: the first word.
 //! - `sprintf`: words in the format that the first word gives: C's `d i o u x X s %` with flags, width and
 //!   precision.
-//! - `random`: a random number from 0 to 2147483647, from 0 to N - 1, or from N1 to N2.
-//! - `now`, `now_steady`: the time.
+//! - `random`: a random integer: from 0 to 2147483647 without words, from 0 to N - 1 for one word, from N1
+//!   to N2 for two words.
+//! - `now`, `now_steady`: the current time in seconds.
 //! - `readable`, `writable`: true if all the named handlers exist.
 //! - `length`: the length of the parameter in bytes.
 //! - `unquote`: the parameter without a layer of quotes.
@@ -154,7 +156,7 @@ pub static CLASS: Class = Class {
 /// defined in terms of themselves.
 const MOST_TEXT: usize = 16 << 20;
 
-/// The common parts of Script and DriverManager.
+/// The properties that the classes Script and DriverManager share.
 const TEMPLATE: Class = Class {
     ports: "-/-",
     processing: "ah/ah",
@@ -164,10 +166,12 @@ const TEMPLATE: Class = Class {
     ..Class::DEFAULT
 };
 
-/// A service that marks the script that manages the driver, for other scripts.
+/// The service that a script of type DRIVER publishes, so that a second script of that type can be reported
+/// as an error.
 struct ManagesDriver;
 
-/// Makes a script. Its type is `without_ports` if it has no ports and TYPE is not given.
+/// Parses the arguments and makes a script. The type of a script without TYPE is `without_ports`; only a
+/// Script with ports is then of type PACKET.
 fn build(args: &mut Args<'_>, without_ports: Kind) -> Result<Box<dyn Element>, Invalid> {
     let kind = Kind::read(args, without_ports);
     let (numbers, texts): (Vec<_>, Vec<_>) = args.rest().into_iter().unzip();
@@ -199,28 +203,32 @@ fn build(args: &mut Args<'_>, without_ports: Kind) -> Result<Box<dyn Element>, I
     }))
 }
 
-/// A script and the state of its execution.
+/// The element of the classes Script and DriverManager: a script and the state of its execution.
 struct Script {
     kind: Kind,
     program: Arc<Program>,
     variables: BTreeMap<String, String>,
-    /// The index of the next instruction, or of the instruction that blocks; after all instructions when
-    /// the script has ended.
+    /// The index of the next instruction, or of the instruction that blocks. The number of instructions
+    /// when the script has ended.
     at: usize,
-    /// True if the script has not started: the first step then takes it to the first blocking instruction.
+    /// True if the script has not started, and its first instruction does not wait. The first step then
+    /// only starts the script.
     fresh: bool,
-    /// The number of steps that blocking instructions have not used yet.
+    /// The number of steps that the current event has given, and that blocking instructions have not used
+    /// yet.
     steps: u64,
     /// The number of steps that the current blocking instruction has used.
     waited: u64,
-    /// The status of the last write instruction: `$?`.
+    /// The status of the last `write` instruction (`$?`): 0, or negative if the call failed.
     write_status: i32,
+    /// The handler call for which the script runs, or ran last.
     frame: Frame,
     activation: Activation,
 }
 
 impl Script {
-    /// Executes instructions after an event whose outcome no caller waits for.
+    /// Executes instructions after an event that gives `steps` steps, such as a timer, and that has no
+    /// caller for the outcome. Errors are reported as messages.
     fn step_alone(&mut self, cx: &mut Cx<'_>, steps: u64) {
         let outcome = self.activate(cx, steps);
         self.report_end(cx, &outcome);
@@ -229,7 +237,8 @@ impl Script {
         }
     }
 
-    /// Runs the script for a packet. Returns the packet's output, or the reason to drop it.
+    /// Runs the script for a packet that has arrived on `input`. Returns the number of the packet's output,
+    /// or the reason to drop it.
     fn choose_output(&mut self, cx: &mut Cx<'_>, input: usize) -> Result<usize, DropReason> {
         self.variables.insert("input".into(), input.to_string());
         let outcome = self.start_at(cx, 0);
@@ -261,9 +270,10 @@ impl Element for Script {
         self.initialize_variables(cx);
         match (&self.kind, self.fresh) {
             (Kind::Active, true) => cx.set_timer(TIMER, cx.now()),
-            // The driver's first action is then to ask the script, before any task runs.
+            // Request to stop before any task runs: the driver then asks the script first, which starts it.
             (Kind::Driver, true) => cx.stop(),
-            // Execute up to the first instruction, which blocks.
+            // The first instruction waits. It is executed now, so that a wait for a time begins at the
+            // start.
             (Kind::Active | Kind::Driver, false) => self.step_alone(cx, 0),
             (Kind::Signal(numbers), _) => {
                 for &number in numbers {
@@ -319,7 +329,7 @@ impl Element for Script {
         let mut stays = cx.batch();
         for packet in batch.drain() {
             match self.choose_output(cx, 0) {
-                // At most as many packets as were pulled, so there is room.
+                // There is room, because `stays` gets at most as many packets as were pulled.
                 Ok(0) => drop(stays.push(packet)),
                 Ok(output) => cx.emit_one(output, packet, DropReason::NoOutput),
                 Err(reason) => cx.drop(packet, reason),

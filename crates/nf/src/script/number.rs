@@ -1,4 +1,4 @@
-//! The numbers of scripts: 64-bit integers for as long as possible, then doubles.
+//! The numbers of scripts: signed 64-bit integers, and doubles for all other numbers.
 
 use std::cmp::Ordering;
 use std::fmt;
@@ -15,7 +15,8 @@ pub(crate) enum Number {
 }
 
 impl Number {
-    /// Parses one word: an integer with Click's prefixes, or a decimal number.
+    /// Parses one word: an integer with Click's prefixes, or a decimal number. Returns `None` for other
+    /// words.
     pub(super) fn parse(word: &str) -> Option<Number> {
         parse_int(word).map(Number::Int).or_else(|| parse_real(word).map(Number::Real))
     }
@@ -28,7 +29,7 @@ impl Number {
         }
     }
 
-    /// Combines two numbers as integers if both are integers, otherwise as doubles.
+    /// Combines two numbers: with `ints` if both are integers, otherwise as doubles with `reals`.
     pub(super) fn with(
         self,
         other: Number,
@@ -41,7 +42,7 @@ impl Number {
         }
     }
 
-    /// Returns the order of two numbers, if they have one.
+    /// Returns the order of two numbers; `None` if one of them is not a number (NaN).
     pub(super) fn compare(self, other: Number) -> Option<Ordering> {
         match (self, other) {
             (Number::Int(a), Number::Int(b)) => Some(a.cmp(&b)),
@@ -50,12 +51,13 @@ impl Number {
     }
 }
 
-/// Parses an integer with Click's prefixes that fits into 64 bits with sign.
+/// Parses a signed 64-bit integer with Click's prefixes for bases (`0x`, `0`, `0b`). Returns `None` for
+/// other words, also for larger integers.
 pub(super) fn parse_int(word: &str) -> Option<i64> {
     parse_integer(word).ok().and_then(|n| i64::try_from(n).ok())
 }
 
-/// Doubles are formatted like C's `%.12g`.
+/// Shows integers in decimal, and doubles like C's `%.12g`.
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {

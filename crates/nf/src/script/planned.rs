@@ -1,7 +1,8 @@
-//! The handler calls that are visible in a script's text before it runs.
+//! The handler calls that are visible in a script's text before it runs. With this list, the engine can
+//! check that the handlers exist before anything runs.
 //!
-//! Calls whose text depends on variables are left out, and so are calls that only the script's own text can
-//! make.
+//! Calls whose text depends on variables are left out. Calls of the functions that only the script's own
+//! text can call (`cat`, `catq`, `kill`) are left out, too.
 
 use element::PlannedCall;
 
@@ -10,7 +11,8 @@ use super::expand::{Mode, Source, expand};
 use super::functions::PRIVATE;
 use super::program::{Instruction, Kind, Program, first_word};
 
-/// Returns the calls of a script's own instructions.
+/// Returns the handler calls in a script's own instructions, in the order of the text. A call is marked as
+/// certain if the script makes it in every run.
 pub(super) fn calls(program: &Program, kind: &Kind) -> Vec<PlannedCall> {
     let mut calls = Vec::new();
     // Until an instruction jumps, waits or ends, each instruction is certain to be executed.
@@ -58,13 +60,14 @@ pub(super) fn calls(program: &Program, kind: &Kind) -> Vec<PlannedCall> {
     calls
 }
 
-/// A source that records the calls in `$(...)` and does not replace them.
+/// A source of references that records the handler calls in `$(...)` and gives no values, so that nothing
+/// is replaced.
 struct Found {
     calls: Vec<String>,
     depth: usize,
 }
 
-/// The maximum nesting of calls that is searched.
+/// The maximum nesting of `$(...)` in which calls are searched for.
 const DEEPEST: usize = 32;
 
 impl Source for Found {

@@ -6,16 +6,16 @@ use nix::sys::signal::Signal;
 use element::Args;
 use element::args::{Raw, parse_integer};
 
-/// The type of a script: the time when it runs (argument TYPE).
+/// The type of a script (argument TYPE), which determines when the script runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Runs immediately.
+    /// Runs when the configuration starts.
     Active,
     /// Runs when its handler `run` is called.
     Passive,
-    /// Runs for each packet.
+    /// Runs for each packet and chooses its output.
     Packet,
-    /// Runs when any handler is called.
+    /// Runs when any handler of any name is called.
     Proxy,
     /// Runs when the driver is about to stop.
     Driver,
@@ -24,7 +24,8 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    /// Parses TYPE. Errors are reported to `args`; the result is then not used.
+    /// Parses TYPE. A script without TYPE is of type `without_ports`; with ports, it is of type PACKET if
+    /// `without_ports` is ACTIVE. Errors are reported to `args`; the result is then not used.
     pub(super) fn read(args: &mut Args<'_>, without_ports: Kind) -> Kind {
         let ports = args.inputs() + args.outputs() > 0;
         let kind = match args.get::<Raw>("TYPE") {
@@ -61,7 +62,7 @@ impl Kind {
     }
 }
 
-/// Returns the number of a signal, from a name without `SIG` or from a number up to 31 (signal(7)).
+/// Returns the number of a signal (signal(7)), from its name without `SIG`, or from a number from 0 to 31.
 pub(super) fn signal_number(word: &str) -> Option<i32> {
     const NAMES: &[(&str, Signal)] = &[
         ("ABRT", Signal::SIGABRT),
@@ -81,25 +82,27 @@ pub(super) fn signal_number(word: &str) -> Option<i32> {
     named.or_else(number).filter(|n| (0..32).contains(n))
 }
 
-/// An instruction of a script.
+/// An instruction of a script. Texts are as configured, before expansion. If `unquote` is true, a layer of
+/// quotes is removed after expansion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Instruction {
-    /// Assigns the variable.
+    /// Assigns the expanded text to the variable.
     Set {
         variable: String,
         text: String,
         unquote: bool,
     },
-    /// Assigns the variable when the element is initialized; an exported variable has a read handler.
+    /// Assigns the variable when the element is initialized. If `exported` is true, the variable is also a
+    /// read handler.
     Init {
         variable: String,
         text: String,
         unquote: bool,
         exported: bool,
     },
-    /// Writes text, or the answer of a handler.
+    /// Writes text, or the answer of a handler, to standard output or a file.
     Print(Print),
-    /// Calls a read handler, and writes its name and its answer as a message.
+    /// Calls a read handler, and writes its name and its answer to standard error.
     Read {
         call: String,
         unquote: bool,
@@ -109,11 +112,11 @@ pub(super) enum Instruction {
         call: String,
         unquote: bool,
     },
-    /// Blocks for this number of steps.
+    /// Blocks until the script has got this number of steps.
     WaitSteps(u64),
     /// Blocks for a time or for one step, whichever comes first.
     WaitTime(String),
-    /// Defines a label.
+    /// Defines a label for the instruction that follows.
     Label(String),
     /// Jumps to a label, if the condition is empty or true.
     Goto {
@@ -122,12 +125,12 @@ pub(super) enum Instruction {
     },
     /// Jumps to the first instruction.
     Loop,
-    /// Ends with a value.
+    /// Ends the script with a value, which is the answer of the handler that runs the script.
     Return {
         text: String,
         unquote: bool,
     },
-    /// Ends with an error.
+    /// Ends the script with an error, which the handler that runs the script returns or which is reported.
     Error {
         text: String,
         unquote: bool,
@@ -158,11 +161,13 @@ pub(super) enum Destination {
     File { name: String, append: bool },
 }
 
-/// The instructions of a script: its own, one that ends it, and [`BUILT_IN`].
+/// The instructions of a script, in the order of execution: its own, one that ends the script (`end` or
+/// `stop`), and those of [`BUILT_IN`].
 #[derive(Debug, Default)]
 pub(super) struct Program {
     pub(super) instructions: Vec<Instruction>,
-    /// The number of the argument that contains each of the script's own instructions.
+    /// The index of the argument that contains each of the script's own instructions; empty arguments have
+    /// none.
     pub(super) arguments: Vec<usize>,
 }
 
@@ -213,8 +218,8 @@ impl Program {
         if errors.is_empty() { Ok(program) } else { Err(errors) }
     }
 
-    /// Returns the index of the instruction at a label; the script's own labels take precedence over
-    /// built-in labels.
+    /// Returns the index of the instruction at a label; `None` if there is no such label. The script's own
+    /// labels take precedence over built-in labels.
     pub(super) fn target(&self, label: &str) -> Option<usize> {
         let is_here = |i: &Instruction| matches!(i, Instruction::Label(name) if name == label);
         let built_in = || {
@@ -225,7 +230,7 @@ impl Program {
         self.instructions.iter().position(is_here).or_else(begin).or_else(built_in)
     }
 
-    /// Returns the variables that have read handlers.
+    /// Returns the names of the variables that are read handlers (instruction `export`).
     pub(super) fn exported(&self) -> impl Iterator<Item = &str> {
         self.instructions.iter().filter_map(|instruction| match instruction {
             Instruction::Init { variable, exported: true, .. } => Some(variable.as_str()),
@@ -233,14 +238,15 @@ impl Program {
         })
     }
 
-    /// True if the first instruction waits.
+    /// True if the first instruction waits for steps or a time.
     pub(super) fn begins_with_wait(&self) -> bool {
         matches!(self.instructions.first(), Some(Instruction::WaitSteps(_) | Instruction::WaitTime(_)))
     }
 }
 
 impl Instruction {
-    /// Parses an instruction; returns `None` for unknown words and for invalid texts.
+    /// Parses an instruction from its first word and the text after it. Returns `None` for unknown words
+    /// and for invalid texts.
     fn parse(word: &str, text: &str) -> Option<Instruction> {
         let unquote = word.ends_with('q');
         let some_text = || (!text.is_empty()).then(|| text.to_owned());
@@ -297,7 +303,8 @@ impl Print {
         Some(Print { to, text: text.to_owned(), is_handler, unquote, newline })
     }
 
-    /// Parses the text of `save` and `append`: a handler, and a file, which is standard output by default.
+    /// Parses the text of `save` and `append`: a handler, and a file, which is standard output if it is not
+    /// given. Returns `None` for any other number of words.
     fn of_handler(text: &str, append: bool) -> Option<Print> {
         let words = split_spaces(text);
         let (handler, file) = match &words[..] {
@@ -319,7 +326,7 @@ impl Destination {
     }
 }
 
-/// Returns the first word of a text, and the rest without the space between them.
+/// Returns the first word of a text, and the text after it without the space between the two.
 pub(super) fn first_word(text: &str) -> (&str, &str) {
     let text = text.trim();
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
@@ -331,7 +338,8 @@ fn one_word(text: &str) -> Option<String> {
     (!text.is_empty() && !text.contains(char::is_whitespace)).then(|| text.to_owned())
 }
 
-/// Parses a variable's name, without a dollar sign, and a text.
+/// Parses the name of a variable, without a dollar sign, and the text after it. Returns `None` if the name
+/// is empty or has quotes, a dollar sign or a backslash.
 fn variable_and_text(text: &str) -> Option<(String, String)> {
     let (variable, text) = first_word(text);
     let named = !variable.is_empty() && !variable.contains(['$', '"', '\'', '\\']);

@@ -1,7 +1,8 @@
 //! Execution of a script's instructions.
 //!
-//! A script is *activated* by an event: its timer, a handler, a packet, or a request to stop. It then
-//! executes instructions until it blocks or ends.
+//! A script is *activated* by an event: its timer, a handler, a packet, a signal of the operating system,
+//! or a request to stop. It then executes instructions until it blocks or ends. A blocking instruction
+//! waits for steps: the timer, the handler `step` and a request to stop give steps to the script.
 
 use std::fs::OpenOptions;
 use std::io::{self, Write};
@@ -17,42 +18,43 @@ use super::Script;
 use super::expand::Mode;
 use super::program::{Destination, Instruction, Kind, Print};
 
-/// The maximum number of jumps and of runs within runs in an activation, which is then ended as endless.
+/// The maximum number of jumps in an activation, and of executions of the script within itself, together. A
+/// script that exceeds it is ended, because it may be endless.
 const MOST_JUMPS: u32 = 1000;
-/// The maximum nesting of `$(...)` and of runs of a script within itself. Each level uses stack space, and
-/// scripts that call other scripts multiply it.
+/// The maximum nesting of `$(...)` and of executions of a script within itself, together. Each level uses
+/// stack space, and scripts that call other scripts multiply it.
 const DEEPEST: u32 = 32;
 /// The error text for calls that are nested too deeply.
 pub(super) const TOO_DEEP: &str = "calls nested too deeply";
-/// The status of a write handler that failed: C's `-EINVAL`, as in Click.
+/// The status of a write handler that failed, for `$?`: C's `-EINVAL`, as in Click.
 const FAILURE: i32 = -22;
 
-/// The timer of blocking instructions, and of the start.
+/// The token of the timer, which ends waits for a time and starts scripts of type ACTIVE.
 pub(super) const TIMER: u32 = 0;
 
-/// The outcome of an activation.
+/// The outcome of an activation: the reason for which execution has stopped.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// A blocking instruction waits for a step or for its time.
+    /// An instruction blocks: it waits for a step or for its time.
     Blocked,
-    /// The end was reached, now or before.
+    /// The script has ended with `end` or after its last instruction, in this activation or before.
     End,
-    /// The end was reached; a packet is dropped.
+    /// The script has ended with `exit`; a packet is dropped.
     Exit,
-    /// The end was reached, and the driver should stop.
+    /// The script has ended with `stop`: the driver is asked to stop.
     Stop,
-    /// The script ended with a value.
+    /// The script has ended with this value.
     Return(String),
-    /// The script ended with an error.
+    /// The script has ended with this error text.
     Failed(String),
-    /// The script was ended because of too many jumps.
+    /// The script was ended because it exceeded `MOST_JUMPS`.
     TooManyJumps,
 }
 
-/// The handler call that runs a script.
+/// The handler call for which a script runs. Its parts are the values of predefined variables.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Frame {
-    /// The parameter of the handler: `$args`.
+    /// The parameter or value of the call: `$args`.
     pub(super) args: String,
     /// The handler's name: `$0`.
     pub(super) handler: String,
@@ -60,21 +62,24 @@ pub(super) struct Frame {
     pub(super) write: bool,
 }
 
-/// The state of an activation.
+/// The state of an activation. Each event begins a new activation with counts of zero.
 #[derive(Default)]
 pub(super) struct Activation {
-    /// True if instructions are being executed.
+    /// True while instructions are being executed.
     pub(super) active: bool,
-    /// True if the script runs within itself.
+    /// True while the script is executed within itself, where waits end the inner execution.
     nested: bool,
+    /// The number of jumps, and of executions of the script within itself.
     jumps: u32,
+    /// The current nesting of `$(...)` and of executions of the script within itself.
     depth: u32,
-    /// The number of errors that have been reported.
+    /// The number of errors that have been reported in this activation.
     errors: u64,
 }
 
 impl Script {
-    /// Executes instructions after an event that gives the script this number of steps.
+    /// Executes instructions after an event that gives the script `steps` steps, until the script blocks or
+    /// ends.
     pub(super) fn activate(&mut self, cx: &mut Cx<'_>, steps: u64) -> Outcome {
         self.activation = Activation { active: true, ..Activation::default() };
         self.steps = steps;
@@ -91,15 +96,15 @@ impl Script {
         outcome
     }
 
-    /// Starts from an instruction, regardless of the script's state.
+    /// Starts the script at the instruction with the index `place`, and ends a wait that may be going on.
     pub(super) fn start_at(&mut self, cx: &mut Cx<'_>, place: usize) -> Outcome {
         cx.clear_timer(TIMER);
         (self.at, self.waited, self.fresh) = (place, 0, false);
         self.activate(cx, 0)
     }
 
-    /// Runs from the first instruction while the script itself is being executed, and then restores its
-    /// position. Blocking instructions end such a run.
+    /// Executes the script from its first instruction while it is already being executed, and then restores
+    /// its position. A blocking instruction ends the inner execution.
     pub(super) fn run_within(&mut self, cx: &mut Cx<'_>) -> Outcome {
         self.activation.jumps += 1;
         if !self.deeper() {
@@ -115,14 +120,14 @@ impl Script {
         outcome
     }
 
-    /// Enters one level of nested calls. Returns false if there are too many levels.
+    /// Enters one level of nested calls. Returns false, and enters nothing, if there are too many levels.
     pub(super) fn deeper(&mut self) -> bool {
         let fits = self.activation.depth < DEEPEST;
         self.activation.depth += u32::from(fits);
         fits
     }
 
-    /// Leaves a level of nested calls.
+    /// Leaves a level of nested calls that `deeper` has entered.
     pub(super) fn back(&mut self) {
         self.activation.depth -= 1;
     }
@@ -142,7 +147,7 @@ impl Script {
 
     /// Executes one instruction. Returns the outcome, or `None` if execution continues.
     fn execute_one(&mut self, cx: &mut Cx<'_>, instruction: &Instruction) -> Option<Outcome> {
-        // Blocking instructions are passed only when they have used enough steps.
+        // Execution goes on after a blocking instruction only when it has used enough steps.
         match instruction {
             Instruction::WaitSteps(wanted) => {
                 let used = self.steps.min(wanted - self.waited);
@@ -204,22 +209,23 @@ impl Script {
         None
     }
 
-    /// Continues at another instruction.
+    /// Continues at the instruction with the index `place`, and counts the jump.
     pub(super) fn jump(&mut self, place: Option<usize>) {
         self.activation.jumps += 1;
         self.waited = 0;
-        // All labels of instructions were looked up when the script was parsed.
+        // The labels of `goto` were looked up when the script was parsed, so `place` is not `None`.
         self.at = place.unwrap_or(self.program.instructions.len());
     }
 
-    /// Sets the timer of a wait; returns false if the time is invalid.
+    /// Begins a wait for the time in `text`, and sets the timer. Returns false if the time is invalid,
+    /// which is reported; the script then does not wait.
     fn wait(&mut self, cx: &mut Cx<'_>, text: &str) -> bool {
         let text = self.expand(cx, text, Mode::Plain);
         let Some(time) = parse_seconds(&text) else {
             self.report(cx, "syntax error at 'wait'");
             return false;
         };
-        // Packets do not wait, and neither do runs within the script itself.
+        // No timer is needed for a packet or for an execution within the script itself: the wait ends both.
         if self.kind != Kind::Packet && !self.activation.nested {
             cx.set_timer(TIMER, cx.now() + time);
         }
@@ -236,7 +242,7 @@ impl Script {
         if unquoted { unquote(&value) } else { value }
     }
 
-    /// Executes the `init` and `export` instructions, before the script runs.
+    /// Executes the `init` and `export` instructions, before all others, when the element is initialized.
     pub(super) fn initialize_variables(&mut self, cx: &mut Cx<'_>) {
         self.activation = Activation { active: true, ..Activation::default() };
         let program = Arc::clone(&self.program);
@@ -280,7 +286,7 @@ impl Script {
         }
     }
 
-    /// Reports an error during execution.
+    /// Reports an error during execution. Before the first error of an activation, a line names the script.
     pub(super) fn report(&mut self, cx: &mut Cx<'_>, text: &str) {
         if self.activation.errors == 0 {
             let script = cx.declaration();
@@ -292,7 +298,7 @@ impl Script {
         }
     }
 
-    /// Reports the outcome of an activation, if it is an error, when no caller receives it.
+    /// Reports the outcome of an activation that has no caller, if the outcome is an error.
     pub(super) fn report_end(&mut self, cx: &mut Cx<'_>, outcome: &Outcome) {
         match outcome {
             Outcome::Failed(text) if !text.is_empty() => self.report(cx, text),

@@ -5,15 +5,18 @@ use lang::args::{split_spaces, unquote};
 use super::MOST_TEXT;
 use super::number::parse_int;
 
-/// The maximum field width and precision.
+/// The maximum field width and precision, in characters; more would let a short text make a very long
+/// result.
 const MOST_WIDTH: usize = 4096;
 
 const SYNTAX_ERROR: &str = "syntax error";
 
-/// Formats words: the first word is the format, in quotes if it has spaces.
+/// Formats words like C's printf: the first word is the format, in quotes if it has spaces, and the other
+/// words are the values.
 ///
 /// # Errors
-/// If the format is invalid, if words are left over or missing, or if the result would be too long.
+/// If the format is invalid, if there are more or fewer words than conversions need, or if the result would
+/// be too long.
 pub(super) fn sprintf(text: &str) -> Result<String, String> {
     let mut words = split_spaces(text).into_iter().map(|word| word.text);
     let format = unquote(&words.next().ok_or(SYNTAX_ERROR)?);
@@ -35,7 +38,7 @@ pub(super) fn sprintf(text: &str) -> Result<String, String> {
     }
 }
 
-/// A conversion: the characters between `%` and its last letter.
+/// A conversion of the format, such as `%-5d`: flags, width, precision, modifier and letter.
 #[derive(Default)]
 struct Conversion {
     left: bool,
@@ -51,7 +54,8 @@ struct Conversion {
 }
 
 impl Conversion {
-    /// Parses a conversion; returns it and its length in bytes.
+    /// Parses the conversion at the start of `text`, which begins after the `%`. A width or precision of
+    /// `*` takes the next of `words`. Returns the conversion and its length in bytes.
     fn parse(text: &str, words: &mut dyn Iterator<Item = String>) -> Result<(Conversion, usize), String> {
         let bytes = text.as_bytes();
         let mut conversion = Conversion::default();
@@ -68,14 +72,15 @@ impl Conversion {
             at += 1;
         }
         if let Some(width) = size(bytes, &mut at, words)? {
-            // A negative width from a word means the flag `-` and the absolute value.
+            // A negative width, which only the word for a `*` can give, means the flag `-` and the width
+            // without its sign.
             conversion.left |= width < 0;
             conversion.width = bounded(width.unsigned_abs())?;
         }
         if bytes.get(at) == Some(&b'.') {
             at += 1;
             let precision = size(bytes, &mut at, words)?.unwrap_or(0);
-            // A negative precision from a word means no precision.
+            // A negative precision, which only the word for a `*` can give, means no precision.
             conversion.precision = u64::try_from(precision).ok().map(bounded).transpose()?;
         }
         match bytes.get(at..).unwrap_or_default() {
@@ -128,7 +133,8 @@ impl Conversion {
         Ok(self.pad(sign, &digits, self.zero && self.precision.is_none()))
     }
 
-    /// Returns the value of a word as in C: signed for `d` and `i`, otherwise unsigned; 64 or 16 bits wide.
+    /// Returns the value of a word as in C: signed for `d` and `i`, otherwise unsigned; 16 bits wide with
+    /// the modifier `h`, otherwise 64.
     fn integer(&self, word: &str) -> Result<i128, String> {
         let signed = matches!(self.letter, b'd' | b'i');
         let unsigned = || element::args::parse_integer(word).ok().and_then(|n| u64::try_from(n).ok());
@@ -142,7 +148,8 @@ impl Conversion {
         })
     }
 
-    /// Pads to the width: with spaces on the left or the right, or with zeros after the sign.
+    /// Pads a sign and a text to the width: with spaces on the left, or on the right for the flag `-`, or
+    /// with zeros after the sign if `zeros` is true.
     fn pad(&self, sign: &str, text: &str, zeros: bool) -> String {
         let missing = self.width.saturating_sub(sign.len() + text.chars().count());
         match (self.left, zeros) {
@@ -153,7 +160,8 @@ impl Conversion {
     }
 }
 
-/// Parses a width or precision at `at`: digits, or `*` for the next word.
+/// Parses a width or precision at the offset `at`, which then moves after it: digits, or `*` for the value
+/// of the next word. Returns `None` if there is neither.
 fn size(
     bytes: &[u8],
     at: &mut usize,

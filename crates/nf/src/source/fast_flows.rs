@@ -1,4 +1,5 @@
-//! Common parts of the fast sources: many flows, with headers that are built in advance.
+//! Common parts of FastUDPFlows, FastTCPFlows and FastUDPSource: sources of packets of one or many flows.
+//! The headers of each flow are built in advance, so that a packet is made by copying.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
@@ -17,7 +18,7 @@ use super::{limit_of, show_limit};
 use crate::editing::{constant, header_at};
 use crate::rate::bucket::Bucket;
 
-// Arguments of several of the classes.
+// Arguments that several of the classes have.
 pub(super) const RATE: ArgInfo = ArgInfo::required("RATE", "unsigned");
 pub(super) const LIMIT: ArgInfo = ArgInfo::required("LIMIT", "int");
 pub(super) const LENGTH: ArgInfo = ArgInfo::required("LENGTH", "unsigned");
@@ -28,7 +29,7 @@ pub(super) const DSTIP: ArgInfo = ArgInfo::required("DSTIP", "IP address");
 const FLOWS: ArgInfo = ArgInfo::required("FLOWS", "unsigned");
 const FLOWSIZE: ArgInfo = ArgInfo::required("FLOWSIZE", "unsigned");
 
-/// Returns the arguments of sources with many flows, followed by `more`.
+/// Returns the `N` arguments of a source with many flows: the arguments that all have, followed by `more`.
 pub(super) const fn flow_args<const N: usize>(more: &[ArgInfo]) -> [ArgInfo; N] {
     let first = [RATE, LIMIT, LENGTH, SRCETH, SRCIP, DSTETH, DSTIP, FLOWS, FLOWSIZE];
     let mut all = [RATE; N];
@@ -40,7 +41,7 @@ pub(super) const fn flow_args<const N: usize>(more: &[ArgInfo]) -> [ArgInfo; N] 
     all
 }
 
-/// The common parts of the classes.
+/// The properties that FastUDPFlows, FastTCPFlows and FastUDPSource share.
 pub(super) const COMMON: Class = Class {
     ports: "0/1",
     table: &HANDLERS,
@@ -48,42 +49,43 @@ pub(super) const COMMON: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The kind of a source's packets.
+/// The protocol of a source's packets, and the way in which the ports of its flows change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// UDP; a flow gets new ports when it is complete.
+    /// UDP; a flow gets new random ports after FLOWSIZE packets.
     Udp,
-    /// UDP with a single flow, whose ports increase.
+    /// UDP with a single flow, whose ports increase by one after INTERVAL packets.
     UdpInterval,
-    /// TCP: flows begin with SYN and end with FIN.
+    /// TCP; connections begin with SYN and end with FIN after FLOWSIZE packets, and the flow then gets new
+    /// random ports.
     Tcp,
 }
 
-/// The minimum packet length in bytes.
+/// The minimum length of packets in bytes.
 const LEAST: usize = 60;
-/// The offset of the IP header.
+/// The offset of the IP header in bytes.
 const NETWORK: usize = ethernet::Header::LEN;
-/// The offset of the TCP or UDP header.
+/// The offset of the TCP or UDP header in bytes.
 const TRANSPORT: usize = NETWORK + ipv4::Header::LEN;
-/// The length of the Ethernet, IP and TCP headers.
+/// The total length of the Ethernet, IP and TCP headers in bytes.
 const HEADERS: usize = TRANSPORT + tcp::Header::LEN;
-/// The length of the Ethernet, IP and UDP headers.
+/// The total length of the Ethernet, IP and UDP headers in bytes.
 const UDP_HEADERS: usize = TRANSPORT + udp::Header::LEN;
-/// The maximum packet length: the longest IP packet and the Ethernet header.
+/// The maximum length of packets in bytes: the longest IP packet and the Ethernet header.
 const MOST: usize = NETWORK + u16::MAX as usize;
 
-// Offsets of 16-bit words in the headers.
+// Offsets of 16-bit words from the start of the packet: two checksums, and the word with the TCP flags.
 const UDP_SUM: usize = TRANSPORT + 6;
 const TCP_FLAGS: usize = TRANSPORT + 12;
 const TCP_SUM: usize = TRANSPORT + 16;
 
-/// Changes a 16-bit word of the headers.
+/// Replaces the 16-bit word at an offset by the result of `new`, which gets the old word.
 fn set_word(header: &mut [u8; HEADERS], at: usize, new: impl FnOnce(u16) -> u16) {
     let word = u16::from_be_bytes([header[at], header[at + 1]]);
     header[at..at + 2].copy_from_slice(&new(word).to_be_bytes());
 }
 
-/// The source and destination addresses, and true if packets have a UDP checksum.
+/// The source and destination addresses of all packets. `checksum` is true if UDP packets have a checksum.
 #[derive(Clone, Copy)]
 struct Ends {
     ether: (MacAddr, MacAddr),
@@ -92,27 +94,32 @@ struct Ends {
 }
 
 struct Flow {
+    /// The source and the destination port.
     ports: (u16, u16),
-    /// The headers of the flow's packets.
+    /// The Ethernet, IP and TCP or UDP headers of the flow's packets, ready to be copied.
     header: [u8; HEADERS],
-    /// The number of packets of the current connection that have been sent.
+    /// The number of packets that have been sent since the flow got its ports.
     sent: u32,
 }
 
-/// A source of packets that differ only in their headers.
+/// The element of FastUDPFlows, FastTCPFlows and FastUDPSource: a source of packets that differ only in
+/// their headers.
 pub(super) struct FastFlows {
     kind: Kind,
     ends: Ends,
     flows: Vec<Flow>,
+    /// The number of packets after which a flow gets new ports (FLOWSIZE, INTERVAL).
     size: u32,
-    /// The number of consecutive packets of a flow.
+    /// The number of consecutive packets of a flow before the next flow is chosen.
     burst: u32,
+    /// True if flows take turns; false if each is chosen at random.
     sequential: bool,
-    /// The current flow, and the number of its packets that follow before another flow is chosen.
+    /// The index of the current flow, and the number of its packets before another flow is chosen.
     current: (usize, u32),
     /// The bytes of a packet, with the headers of the last packet that was sent.
     packet: Vec<u8>,
-    /// The parts of the headers that all flows share.
+    /// The headers of a packet whose ports and TCP sequence numbers are zero, from which the headers of all
+    /// flows are made.
     template: [u8; HEADERS],
     bucket: Option<Bucket>,
     limit: u64,
@@ -121,13 +128,15 @@ pub(super) struct FastFlows {
     count: u64,
     first: Option<Timestamp>,
     last: Timestamp,
-    /// The index after the last flow that was closed since the limit was reached; `None` before.
+    /// The index at which the search for the next TCP flow to close continues; `None` until the limit is
+    /// reached.
     closing: Option<usize>,
+    /// True if all packets have been sent.
     over: bool,
 }
 
 impl FastFlows {
-    /// Parses the arguments of a class of this kind.
+    /// Parses the arguments of the class of this kind, and makes its element.
     pub(super) fn build(args: &mut Args<'_>, kind: Kind) -> Result<Box<dyn Element>, Invalid> {
         let rate: u32 = args.required("RATE");
         let limit = limit_of(args.required("LIMIT"));
@@ -196,7 +205,8 @@ impl FastFlows {
         }))
     }
 
-    /// Starts a new connection of a flow, with new ports.
+    /// Gives a flow new headers: new random ports, except for FastUDPSource, and new TCP sequence numbers.
+    /// `place` is the index of the flow, whose count of packets starts again.
     fn renew(&mut self, place: usize, random: &mut fastrand::Rng) {
         let flow = &mut self.flows[place];
         flow.sent = 0;
@@ -206,7 +216,8 @@ impl FastFlows {
         let numbers = [random.u32(..), random.u32(..)];
         let mut header = self.template;
         let mut put = |at: usize, bytes: &[u8]| header[at..at + bytes.len()].copy_from_slice(bytes);
-        // Ports and numbers are zero in the template, so its checksum is updated for them (RFC 1624).
+        // Ports and TCP sequence numbers are zero in the template, so its checksum is updated for them (RFC
+        // 1624).
         let ports = u32::from(flow.ports.0) << 16 | u32::from(flow.ports.1);
         put(TRANSPORT, &ports.to_be_bytes());
         let mut delta = Delta::u32(0, ports);
@@ -221,7 +232,7 @@ impl FastFlows {
         flow.header = header;
     }
 
-    /// Builds the headers of packets with ports and numbers of zero.
+    /// Builds `template`: the headers of a packet whose ports and TCP sequence numbers are zero.
     fn write_template(&mut self) {
         let Ends { ether, ip, checksum } = self.ends;
         let [from, to] = [ip.0, ip.1].map(|ip| SocketAddr::new(IpAddr::V4(ip), 0));
@@ -238,7 +249,7 @@ impl FastFlows {
         }
     }
 
-    /// Sets the TCP flags and updates the checksum.
+    /// Sets the TCP flags in the headers of a flow, by its index, and updates the TCP checksum.
     fn set_flags(&mut self, place: usize, flags: u8) {
         let header = &mut self.flows[place].header;
         let mut delta = Delta::default();
@@ -250,7 +261,7 @@ impl FastFlows {
         set_word(header, TCP_SUM, |sum| delta.apply(sum));
     }
 
-    /// Chooses the flow of the next packet.
+    /// Chooses the flow of the next packet, and returns its index.
     fn choose(&mut self, random: &mut fastrand::Rng) -> usize {
         let (place, left) = &mut self.current;
         if *left == 0 {
@@ -265,7 +276,8 @@ impl FastFlows {
         *place
     }
 
-    /// Prepares the headers of the next packet, and returns its flow.
+    /// Chooses the flow of the next packet and prepares its headers: new ports if the flow is complete, and
+    /// the TCP flags. Counts the packet, and returns the index of the flow.
     fn next(&mut self, random: &mut fastrand::Rng) -> usize {
         let place = self.choose(random);
         let sent = self.flows[place].sent;
@@ -291,8 +303,8 @@ impl FastFlows {
         place
     }
 
-    /// Returns the next flow that must be closed after the limit is reached, with its headers set to a FIN
-    /// packet.
+    /// Returns the index of the next TCP flow that must be closed after the limit has been reached, and
+    /// sets its headers to a FIN packet. Returns `None` if all flows are closed, and for UDP.
     fn next_to_close(&mut self) -> Option<usize> {
         if self.kind != Kind::Tcp {
             return None;
@@ -347,8 +359,9 @@ impl FastFlows {
         }
     }
 
-    /// Waits for the next token, if no packet could be made; stops the driver, if configured, when all
-    /// packets have been sent.
+    /// Continues after no packet could be made. If all packets have been sent, stops the driver if STOP is
+    /// true. Otherwise sets a timer for the next token or, without a rate, schedules the task of a push
+    /// source.
     fn wait(&mut self, cx: &mut Cx<'_>) {
         if self.over {
             if self.stop {
@@ -369,7 +382,8 @@ impl FastFlows {
         self.flows.iter_mut().for_each(|flow| flow.sent = 0);
     }
 
-    /// Rebuilds the headers of all flows.
+    /// Rebuilds the headers of all flows after a change of length or addresses. All flows start again with
+    /// new ports.
     fn renew_all(&mut self, cx: &mut Cx<'_>) {
         self.write_template();
         for place in 0..self.flows.len() {
@@ -382,7 +396,7 @@ impl FastFlows {
 const MOST_FLOWS: u32 = 1 << 24;
 
 fn required_ip(args: &mut Args<'_>, name: &'static str) -> Ipv4Addr {
-    // An address must not have a default, which could be used by mistake.
+    // `Args::required` needs a type with a default value, which `Ipv4Addr` does not have.
     let given = args.get(name);
     if given.is_none() {
         args.error(format!("{name}: required argument missing"));
@@ -390,14 +404,16 @@ fn required_ip(args: &mut Args<'_>, name: &'static str) -> Ipv4Addr {
     given.unwrap_or(Ipv4Addr::UNSPECIFIED)
 }
 
-/// Returns the bucket for a rate; `None` for a rate of 0, which means no limit.
+/// Returns the token bucket for a rate in packets per second; `None` for a rate of 0, which is no limit.
+/// The bucket holds two tokens, or a hundredth of the rate if that is more, and has one token now.
 fn bucket(rate: u64) -> Option<Bucket> {
     (rate > 0).then(|| Bucket::new(rate, if rate < 200 { 2 } else { rate / 100 }, 1))
 }
 
 impl Element for FastFlows {
     fn effects(&self) -> Effects {
-        // No packet arrives, but the fields that are set in new packets matter to other elements.
+        // No packet arrives, so this case never applies. It declares the fields that are set in new
+        // packets, for elements downstream.
         let case = Case::new(Filter::One(Vec::new()), Target::Output(0))
             .with(header_at(Base::Mac, 0))
             .with(header_at(Base::Network, NETWORK))

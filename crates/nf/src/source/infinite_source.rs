@@ -9,7 +9,7 @@
 //! ## Arguments
 //! - `DATA`: the bytes of each packet.
 //! - `LIMIT`: the total number of packets; negative for no limit.
-//! - `BURST`: the number of packets per turn.
+//! - `BURST`: the number of packets that the task makes per call.
 //! - `ACTIVE`: if true, packets are made.
 //! - `TIMESTAMP`: if true, packets get the current time as their time stamp.
 //! - `HEADROOM`: accepted, without effect; packets always have 256 bytes of headroom.
@@ -70,7 +70,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Makes a source of random packets.
+/// Makes the element of RandomSource: an InfiniteSource with random bytes in each packet. The argument
+/// LENGTH is parsed here.
 pub(super) fn build_random(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let length: i64 = args.required("LENGTH");
     if !(0..65_536).contains(&length) {
@@ -102,12 +103,12 @@ fn build(args: &mut Args<'_>, data: Data, random: bool) -> Result<Box<dyn Elemen
     Ok(Box::new(source))
 }
 
-/// The maximum BURST: all packets of a burst are in memory before other tasks have a turn.
+/// The maximum BURST: all packets of a burst are in memory before other tasks run.
 const MOST_BURST: i64 = 65_536;
 
 pub(super) struct InfiniteSource {
     data: Data,
-    /// True if each packet's bytes are random.
+    /// True for RandomSource: each packet has random bytes.
     random: bool,
     limit: u64,
     burst: usize,
@@ -172,7 +173,8 @@ impl Element for InfiniteSource {
             return false;
         }
         if self.count >= self.limit {
-            // Act one turn after the last packet, so that other tasks can process that packet first.
+            // STOP and END_CALL take effect one call of the task after the last packet was made, so that
+            // other tasks can process that packet first.
             self.end.reached(cx);
             return false;
         }
@@ -275,7 +277,7 @@ const RESET: Handler<InfiniteSource> = Handler::set("reset", |e, cx, _| {
     Ok(())
 });
 
-/// The handlers of RandomSource.
+/// The handlers of RandomSource, which has no handlers for DATA and no deprecated names.
 pub(super) const OF_RANDOM: &[Handler<InfiniteSource>] = &[COUNT, LIMIT, BURST, ACTIVE, LENGTH, RESET];
 
 impl InfiniteSource {

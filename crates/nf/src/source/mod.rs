@@ -1,4 +1,4 @@
-//! Sources of generated packets, and of packets that are replayed from memory.
+//! Sources of generated packets, and ReplayUnqueue, which sends packets from memory repeatedly.
 
 mod fast_flows;
 pub mod fast_tcp_flows;
@@ -19,13 +19,14 @@ use element::{Args, Call, Class, Cx};
 /// The default of DATA: 69 bytes, as many as Click's.
 const DEFAULT_DATA: &str = "\"This packet was made by a source that had not been told what to send.\"";
 
-/// The data of a source's packets.
+/// The bytes of a source's packets, from the arguments DATA and LENGTH.
 struct Data {
-    /// The data as configured.
+    /// DATA, as configured or written to the handler `data`.
     given: Vec<u8>,
-    /// The length of packets if it differs from the length of the data, which is then repeated or cut.
+    /// The length of packets in bytes, if it differs from the length of the data: the data is then repeated
+    /// or cut.
     length: Option<usize>,
-    /// The bytes of each packet.
+    /// The bytes of each packet, computed from the data and the length.
     bytes: Vec<u8>,
 }
 
@@ -36,7 +37,8 @@ impl Data {
         data
     }
 
-    /// Parses DATA, LENGTH and its deprecated name DATASIZE.
+    /// Parses DATA, LENGTH and its deprecated name DATASIZE. LENGTH takes precedence; if it is too large,
+    /// an error is reported to `args`.
     fn read(args: &mut Args<'_>) -> Data {
         let Bytes(given) = args.value("DATA");
         let (length, older): (i64, Option<i64>) = (args.value("LENGTH"), args.get("DATASIZE"));
@@ -49,23 +51,25 @@ impl Data {
         Data::new(given, length)
     }
 
-    /// Returns the data as configured.
+    /// Returns the value of the handler `data`: the data as configured.
     fn show(&self) -> String {
         String::from_utf8_lossy(&self.given).into_owned()
     }
 
-    /// Returns the length as configured; -1 for the length of the data.
+    /// Returns the value of the handler `length`: the length as configured, or -1 for the length of the
+    /// data.
     fn show_length(&self) -> String {
         self.length.map_or("-1".into(), |n| n.to_string())
     }
 
-    /// Sets the data to the value written to `data`, in which no character is special.
+    /// Sets the data to the value that was written to the handler `data`, in which no character is special.
     fn set_given(&mut self, value: &str) {
         self.given = value.into();
         self.update();
     }
 
-    /// Sets the length; a negative length means the length of the data.
+    /// Sets the length of packets in bytes, at most [`packet::MAX_PACKET`]; a negative length means the
+    /// length of the data.
     fn set_length(&mut self, given: i64) {
         self.length = usize::try_from(given).ok().map(|n| n.min(packet::MAX_PACKET));
         self.update();
@@ -78,17 +82,21 @@ impl Data {
     }
 }
 
-/// The actions of a source that has reached its limit.
+/// The actions of a source that has reached its limit: it stops the driver (STOP) or calls a handler
+/// (END_CALL).
 #[derive(Default)]
 struct AtEnd {
+    /// END_CALL as configured, which `initialize` parses into `call`.
     text: Option<String>,
     stop: bool,
     call: Option<Arc<Call>>,
+    /// True if the actions have been taken. InfiniteSource and RatedSource set it to false when they make
+    /// packets again; a TimedSource takes the actions only once.
     done: bool,
 }
 
 impl AtEnd {
-    /// Parses STOP and, if the class has it, END_CALL.
+    /// Parses STOP and, if `has_call` is true, END_CALL. Giving both is an error.
     fn read(args: &mut Args<'_>, has_call: bool) -> AtEnd {
         let stop = args.value::<bool>("STOP");
         let text = if has_call { args.get::<Raw>("END_CALL").map(|Raw(text)| text) } else { None };
@@ -98,8 +106,8 @@ impl AtEnd {
         AtEnd { text, stop, ..AtEnd::default() }
     }
 
-    /// Parses the call. `class` is the class of the source: a handler name without an element means the
-    /// source's own handler, if `class` has it.
+    /// Parses END_CALL, now that all elements exist. `class` is the class of the source: a handler name
+    /// without an element means the source's own handler, if `class` has it.
     fn initialize(&mut self, cx: &Cx<'_>, class: &Class) -> Result<(), String> {
         if let Some(text) = &self.text {
             let own = |name: &str| class.each_handler().any(|h| h.name == name).then_some(cx.id());
@@ -108,7 +116,8 @@ impl AtEnd {
         Ok(())
     }
 
-    /// Stops the driver and makes the call, as configured; only the first call has an effect.
+    /// Stops the driver or calls the handler, as configured, unless this has been done already. The handler
+    /// is called after the packets that have been emitted are processed.
     fn reached(&mut self, cx: &mut Cx<'_>) {
         if std::mem::replace(&mut self.done, true) {
             return;
@@ -132,8 +141,8 @@ fn show_limit(limit: u64) -> String {
     i64::try_from(limit).unwrap_or(-1).to_string()
 }
 
-/// Returns the count of the source that this source replaces. If the count has reached the limit, the
-/// source is unscheduled.
+/// Returns the number of packets that the replaced source had made, from its `state`, for the source that
+/// continues in its place. If the number has reached `limit`, the task is unscheduled.
 fn count_on(cx: &mut Cx<'_>, state: Box<dyn Any + Send>, limit: u64) -> Result<u64, String> {
     let count: u64 = *state.downcast().map_err(|_| "not the count of a source")?;
     if count >= limit {

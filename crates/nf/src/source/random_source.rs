@@ -7,7 +7,7 @@
 //! ## Arguments
 //! - `LENGTH`: the length of packets in bytes, less than 65536.
 //! - `LIMIT`: the total number of packets; -1 for no limit.
-//! - `BURST`: the number of packets per turn.
+//! - `BURST`: the number of packets that the task makes per call.
 //! - `ACTIVE`: if true, packets are sent.
 //! - `TIMESTAMP`: if true, packets get the current time as their time stamp.
 //! - `STOP`: if true, stops the driver when the limit is reached.

@@ -15,7 +15,8 @@
 //! - `HEADROOM`: accepted, without effect; packets always have 256 bytes of headroom.
 //! - `LENGTH`: the length of each packet; the data is repeated or cut.
 //! - `DATASIZE`: deprecated name of LENGTH.
-//! - `BANDWIDTH`: the bandwidth of the packets, from which the rate is computed.
+//! - `BANDWIDTH`: the bandwidth of the packets, from which the rate is computed in place of RATE; 0 for
+//!   RATE.
 //! - `STOP`: if true, stops the driver when the limit is reached.
 //! - `END_CALL`: the write handler to call when the limit is reached.
 //!
@@ -86,7 +87,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Returns the bucket for a rate, with one token in it.
+/// Returns the token bucket for a rate in packets per second. It holds two tokens, or a hundredth of the
+/// rate if that is more, and has one token now.
 fn bucket(rate: u64) -> Bucket {
     Bucket::new(rate, if rate < 200 { 2 } else { rate / 100 }, 1)
 }
@@ -101,7 +103,7 @@ struct RatedSource {
 }
 
 impl RatedSource {
-    /// Makes packets for the available tokens, at most `most`.
+    /// Makes at most `most` packets: one per token in the bucket, up to the limit.
     fn make(&mut self, cx: &mut Cx<'_>, most: usize) -> Batch {
         let tokens = self.bucket.fill(cx.now()).min(self.limit.saturating_sub(self.count)).min(most as u64);
         let mut batch = cx.batch();
@@ -130,7 +132,7 @@ impl RatedSource {
         }
     }
 
-    /// Sleeps until the next token, instead of polling.
+    /// Sets a timer for the arrival of the next token, so that the element sleeps and does not poll.
     fn wait(&mut self, cx: &mut Cx<'_>) {
         if let Some(at) = self.bucket.when(1, cx.now()) {
             cx.set_timer(0, at);

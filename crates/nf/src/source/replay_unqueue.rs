@@ -9,10 +9,11 @@
 //! `ReplayUnqueue([KEYWORDS])`
 //!
 //! ## Arguments
-//! - `STOP`: the number of rounds; -1 for no limit. The driver is stopped after the last round.
+//! - `STOP`: the number of rounds, in each of which all packets are sent once; -1 for no limit. The driver
+//!   is stopped after the last round.
 //! - `STOP_TIME`: the seconds of replaying after which the driver is stopped; 0 for no limit.
 //! - `LIMIT`: the number of packets to load; negative for all.
-//! - `BURST`: the number of packets per turn.
+//! - `BURST`: the maximum number of packets that the task sends per call.
 //! - `ACTIVE`: if true, packets are replayed.
 //! - `TIMING`: the speed in percent of the packets' time stamps: 100 for real time, 0 for as fast as
 //!   possible.
@@ -25,7 +26,7 @@
 //! - `loaded`: true if all packets have been loaded.
 //! - `count`: the number of packets that were sent.
 //! - `stop`: the number of remaining rounds.
-//! - `timing`: the speed.
+//! - `timing`: the speed in percent, as in TIMING.
 //! - `reset`: releases the packets and loads new packets from the inputs.
 //!
 //! ## Example
@@ -104,22 +105,26 @@ struct ReplayUnqueue {
     active: bool,
     timing: u32,
     verbose: bool,
-    /// The packets loaded so far, by input.
+    /// The packets that have been loaded, in one list per input, until all are moved into the store.
     incoming: Vec<Vec<Packet>>,
-    /// All packets, once they have been loaded.
+    /// All packets in the order in which they are sent; `None` until loading is complete.
     store: Option<Box<Store>>,
-    /// The output of each packet; empty if there is only one output.
+    /// The number of the output of each packet in the store; empty if there is only one output.
     outputs: Vec<u32>,
-    /// The index of the packet to send next.
+    /// The index in the store of the packet to send next.
     next: usize,
+    /// The time at which replaying started.
     started: Option<Timestamp>,
+    /// The time at which the current round started; TIMING counts from it.
     round_started: Timestamp,
+    /// The time stamp of the first packet.
     first_time: Timestamp,
     count: u64,
 }
 
 impl ReplayUnqueue {
-    /// Loads packets from the inputs. Returns true when loading is complete.
+    /// Loads packets from the inputs. Returns true when loading is complete: there are LIMIT packets, or no
+    /// input has more packets.
     fn load(&mut self, cx: &mut Cx<'_>) -> bool {
         let mut dry = true;
         for input in 0..self.incoming.len() {
@@ -148,7 +153,8 @@ impl ReplayUnqueue {
         dry
     }
 
-    /// Merges the packets of the inputs by time stamp and moves them into the store.
+    /// Merges the packets of all inputs by time stamp, and moves them into the store. Packets with the same
+    /// time stamp are in the order of their inputs.
     fn fill_store(&mut self, cx: &mut Cx<'_>) {
         let mut store = cx.stores().store();
         let count: usize = self.incoming.iter().map(Vec::len).sum();
@@ -170,7 +176,7 @@ impl ReplayUnqueue {
             self.first_time = all.first().map_or(Timestamp::ZERO, |&(time, ..)| time);
             all.into_iter().for_each(|(.., packet)| cx.stores().keep(&mut store, packet));
         } else {
-            // There is no memory for sorting the packets.
+            // Without memory for sorting, all packets are dropped.
             for packet in self.incoming.iter_mut().flat_map(|packets| packets.drain(..)) {
                 cx.drop(packet, DropReason::NoBuffer);
             }
@@ -179,7 +185,8 @@ impl ReplayUnqueue {
         self.next = 0;
     }
 
-    /// True if packet `number` is due; sets a timer if it is not.
+    /// Returns true if the packet with index `number` in the store is due by its time stamp and TIMING.
+    /// Otherwise sets a timer for the time at which it is due.
     fn is_due(&self, cx: &mut Cx<'_>, store: &Store, number: usize) -> bool {
         let Some(time) = store.time(number) else { return false };
         let offset = (time - self.first_time).0.max(0);
@@ -191,7 +198,8 @@ impl ReplayUnqueue {
         true
     }
 
-    /// Sends at most a burst of packets, and returns their number.
+    /// Sends packets from index `next` on, at most BURST, and returns their number. It ends earlier at a
+    /// packet that is not due, or that cannot be lent.
     fn send(&mut self, cx: &mut Cx<'_>) -> usize {
         let Some(mut store) = self.store.take() else { return 0 };
         let end = store.len().min(self.next + self.burst);
@@ -218,7 +226,8 @@ impl ReplayUnqueue {
         sent
     }
 
-    /// Ends a round. Returns true if another round follows.
+    /// Ends a round. Returns true if another round follows; otherwise the element becomes inactive and
+    /// stops the driver.
     fn next_round(&mut self, cx: &mut Cx<'_>) -> bool {
         self.next = 0;
         self.round_started = cx.now();

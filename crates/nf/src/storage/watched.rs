@@ -1,4 +1,5 @@
-//! The queues that an element watches: the configured queues, or the nearest queues.
+//! The queues whose lengths determine what an element does (RED, CoDel, Unqueue2): the queues that its
+//! argument QUEUES names, or else the nearest queues upstream or downstream.
 
 use std::sync::Arc;
 
@@ -6,7 +7,8 @@ use element::{Args, Cx, ElementId};
 
 use super::fifo::Occupancy;
 
-/// Queues and the numbers of packets that they hold.
+/// The queues that an element watches, with their [`Occupancy`], which tells the numbers of packets in
+/// them.
 #[derive(Default)]
 pub(crate) struct Watched {
     named: Vec<ElementId>,
@@ -14,7 +16,8 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// Parses a list of element names.
+    /// Parses element names that are separated by spaces. A name without an element is reported to `args`.
+    /// If there are no names, [`find`](Self::find) looks up the nearest queues.
     pub(crate) fn read(args: &mut Args<'_>, names: &str) -> Watched {
         let mut named = Vec::new();
         for name in names.split_whitespace() {
@@ -26,13 +29,17 @@ impl Watched {
         Watched { named, found: Vec::new() }
     }
 
-    /// Looks up the queues.
+    /// Looks up the named queues or, without names, the nearest queues: downstream if `downstream` is true,
+    /// otherwise upstream.
+    ///
+    /// # Errors
+    /// If a named element is not a queue, or if there are no queues.
     pub(crate) fn find(&mut self, cx: &Cx<'_>, downstream: bool) -> Result<(), String> {
         self.find_any(cx, downstream)?;
         if self.found.is_empty() { Err("no nearby Queues".into()) } else { Ok(()) }
     }
 
-    /// Looks up the queues; there may be none.
+    /// Looks up the queues like [`find`](Self::find), but it is not an error if there are none.
     pub(crate) fn find_any(&mut self, cx: &Cx<'_>, downstream: bool) -> Result<(), String> {
         if self.named.is_empty() {
             self.found = cx.graph().nearest_services(downstream);
@@ -46,12 +53,13 @@ impl Watched {
         Ok(())
     }
 
-    /// Returns the room in the fullest queue.
+    /// Returns the number of packets for which the fullest queue has room; `usize::MAX` if there are no
+    /// queues.
     pub(crate) fn room(&self) -> usize {
         self.found.iter().map(|(_, queue)| queue.room()).min().unwrap_or(usize::MAX)
     }
 
-    /// Returns the number of packets in all queues.
+    /// Returns the number of packets in all queues together.
     pub(crate) fn length(&self) -> usize {
         self.found.iter().map(|(_, queue)| queue.get()).sum()
     }

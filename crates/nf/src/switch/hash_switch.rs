@@ -1,5 +1,5 @@
 //! # HashSwitch
-//! Chooses the output by a sum of some bytes of the packet.
+//! Chooses the output by the sum of LENGTH bytes of the packet.
 //!
 //! With 2, 4 or 8 outputs, the sum is folded once (sum XOR sum / 16), and its low bits are the number of
 //! the output; otherwise it is the remainder of the sum divided by the number of outputs. Packets that end
@@ -11,7 +11,7 @@
 //! ## Arguments
 //! - `OFFSET`: the offset of the first byte.
 //! - `LENGTH`: the number of bytes, more than 0.
-//! - `MAX`: accepted for FastClick's sake, without effect.
+//! - `MAX`: accepted for compatibility with FastClick, without effect.
 //!
 //! ## Example
 //! ```click
@@ -63,7 +63,8 @@ fn add(bytes: &[u8]) -> usize {
     bytes.iter().map(|&byte| usize::from(byte)).sum()
 }
 
-/// Returns the sum of `length` bytes at an offset of the packet, or `None` if the packet ends before.
+/// Returns the sum of `length` bytes from `offset` on, or `None` if the packet ends before the last of
+/// them.
 #[inline]
 fn sum(packet: &Packet, offset: usize, length: usize) -> Option<usize> {
     let end = offset.checked_add(length)?;
@@ -84,7 +85,7 @@ fn sum_over_slots(packet: &Packet, offset: usize, end: usize) -> usize {
     total
 }
 
-/// Returns the output for a sum.
+/// Returns the number of the output for a sum of bytes.
 fn fold(sum: usize, outputs: usize) -> usize {
     match outputs {
         2 | 4 | 8 => (sum ^ (sum >> 4)) & (outputs - 1),

@@ -32,8 +32,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Declares that an element floods packets of `input`: the last of `outputs` gets the packet itself, the
-/// others get copies.
+/// Declares that an element floods the packets of `input`: the last of `outputs` gets each packet itself.
+/// The other outputs get copies of the packets that match `when`. Without outputs, packets are dropped.
 pub(crate) fn declare_flood(
     effects: &mut Effects,
     input: usize,
@@ -67,7 +67,7 @@ impl Element for Hub {
     }
 
     fn push(&mut self, cx: &mut Cx<'_>, port: usize, batch: Batch) -> Option<Batch> {
-        // The last output gets the packets themselves.
+        // The last output gets the packets themselves, and the other outputs get copies.
         let Some(last) = (0..self.ports).rev().find(|&output| output != port) else {
             cx.drop_all(batch, DropReason::NoOutput);
             return None;

@@ -44,9 +44,9 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The element of Switch and StaticSwitch.
+/// The element of the classes Switch and StaticSwitch.
 pub(super) struct Switch {
-    /// The number of the output; negative to drop all packets.
+    /// The number of the output for all packets; negative to drop them.
     pub(super) chosen: i32,
     pub(super) outputs: usize,
     /// True if no handler can change the output (StaticSwitch).

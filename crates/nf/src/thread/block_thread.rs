@@ -1,5 +1,5 @@
 //! # BlockThread
-//! Blocks its thread for a while, for tests.
+//! Blocks its thread for a time that is written to a handler, for tests.
 //!
 //! ## Usage
 //! `BlockThread`

@@ -29,7 +29,8 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// Makes either switch. Packets may arrive on every worker, so both switches do the same.
+/// Makes the element of CPUSwitch and ExactCPUSwitch. ExactCPUSwitch counts only workers on which packets
+/// may arrive; these are all workers, so the two classes do the same.
 pub(super) fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
     let outputs = args.outputs();
     let several = args.setup.workers > 1 && outputs > 1;
@@ -39,9 +40,10 @@ pub(super) fn build(args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
 }
 
 struct CpuSwitch {
-    /// The output of this worker.
+    /// The number of the output to which this worker sends its packets.
     output: usize,
     outputs: usize,
+    /// True if there are several workers and several outputs, so that not all packets go to output 0.
     several: bool,
 }
 

@@ -1,7 +1,8 @@
 //! # ExactCPUSwitch
 //! Distributes the threads on which packets arrive evenly over the outputs.
 //!
-//! Threads are workers; packets may arrive on each of them.
+//! Threads are workers, and packets may arrive on each worker. Therefore ExactCPUSwitch does the same as
+//! CPUSwitch.
 //!
 //! ## Usage
 //! `ExactCPUSwitch`

@@ -1,4 +1,5 @@
-//! Elements for threads, tasks and signals, which matter with several workers, and aids for tests.
+//! Elements that depend on threads or control tasks and locks, of which most matter only with several
+//! workers, and elements for tests (BlockThread, NotifierDebug, RandomSeed).
 
 pub mod block_thread;
 pub mod cpu_switch;

@@ -1,5 +1,5 @@
 //! # NotifierDebug
-//! Passes packets unchanged, and shows the signal between its neighbours.
+//! Passes packets unchanged, and shows the signal that elements upstream or downstream of it give.
 //!
 //! ## Usage
 //! `NotifierDebug`
@@ -34,7 +34,8 @@ pub static CLASS: Class = Class {
 
 struct NotifierDebug;
 
-/// Returns the text for the signals of elements, by element number, with 32 elements per part.
+/// Returns the text of the handler `signal` for a signal with this name. Each source of the signal is the
+/// number of an element, and true if the element's signal is on. Each part of the text has 32 elements.
 fn show(name: &str, signal_sources: &[(usize, bool)]) -> String {
     let mut parts: Vec<(usize, u32, u32)> = Vec::new();
     for &(number, on) in signal_sources {

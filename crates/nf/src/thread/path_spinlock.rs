@@ -1,7 +1,8 @@
 //! # PathSpinlock
 //! Allows one thread at a time into the downstream path.
 //!
-//! Each worker has its own copy of the graph, so there is never more than one thread, and all packets pass.
+//! Each worker has its own copy of the graph, which only this worker's thread enters. Therefore no lock is
+//! needed, and all packets pass without waiting.
 //!
 //! ## Usage
 //! `PathSpinlock([LOCK])`

@@ -9,10 +9,10 @@
 //!
 //! ## Arguments
 //! - `CAPACITY`: the maximum number of packets that wait, at least 4.
-//! - `BURST`: the number of packets per turn; 0 for all.
+//! - `BURST`: the maximum number of packets that the task pushes per call; 0 for all.
 //! - `BLOCKING`: accepted for compatibility with FastClick, without effect; packets that find the queue
 //!   full are dropped.
-//! - `ACTIVE`: if true, the task runs.
+//! - `ACTIVE`: if true, the task runs and pushes the packets that wait.
 //! - `ALWAYS_UP`, `NOUSELESS`, `VERBOSE`: accepted for compatibility with FastClick, without effect.
 //! - `DIRECT_TRAVERSAL`: if true, packets of the element's own thread pass directly.
 //!
@@ -125,7 +125,7 @@ impl Element for Pipeliner {
         while left > 0 {
             let mut batch = cx.batch();
             for packet in self.ring.drain(..left.min(BATCH_CAPACITY)) {
-                // A new batch has room for this number of packets.
+                // The batch is new and has room for `BATCH_CAPACITY` packets, so no packet is dropped here.
                 if let Err(packet) = batch.push(packet) {
                     cx.drop(packet, DropReason::NoBuffer);
                 }

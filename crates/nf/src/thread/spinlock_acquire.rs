@@ -1,7 +1,8 @@
 //! # SpinlockAcquire
 //! Takes a lock, which SpinlockRelease releases, so that only one thread is between the two elements.
 //!
-//! Each worker has its own copy of the graph, so there is never more than one thread, and all packets pass.
+//! Each worker has its own copy of the graph, which only this worker's thread enters. Therefore no lock is
+//! needed, and all packets pass without waiting.
 //!
 //! ## Usage
 //! `SpinlockAcquire(LOCK)`
@@ -28,7 +29,7 @@ pub static CLASS: Class = Class {
     aliases: &["SpinlockRelease"],
     manual: manual!("spinlock_acquire.rs"),
     args: &[ArgInfo::required("LOCK", "string")],
-    // No samples, because another element must declare the lock.
+    // There are no samples, because the lock must be declared by another element, and samples have none.
     samples: &[],
     build: |args| {
         let lock: String = args.required("LOCK");

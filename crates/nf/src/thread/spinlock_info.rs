@@ -45,10 +45,12 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The lock names that an element has declared, prefixed with its compound.
+/// The names of the locks that a SpinlockInfo declares, each prefixed with the name of the SpinlockInfo's
+/// compound.
 struct Locks(Vec<String>);
 
-/// Reports an error unless an element in this compound or an outer one has declared the lock.
+/// Reports an error unless a SpinlockInfo has declared `lock` in the compound of the element, or in a
+/// compound around it.
 pub(super) fn check(args: &mut Args<'_>, lock: &str) {
     let own = args.name();
     let declared =
