@@ -1,4 +1,5 @@
-//! The control of a run: whether it goes on, the text that it writes, and the graph that replaces it.
+//! The control of a run: the run count that ends it, the sink for its text, and the graph that replaces its
+//! graph.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +11,8 @@ use crate::options::Rebuild;
 use crate::streams::Sink;
 use crate::wakeups::Wakeups;
 
-/// The control of a run of one graph.
+/// The control of a run of one graph. When another graph replaces the graph, its control replaces this
+/// control.
 pub(crate) struct Control {
     /// Click's run count: the driver runs while it is positive.
     pub(crate) runcount: i64,
@@ -19,12 +21,13 @@ pub(crate) struct Control {
     pub(crate) text: String,
     /// The depth of handler calls within handler calls.
     pub(crate) depth: u32,
-    /// A function that makes graphs for `hotconfig`.
+    /// The function that makes graphs for the handler `hotconfig`. `None` if the handler is not available,
+    /// or while the function is being called.
     pub(crate) rebuild: Option<Rebuild>,
-    /// The graph that replaces this graph before the next round.
+    /// The graph that replaces this graph before the driver's next round, if one has been prepared.
     pub(crate) next: Option<Box<Next>>,
-    /// Elements that replace elements of the same name and class in the previous graph, with the arguments of
-    /// the replaced elements.
+    /// For each element that replaces an element of the same name and class in the previous graph, the
+    /// arguments of the replaced element.
     pub(crate) predecessors: BTreeMap<ElementId, Vec<String>>,
 }
 
@@ -33,8 +36,8 @@ pub(crate) struct Next {
     pub(crate) graph: GraphCopy,
     pub(crate) wakeups: Wakeups,
     pub(crate) control: Control,
-    /// The part of the hot state that belongs to the graph. While the graph is in use, it is in the worker's
-    /// hot state.
+    /// The part of the hot state that belongs to this graph. Exchanged with the worker's hot state while
+    /// the graph is in use.
     pub(crate) hot: PerGraph,
 }
 
@@ -50,7 +53,7 @@ pub enum End {
 }
 
 impl Control {
-    /// Makes the control of a graph that goes on until it is asked to stop.
+    /// Makes the control of a graph, with a run count of 1. `text` is the configuration as it was written.
     pub(crate) fn new(sink: Box<dyn Sink>, text: String) -> Control {
         Control {
             runcount: 1,
@@ -69,7 +72,7 @@ impl Control {
         self.runcount > 0
     }
 
-    /// Asks the run to stop, several times. It goes on while it is asked less often than the run count says.
+    /// Subtracts `times` requests to stop from the run count. The run ends when the count is zero or less.
     pub(crate) fn stop(&mut self, times: i64) {
         self.runcount = self.runcount.saturating_sub(times);
     }
