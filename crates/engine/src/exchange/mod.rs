@@ -412,8 +412,7 @@ impl Exchange {
         }
     }
 
-    /// Publishes that this worker goes to sleep, so that spreading policies do not take its load for
-    /// current.
+    /// Publishes that this worker goes to sleep, so that the time from now on does not count as its work.
     pub(crate) fn rest(&self) {
         if let Some(spreader) = &self.spreader {
             spreader.rest();
