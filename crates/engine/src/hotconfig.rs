@@ -54,7 +54,7 @@ fn heirs(old: &Plan, new: &Plan) -> Vec<(ElementId, ElementId)> {
     pairs.filter(|&(heir, id)| std::ptr::eq(old.classes[id], new.classes[heir])).collect()
 }
 
-/// A sink that drops its text, for the one of the two graphs that has lent its sink to the other.
+/// A sink that drops its text, for a graph that has lent its sink to another graph.
 struct Nowhere;
 
 impl Sink for Nowhere {
@@ -75,7 +75,7 @@ impl WorkerHost<'_> {
         let built = rebuild(value, core.rights.origin);
         self.control.rebuild = Some(rebuild);
         let Rebuilt { plan, configured, text, tell } = built?;
-        // Calls during initialisation have the rights of the new configuration, not those of the caller
+        // Calls during initialisation have the rights of the new configuration, not the rights of the caller
         // that wrote the handler.
         core.rights = Rights::default();
         let (graph, hot) = GraphCopy::new(plan, configured);

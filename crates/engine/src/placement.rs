@@ -26,7 +26,7 @@ pub enum Place {
     Everywhere,
     /// Every worker, each for the packets of flows whose home it is.
     Owner,
-    /// This worker alone.
+    /// The worker with this number alone.
     One(usize),
 }
 
@@ -136,7 +136,7 @@ impl Placement {
     }
 
     /// Gives elements that pull from each other, directly or through other elements, the same place: the
-    /// strictest of their places, or that of an element that the user has assigned.
+    /// strictest of their places, or the place of an element that the user has assigned.
     fn join_pulled(&mut self, plan: &Plan) {
         let mut done = vec![false; plan.len()];
         for start in 0..plan.len() {

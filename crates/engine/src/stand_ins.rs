@@ -92,7 +92,7 @@ impl StandIns {
     }
 
     /// Notifies the stand-ins that act for an element that they may no longer do so, because its effects
-    /// are not those of the start. Each element is announced once.
+    /// differ from the start. Each element is announced once.
     pub(crate) fn outdate(&mut self, elements: &mut Elements, effects: &[Effects], id: ElementId) {
         let stand_ins = self.ids.iter().copied();
         let stand_ins: Vec<_> = stand_ins.filter(|&other| effects[other].replaces.contains(&id)).collect();

@@ -25,7 +25,7 @@ pub(crate) struct Team {
     pub(crate) dispatch: Arc<dyn Dispatch>,
     /// True if the workers take turns on one thread (under the trace clock).
     pub(crate) in_turn: bool,
-    /// If the workers take turns, the workers that wait for their turn, by number. The worker whose turn it
+    /// The workers that wait for their turn, by number, if workers take turns. The worker whose turn it
     /// is can call them.
     waiting: Vec<Mutex<Option<Box<Worker>>>>,
     members: Vec<Member>,

@@ -63,7 +63,7 @@ impl Tasks {
         self.scheduled[task]
     }
 
-    /// Schedules a task behind the scheduled tasks whose pass is not larger. Has no effect if the task is
+    /// Schedules a task after the scheduled tasks whose pass is not larger. Has no effect if the task is
     /// already scheduled.
     #[inline]
     pub(crate) fn schedule(&mut self, task: ElementId) {
@@ -148,7 +148,7 @@ impl Shares {
 mod tests {
     use super::*;
 
-    /// Returns how often each task runs in `rounds` turns if all tasks are always scheduled.
+    /// Returns the number of times that each task runs in `rounds` turns if all tasks are always scheduled.
     fn turns(tickets: &[u32], rounds: usize) -> Vec<usize> {
         let mut tasks = Tasks::new(tickets.len());
         for (task, &tickets) in tickets.iter().enumerate() {
