@@ -5,7 +5,7 @@
 //! processed a number has processed all smaller numbers that it was given. It publishes the last such
 //! number after each batch. An element that has one place gets the packets of all workers, so packets wait
 //! in the *window* of its worker until all workers have processed the smaller numbers that they were given.
-//! A packet with a smaller number that has not come until then was dropped, or an element holds it. So packets
+//! A packet with a smaller number that is still missing then was dropped, or an element holds it. So packets
 //! never wait for a packet that does not come, and a gap in the numbers costs the time of the slowest
 //! worker's batch. If a worker is stuck for [`LONGEST`] while packets come from interfaces, packets no
 //! longer wait for it.
