@@ -110,8 +110,8 @@ fn is_capture(path: &Path) -> bool {
     path.is_file() && Reader::open(path).is_ok()
 }
 
-/// If the file after `--json` is a capture, returns the capture, and sets standard output as the file. A
-/// user who writes `--json TRACE` means the trace to be analysed.
+/// Returns the capture that stands after `--json`, and sends the JSON to standard output instead: a user who
+/// writes `--json TRACE` wants the trace to be analysed. `None` if the file after `--json` is no capture.
 pub(crate) fn claim(json: &mut Option<PathBuf>) -> Option<PathBuf> {
     let json = json.as_mut().filter(|json| is_capture(json))?;
     Some(std::mem::replace(json, PathBuf::from("-")))

@@ -45,7 +45,7 @@ pub(crate) struct Loaded {
     pub(crate) text: String,
 }
 
-/// The most errors that are shown, and the most warnings; further ones are only counted.
+/// The most errors that are shown, and the most warnings; further problems are only counted.
 const MOST_SHOWN: usize = 20;
 
 /// The length of a line in bytes above which a problem is shown as text only, without the line.

@@ -339,7 +339,7 @@ fn control_sockets(asked: &Asked) -> Vec<String> {
 fn tell_ports(workers: &mut Workers, ports: &[String]) {
     let plan = workers.plan();
     let own = plan.graph.elements.iter().enumerate().filter(|(_, element)| element.name.starts_with(SOCKET));
-    // The control sockets for `--port` are the first ones that were added.
+    // The control sockets for `--port` were added first.
     let own: Vec<_> = own.map(|(id, _)| id).zip(ports).collect();
     for (id, asked) in own {
         if let Ok(port) = workers.read(Some(id), "port", "")
