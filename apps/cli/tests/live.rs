@@ -16,7 +16,7 @@ fn large_segments_pass_where_nobody_minds() {
     let (good, [output, messages]) = running.stop();
     assert!(good, "{messages}");
     // 8 MB in ordinary frames would be 5,800 frames, and the other file adds as many ACKs. Fewer frames
-    // show that large ones passed.
+    // show that large frames passed.
     assert!(value(&output, "left.count") < 5000, "{output}");
     assert!(value(&output, "right.count") < 5000, "{output}");
 }

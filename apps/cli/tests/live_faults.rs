@@ -276,7 +276,7 @@ fn senders_hear_of_an_interface_without_sending() {
                 .unwrap();
             line.net.cable([(&line.right, "eth0", "10.77.0.2/24"), (&line.between, "right", "")]).unwrap();
             running.wait_for(&format!("{device}: right: is there again")).unwrap();
-            // An element that receives gets even the first packet after the change.
+            // The first packet that is sent by the new interface arrives.
             let count = "FromDevice(eth0, PROMISC true, PROTOCOL 0x9000) -> c :: Counter -> Discard";
             let mut receiver = run_until(&line.right, count, "c.count", 1, &[]);
             let source =

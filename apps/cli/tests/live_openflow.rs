@@ -351,7 +351,7 @@ fn nothing_changes_where_each_class_has_a_port() {
     same(Chain::new(713, BEHIND.len()), 713);
 }
 
-/// A list with few rules becomes one question per rule in the switch, and many classes.
+/// A list with few rules becomes a program with separate questions and many classes.
 #[test]
 fn nothing_changes_behind_questions_in_a_switch() {
     let chain = Chain::of(
