@@ -431,8 +431,8 @@ impl Starts {
                 };
                 *place = (starts.packet[id] + farthest(value)).max(*place);
             }
-            // A packet that an element makes has its headers marked, so its transport header may follow the
-            // longest IP header.
+            // A packet that an element makes has its headers marked: its transport header is at most
+            // `IP_HEADER` bytes after the start of the packet.
             if effect.emits.iter().any(|emit| emit.starts == Some(Header::Ipv4)) {
                 starts.transport = starts.transport.max(IP_HEADER);
             }

@@ -51,8 +51,8 @@ impl GraphCopy {
         Ok((number, id, handler))
     }
 
-    /// Returns the rule that merges the values of a handler at several workers. Handlers without a declared
-    /// rule have the value of one worker.
+    /// Returns the rule that merges the values of a handler at several workers. The counts that every
+    /// element has are summed. Any other handler without a declared rule has the value of one worker.
     pub(crate) fn merging(&self, element: Option<ElementId>, handler: &str) -> Merge {
         let Some(id) = element else { return Merge::First };
         match self.plan.classes[id].each_handler().find(|known| known.name == handler) {
