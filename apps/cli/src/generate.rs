@@ -1,4 +1,5 @@
-//! `tidegate generate`: generates captures with given properties.
+//! `tidegate generate`: writes a capture of synthetic traffic with a given number of flows, locality, sizes
+//! and rate.
 
 use std::io::Write;
 

@@ -17,7 +17,8 @@ use synthesizer::topology;
 
 use crate::status::Failure;
 
-/// The source of a configuration.
+/// The arguments that name the configuration: a file or a text, values of parameters, and arguments for
+/// DPDK.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct Input {
     /// The configuration, or a chain of several (`.prop`); `-` for standard input
@@ -242,7 +243,7 @@ pub(crate) struct Texts<'a> {
     pub(crate) file: Option<&'a Path>,
     /// The folders for libraries, separated by colons, instead of the folders in CLICKPATH.
     pub(crate) folders: Option<&'a str>,
-    /// True if libraries may require each other in a cycle.
+    /// True if libraries may require each other in a cycle, as in Click; otherwise a cycle is an error.
     pub(crate) allows_circles: bool,
 }
 

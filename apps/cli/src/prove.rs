@@ -40,9 +40,9 @@ impl Allowed {
 /// A region whose program is not proven.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(crate) struct Unproven {
-    /// The element upstream of the region.
+    /// The name of the element upstream of the region.
     pub(crate) from: String,
-    /// The output of this element.
+    /// The output of that upstream element by which packets enter the region.
     pub(crate) output: usize,
     /// The number of elements that the program would replace.
     pub(crate) elements: usize,

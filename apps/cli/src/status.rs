@@ -1,4 +1,4 @@
-//! The end of a command: its exit status, and the message of a failure.
+//! The results of commands: exit statuses, and failures with their messages.
 
 use std::fmt;
 use std::process::ExitCode;

@@ -100,7 +100,8 @@ impl Switch {
         }
     }
 
-    /// Returns the configuration of the software downstream of the switch.
+    /// Returns the configuration of the software downstream of the switch, in which each divided region
+    /// gets the switch's classes. A region that cannot be divided keeps its whole program.
     pub(crate) fn behind(&self, graph: &Graph, chain: &Chain, synthesis: &Synthesis) -> Graph {
         let mut divided = synthesis.clone();
         let mut fronts = Vec::new();

@@ -156,7 +156,7 @@ fn watched(
 struct Watcher<'w> {
     pair: [&'w Reasoned; 2],
     progress: &'w ProgressBar,
-    /// The time until which examples are run.
+    /// The time after which no example packet is run any more.
     end: Instant,
 }
 

@@ -279,9 +279,9 @@ fn another_configuration_takes_the_place_of_a_running_one() {
     assert!(!path.exists());
 }
 
-/// There are more clients than the driver has file descriptors for: clients wait, and the driver does not accept
-/// them in a busy loop. Each client takes two descriptors; with the two limits, the first or the second of them
-/// is missing.
+/// There are more clients than the driver has file descriptors for: clients wait, and the driver does not
+/// accept them in a busy loop. Each client takes two descriptors; with the two limits, the first or the
+/// second of them is missing.
 #[test]
 fn without_files_clients_wait() {
     clients_wait(24);

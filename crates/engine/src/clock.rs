@@ -42,7 +42,7 @@ pub(crate) struct RealClock {
 /// The time after the start for which readings use the system's clock, until the counter's rate is
 /// measured.
 const CALIBRATION: Duration = Duration::from_millis(50);
-/// The period of later comparisons between the counter and the system's clock.
+/// The time between two comparisons of the counter with the system's clock, once the rate is measured.
 const COMPARISON: Duration = Duration::from_millis(500);
 
 impl RealClock {

@@ -18,7 +18,8 @@ pub struct Configured {
     pub elements: Vec<Box<dyn Element>>,
     /// The declared effects of each element.
     pub effects: Vec<Effects>,
-    /// Facts that follow from the effects of all elements together.
+    /// Facts that follow from the effects of all elements together, such as the annotations that any
+    /// element reads.
     pub facts: Facts,
     /// The names, services and settings through which elements found each other while they were built.
     pub setup: Setup,
@@ -26,7 +27,7 @@ pub struct Configured {
     pub warnings: Vec<Problem>,
 }
 
-/// An element, or the errors in its arguments.
+/// The result of building an element: the element, or the errors in its arguments.
 pub(crate) type Built = Result<Box<dyn Element>, Vec<Complaint>>;
 
 impl Plan {

@@ -19,7 +19,8 @@ pub(crate) struct Control {
     pub(crate) sink: Box<dyn Sink>,
     /// The configuration as it was written.
     pub(crate) text: String,
-    /// The depth of handler calls within handler calls.
+    /// The number of handler calls that are active now, each made by the one before; see `DEEPEST` in
+    /// `handlers/mod.rs`.
     pub(crate) depth: u32,
     /// The function that makes graphs for the handler `hotconfig`. `None` if the handler is not available,
     /// or while the function is being called.
@@ -44,9 +45,9 @@ pub(crate) struct Next {
 /// The reason why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// An element or a script stopped the run.
+    /// An element or a driver script stopped the run, or a worker failed.
     Stopped,
-    /// No work was left.
+    /// No task was scheduled, no timer was set, and no packet was on its way.
     Idle,
     /// The user interrupted the run.
     Interrupted,

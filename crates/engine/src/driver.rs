@@ -214,7 +214,7 @@ impl Worker {
         if let Some((_, (id, token))) = self.wakeups.timers.take(at)
             && counts(&self.graph, id)
         {
-            // Each timer runs at its own time.
+            // A timer runs at the time for which it was set, even if several are due.
             self.core.now = self.core.now.max(at);
             self.call(id, |element, cx| element.timer(cx, token));
             self.settle();

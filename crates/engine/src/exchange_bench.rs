@@ -1,5 +1,5 @@
-//! The exchange of packets between two workers on its own, without workers, so that benchmarks can measure
-//! the cost of handing packets over.
+//! The two ends of an exchange without the workers around it, so that benchmarks can measure the cost of
+//! handing packets over.
 
 use std::sync::Arc;
 

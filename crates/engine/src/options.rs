@@ -16,7 +16,7 @@ use crate::report::Report;
 /// The default of [`Options::spin`]. Most sleeps end less than this late.
 const SPIN: Duration = Duration::from_micros(200);
 
-/// The options of a worker.
+/// The options of a run. With several workers, each worker has a copy.
 pub struct Options {
     /// The source of time.
     pub clock: ClockKind,
@@ -24,7 +24,7 @@ pub struct Options {
     pub burst: usize,
     /// The size of the packet pool's address space, in bytes. Memory is allocated as packets need it.
     pub memory: usize,
-    /// The seed of random numbers.
+    /// The seed of random numbers; worker N adds N.
     pub seed: u64,
     /// True if idle workers poll for work and never sleep. The latency is lowest, but each worker
     /// occupies a core even when idle.

@@ -49,14 +49,14 @@ struct Member {
     /// The number of packets that the worker had handed over, and had taken, when it became idle.
     handed: AtomicU64,
     taken: AtomicU64,
-    /// The number of packets that have entered the graph at this worker.
+    /// The number of packets that have entered the graph at this worker, for the progress display.
     made: AtomicU64,
     /// True while the worker's thread answers handler calls.
     answers: AtomicBool,
     has_requests: AtomicBool,
     /// True from the time when the worker's report is asked for until the worker has given it.
     wants_report: AtomicBool,
-    /// The report that the worker has given.
+    /// The report that the worker has given, until it is taken.
     report: Mutex<Option<Report>>,
     requests: Mutex<VecDeque<Request>>,
 }

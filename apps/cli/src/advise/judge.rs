@@ -52,15 +52,15 @@ pub(super) fn hold_cost(flows: u64) -> f64 {
     })
 }
 
-/// The verdict on a mechanism.
+/// The verdict on a mechanism for the traffic of a trace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Verdict {
-    /// The mechanism pays.
+    /// The mechanism gains more than it costs, by the bounds of this file.
     Pays,
     /// There is a gain, but it is a small part of a machine's time.
     Little,
-    /// The mechanism does not pay.
+    /// The mechanism gains nothing, or less than it costs.
     #[default]
     DoesNotPay,
     /// The capture does not show if the mechanism pays.

@@ -25,7 +25,7 @@ const REGIONES: usize = 64;
 #[repr(align(64))]
 struct Line(AtomicU64);
 
-/// The state that all workers share.
+/// The counts of packets that all workers share. Each number is written by one worker, except `stuck`.
 pub(crate) struct Board {
     /// For each giver and taker, the number of the last packet of the giver that the taker has processed.
     done: Vec<Line>,
@@ -74,9 +74,9 @@ struct Region {
 pub(crate) struct Displacement {
     me: usize,
     pub(crate) board: Arc<Board>,
-    /// The number of the last packet that was spread.
+    /// The number of the last packet that this worker has spread.
     given: u64,
-    /// The number of the last packet that has stayed at this worker.
+    /// The number of the last spread packet that this worker has kept for itself.
     stayed: u64,
     /// For each worker, the packets given to it that it has not processed yet, as far as this giver knows.
     under_way: Vec<VecDeque<Region>>,
@@ -90,7 +90,7 @@ pub(crate) struct Displacement {
     /// The packets of another worker that this worker is processing: their giver, and their first and last
     /// number.
     taken: Option<(usize, u64, u64)>,
-    /// The largest number of packets by which a packet that was processed here was overtaken.
+    /// The largest number of packets by which a packet that this worker has processed was overtaken.
     pub(crate) largest: u64,
 }
 

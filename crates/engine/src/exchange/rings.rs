@@ -17,7 +17,7 @@ use crate::graph_copy::Target;
 /// The number of packets that a ring can hold.
 pub(super) const CAPACITY: usize = 4096;
 
-/// A packet on its way to another worker.
+/// A packet on its way to another worker, with the input that it goes to.
 pub(super) struct Handed {
     pub(super) packet: Packet,
     to: Target,

@@ -53,7 +53,7 @@ pub(super) struct Spreader {
 }
 
 impl Spreader {
-    /// Makes the states of `workers` workers.
+    /// Makes the state of each of `workers` workers, which share their loads.
     pub(super) fn of_all(
         workers: usize,
         spreading: &Arc<dyn Spreading>,

@@ -45,7 +45,7 @@ pub(crate) struct Unknown {
 }
 
 impl Unknown {
-    /// Makes the state of each worker.
+    /// Makes the state of each of `workers` workers, which share their counts.
     pub(crate) fn of_all(known: &Arc<Known>, workers: usize) -> impl Iterator<Item = Unknown> + use<> {
         let counts: Arc<[Count]> = (0..workers).map(|_| Count::default()).collect();
         let known = Arc::clone(known);

@@ -246,7 +246,7 @@ mod tests {
     static MERGE: Class = Class { name: "Merge", ports: "1/1", ..PLAIN };
     static FORK: Class = Class { name: "Fork", ports: "1/-", processing: "h", ..PLAIN };
     static CHOOSE: Class = Class { name: "Choose", ports: "-/1", processing: "l", ..PLAIN };
-    // Packets that come in do not go to the second output.
+    // An element whose second output gets no packets from its input, by its flow code.
     static SIDE: Class = Class { name: "Side", ports: "1/2", processing: "h", flow: "x/xy", ..PLAIN };
     static STORE: Class = Class {
         name: "Store",
