@@ -1,9 +1,10 @@
-//! A folder with the results of proofs, so that each proof is searched for only once. The key of a result
-//! is a hash (SHA-256) of all that the proof depends on: this program itself, the configuration, the
-//! declaration of each element (which includes the contents of files that the element read), and the
-//! configuration with programs in it. If any of these changes, a new proof has to be found. The folder can
-//! be deleted at any time. A user who can write there can make unproven programs count as proven, so the
-//! folder is created without access for other users.
+//! A folder with the results of proofs, so that each proof is searched for only once.
+//!
+//! The key of a result is a hash (SHA-256) of all that the proof depends on: this program itself, the
+//! configuration, the declaration of each element (which includes the contents of files that the element
+//! read), and the configuration with programs in it. If any of these changes, a new proof has to be found.
+//! The folder can be deleted at any time. A user who can write there can make unproven programs count as
+//! proven, so the folder is created without access for other users.
 
 use std::fmt::{self, Write as _};
 use std::fs;

@@ -1,8 +1,9 @@
-//! Finds out which elements can rely on the flow marks of packets. An element that has looked up a packet's
-//! flow marks the packet, so that elements downstream need not look the flow up again. A mark is reliable
-//! if it comes from one element only, and no element between changes fields that distinguish flows, holds
-//! packets (the number of a flow may be given to another flow meanwhile), or makes packets of its own from
-//! others.
+//! Finds out which elements can rely on the flow marks of packets.
+//!
+//! An element that has looked up a packet's flow marks the packet, so that elements downstream need not
+//! look the flow up again. A mark is reliable if it comes from one element only, and no element between
+//! changes fields that distinguish flows, holds packets (the number of a flow may be given to another flow
+//! meanwhile), or makes packets of its own from others.
 
 use element::effects::{Action, Effects, Field, Hold, Marks, Target};
 use element::{Base, ElementId};
