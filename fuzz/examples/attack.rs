@@ -50,7 +50,7 @@ impl Watch for Terminal {
     fn progress(&self, done: u64, all: u64, failed: u64) {
         if self.shows {
             let mut out = std::io::stderr();
-            // Progress is not worth an error.
+            // Errors are ignored, because the progress display is not essential.
             let _ = write!(out, "\r{done} of {all} cases, {failed} failed");
             let _ = if done == all { writeln!(out) } else { out.flush() };
         }
@@ -72,7 +72,7 @@ fn main() -> ExitCode {
         nodes: Some(args.nodes),
         jobs: args.jobs,
         show: args.show,
-        // The text lives as long as the program.
+        // `Settings` needs a static text, so the memory of the text is leaked once.
         only: args.only.map(|only| &*only.leak()),
     };
     let outcome = attack(settings, &Terminal { shows: std::io::stderr().is_terminal() });

@@ -1,4 +1,5 @@
-//! `tidegate analyze`: figures about captures.
+//! `tidegate analyze`: prints figures about captures, or writes them as JSON or as a page. Other commands
+//! use its functions for files and progress.
 
 use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
@@ -56,8 +57,8 @@ pub(crate) fn run(mut args: Args) -> Status {
             "there is no TRACE to analyse; `tidegate analyze --help` shows the usage",
         ));
     }
-    // A wrong capture is reported now, not after an hour of reading. Pipes are left out, because they can
-    // be opened only once.
+    // A wrong capture is reported now, not after an hour of reading. Pipes are not checked here, because
+    // they can be opened only once.
     let files = args.traces.iter().filter(|path| !is_stream(path) && (!path.exists() || path.is_file()));
     if let Some(error) = files.filter_map(|path| Reader::open(path).err()).next() {
         return Err(error.to_string().into());
@@ -81,8 +82,8 @@ pub(crate) fn run(mut args: Args) -> Status {
     Ok(if report.traces.iter().all(|trace| trace.complete) { SUCCESS } else { FAILURE })
 }
 
-/// Returns the selection of packets that `--filter` describes. Only names that need no configuration have a
-/// meaning in it.
+/// Returns the selection of packets that `--filter` describes. Names in it can only be names that need no
+/// configuration.
 fn select(filter: Option<&str>) -> Result<Selection, Failure> {
     let Some(text) = filter else { return Ok(Selection::default()) };
     let setup = Setup::default();
@@ -98,24 +99,26 @@ fn select(filter: Option<&str>) -> Result<Selection, Failure> {
     }
 }
 
-/// True if a name means standard input or output.
+/// True if a name means standard input or output (`-`).
 pub(crate) fn is_stream(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// True if a file is a capture. Pipes and terminals are not opened, because reading them may block.
+/// True if a path is a file with a capture. Pipes and terminals are not opened, because reading them may
+/// block.
 fn is_capture(path: &Path) -> bool {
     path.is_file() && Reader::open(path).is_ok()
 }
 
-/// Returns the capture that follows `--json` by mistake, and sends the JSON to standard output instead.
+/// Returns the capture that stands after `--json`, and sends the JSON to standard output instead: a user who
+/// writes `--json TRACE` wants the trace to be analysed. `None` if the file after `--json` is no capture.
 pub(crate) fn claim(json: &mut Option<PathBuf>) -> Option<PathBuf> {
     let json = json.as_mut().filter(|json| is_capture(json))?;
     Some(std::mem::replace(json, PathBuf::from("-")))
 }
 
-/// Checks that a file can be written, for files that are opened only at the end. A capture is refused, so
-/// that it is not overwritten. The error is the reason.
+/// Checks that a file can be written, for a file that is opened only after a long run. Refuses a capture,
+/// so that it is not overwritten. The error is the reason, for the user.
 pub(crate) fn unwritable(path: &Path) -> Result<(), String> {
     if !is_stream(path) && is_capture(path) {
         let name = path.display();
@@ -124,7 +127,7 @@ pub(crate) fn unwritable(path: &Path) -> Result<(), String> {
     no_place(path)
 }
 
-/// Checks that a file can be written; it may replace a capture. The error is the reason.
+/// Checks that a file can be written; it may replace a capture. The error is the reason, for the user.
 pub(crate) fn no_place(path: &Path) -> Result<(), String> {
     if is_stream(path) {
         return Ok(());
@@ -141,21 +144,21 @@ pub(crate) fn no_place(path: &Path) -> Result<(), String> {
     if path.is_file() {
         OpenOptions::new().append(true).open(path).map_err(refused)?;
     } else if !path.exists() && !path.is_symlink() {
-        // Only an attempt shows whether a file can be created in the folder.
+        // Only an attempt shows if a file can be created in the folder.
         OpenOptions::new().write(true).create_new(true).open(path).map_err(refused)?;
         std::fs::remove_file(path).map_err(refused)?;
     }
-    // Pipes and devices are not opened, because that may block until there is a reader.
+    // Pipes and devices are not opened, because opening may block until there is a reader.
     Ok(())
 }
 
-/// Checks that files can be written, before there is something to write.
+/// Checks that files can be written, before there is anything to write. The failure is a usage error.
 pub(crate) fn can_write<'p>(files: impl IntoIterator<Item = &'p PathBuf>) -> Result<(), Failure> {
     files.into_iter().try_for_each(|path| unwritable(path)).map_err(Failure::usage)
 }
 
-/// Returns a progress bar over the bytes of all captures, drawn only on a terminal. The size of a pipe is
-/// not known.
+/// Returns a progress bar over the bytes of all captures, drawn only on a terminal. If a capture is a pipe,
+/// whose size is not known, the bar has no end.
 pub(crate) fn progress(traces: &[PathBuf]) -> ProgressBar {
     let size =
         |path: &PathBuf| std::fs::metadata(path).ok().filter(|data| data.is_file()).map(|data| data.len());
@@ -177,12 +180,12 @@ pub(crate) fn open(path: &Path, progress: &ProgressBar) -> Result<Reader, captur
     }
     match File::open(path) {
         Ok(file) => Reader::from_read(progress.wrap_read(file), path.display().to_string()),
-        // Opens the file again for its error message.
+        // `Reader::open` opens the file again, for its error message.
         Err(_) => Reader::open(path),
     }
 }
 
-/// Writes a text to a file, or to standard output.
+/// Writes a text to a file, or to standard output if the name is `-`.
 pub(crate) fn save(path: &Path, text: &str) -> Result<(), Failure> {
     if is_stream(path) {
         return print(text).map(|_| ());

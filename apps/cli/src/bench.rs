@@ -1,4 +1,4 @@
-//! `tidegate bench`: measures the cost per packet.
+//! `tidegate bench`: runs benchmarks, which measure the cost per packet, and prints or writes their rows.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -66,10 +66,10 @@ pub(crate) struct Args {
     small: bool,
 }
 
-/// The entries of flooded tables with `--small`, where only the function of the benchmark is checked.
+/// The entries of the tables that `soak` fills with `--small`, which only checks that the benchmark works.
 const SMALL_CAPACITY: u64 = 1000;
 
-/// Parses a number of minutes, which may have a fraction.
+/// Parses a number of minutes, with or without a fraction, greater than 0 and at most a year.
 fn parse_minutes(text: &str) -> Result<f64, String> {
     let minutes = text.parse().ok().filter(|&minutes| minutes > 0.0 && minutes <= 60.0 * 24.0 * 365.0);
     minutes.ok_or_else(|| "give a number of minutes, such as 10 or 0.5".into())
@@ -123,7 +123,7 @@ pub(crate) fn run(args: &Args) -> Status {
         routes,
         asked,
         soak: if args.small { amount.soak } else { soak },
-        // Filling tables of a million entries takes longer than all other benchmarks with `--small`
+        // With `--small`, filling tables of a million entries would take longer than all other benchmarks
         // together.
         capacity: args.capacity.or(args.small.then_some(SMALL_CAPACITY)),
         progress: Progress(Some(Arc::new(move |text: &str| shown.set_message(text.to_string())))),
@@ -157,14 +157,14 @@ pub(crate) fn run(args: &Args) -> Status {
     Ok(status)
 }
 
-/// Returns the failure for a benchmark that does not exist.
+/// Returns the failure for the name of a benchmark that does not exist, with the nearest name.
 fn unknown(name: &str) -> Failure {
     let near = lang::nearest(name, ALL.iter().map(|benchmark| benchmark.name));
     let guess = near.map_or(";".into(), |near| format!("; did you mean {near}?"));
     Failure::usage(format!("there is no benchmark '{name}'{guess} `tidegate bench list` lists them"))
 }
 
-/// The rows of a benchmark as JSON.
+/// The rows of all benchmarks, for JSON.
 #[derive(serde::Serialize)]
 struct Rows {
     rows: Vec<Row>,

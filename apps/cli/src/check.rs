@@ -1,4 +1,5 @@
-//! `tidegate check`, `flatten` and `dot`: describe a configuration without running it.
+//! `tidegate check`, `flatten` and `dot`: report the errors of a configuration, or print it in another
+//! form, without running it.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -35,7 +36,7 @@ pub(crate) struct CheckArgs {
     memory: Option<usize>,
 }
 
-/// The arguments of commands that print a configuration in another form.
+/// The arguments of `flatten` and `dot`, which print a configuration in another form.
 #[derive(clap::Args)]
 pub(crate) struct TextArgs {
     #[command(flatten)]
@@ -47,14 +48,14 @@ pub(crate) struct TextArgs {
 
 pub(crate) fn check(args: &CheckArgs) -> Status {
     let mut loaded = args.input.load(true)?;
-    // Errors of known classes are found even if other classes are unknown.
+    // Errors of elements of known classes are found even if other classes are unknown.
     let built = loaded.build(None);
     if let Some((plan, configured)) = &built {
         loaded.problems.extend(plan.unknown_calls(configured));
     }
-    // A build ends at unknown classes, so that the analysis may find other errors.
+    // The build above ends if a class is unknown. This analysis goes on, so it may find other errors.
     let mut reasoned = reasoning::of(loaded).map_err(Loaded::into_failure)?;
-    // Findings from the text alone are shown before the check of packets, which takes time.
+    // Findings from the text alone are shown now, because the check of packets takes time.
     reasoned.loaded.show();
     let graph = &reasoned.loaded.graph;
     let (elements, connections) = (graph.elements.len(), graph.connections.len());
@@ -100,7 +101,7 @@ fn transform(args: &TextArgs, form: impl Fn(&Loaded) -> String) -> Status {
     print_or_write(&form(&loaded), args.output.as_deref())
 }
 
-/// Prints a text, or writes it to a file.
+/// Prints a text, or writes it to a file if one is given.
 pub(crate) fn print_or_write(text: &str, file: Option<&Path>) -> Status {
     save(file.unwrap_or(Path::new("-")), text)?;
     Ok(SUCCESS)

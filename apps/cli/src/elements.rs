@@ -1,4 +1,5 @@
-//! `tidegate elements`: prints the manual.
+//! `tidegate elements`: prints the manual, which is made of the elements' doc blocks and class
+//! declarations.
 
 use std::fmt::Write;
 
@@ -42,8 +43,8 @@ fn list(registry: &element::Registry) -> String {
     text
 }
 
-/// Returns the page of one element: its doc block, with what the class declares about each argument and
-/// handler.
+/// Returns the manual page of one element: its doc block, with the type, default and access that the class
+/// declares for each argument and handler.
 fn page(class: &Class) -> String {
     let page = Page::parse(class.manual);
     let mut text = format!("{}\n\n    {}\n", class.name, page.summary);
@@ -92,7 +93,7 @@ fn page(class: &Class) -> String {
     text
 }
 
-/// Returns the end of an argument's heading, which says what happens without the argument.
+/// Returns the end of an argument's heading: the default. Empty for an argument without a default.
 fn default_in_words(default: DefaultValue) -> String {
     match default {
         DefaultValue::None => String::new(),

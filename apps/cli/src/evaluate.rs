@@ -1,4 +1,4 @@
-//! `tidegate evaluate`: measures the papers' figures.
+//! `tidegate evaluate`: measures the figures of the papers and writes their tables, plots and conclusions.
 
 use std::io::IsTerminal as _;
 use std::path::PathBuf;
@@ -61,13 +61,14 @@ pub(crate) fn run(args: &Args) -> Status {
             let text = "--trace has no effect here: it is for figures reframer-11 to reframer-18";
             return Err(Failure::usage(text));
         }
-        // A wrong capture is reported now, not after an hour of other figures.
+        // A wrong capture is reported now, not after an hour of measuring other figures.
         capture::Reader::open(trace).map_err(|error| error.to_string())?;
     }
     evaluate(args, &chosen)
 }
 
-/// Returns the list of all figures, each with the quantity that it measures.
+/// Returns the list of all figures, each with its measured quantity and its requirements, and of the
+/// figures that are missing.
 fn list() -> String {
     let mut text = String::new();
     for figure @ Figure { name, paper, about, .. } in ALL {
@@ -81,7 +82,8 @@ fn list() -> String {
     text
 }
 
-/// Returns the figures with these names, or all figures if there are no names.
+/// Returns the figures with these names, or of the papers with these names. Without names, returns all
+/// figures.
 fn chosen(names: &[String]) -> Result<Vec<&'static Figure>, Failure> {
     let mut chosen: Vec<&Figure> = Vec::new();
     for name in names {
@@ -126,8 +128,8 @@ fn evaluate(args: &Args, chosen: &[&'static Figure]) -> Status {
             tell(&bar, &format!("{}: is in the folder", figure.name));
         } else if let Some(lack) = figure.lacks() {
             tell(&bar, &format!("{}: {lack}", figure.name));
-            // With `--all`, a figure that cannot be measured is skipped; a figure that was named has to be
-            // measured.
+            // With `--all`, a figure that cannot be measured here is skipped. If it was named, the command
+            // fails.
             failed |= !args.all;
             left.push(NotMade { name: figure.name, reason: lack });
         } else {
@@ -166,7 +168,7 @@ fn evaluate(args: &Args, chosen: &[&'static Figure]) -> Status {
     })
 }
 
-/// Prints a line above the bar on a terminal, and to standard error elsewhere.
+/// Prints a line above the progress bar on a terminal, or to standard error elsewhere.
 fn tell(bar: &ProgressBar, line: &str) {
     if std::io::stderr().is_terminal() {
         bar.println(line);

@@ -1,4 +1,5 @@
-//! Runs of one packet through a configuration whose interfaces and files are not opened.
+//! Runs a single packet through a configuration whose interfaces and files are not opened. Commands show
+//! such runs as examples, and check predictions by them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,11 +14,11 @@ use verify::run::{Came, Exit, PACKETS, prepare};
 
 use crate::reasoning::{Reasoned, registry_for};
 
-/// The outcome of running one packet.
+/// The outcome of running one packet through a configuration.
 pub(crate) struct Ran {
-    /// The packets that arrived, by exit, sorted. Exits without packets are not in the map.
+    /// For each exit, the packets that left by it, sorted. Exits without packets are not in the map.
     pub(crate) out: BTreeMap<String, Vec<Came>>,
-    /// The elements that dropped packets, each with a reason.
+    /// The elements that dropped packets, each with the reason.
     pub(crate) dropped: Vec<(String, &'static str)>,
 }
 
@@ -28,11 +29,11 @@ impl engine::Sink for Quiet {
     fn flush(&mut self) {}
 }
 
-/// The longest time that a packet may take. A packet that an element moves in a loop never ends.
+/// The longest time that a run of one packet may take. A packet that circles in the graph would never end.
 const LONGEST: Duration = Duration::from_secs(1);
 
-/// Runs a packet through one configuration. Returns `None` if that is not possible, or if it takes longer
-/// than a second or until after `end`.
+/// Runs one packet through a configuration, from the element `entry`. Returns `None` if the configuration
+/// cannot be run here, or if the run takes longer than [`LONGEST`] or until after `end`.
 pub(crate) fn run(
     reasoned: &Reasoned,
     entry: usize,
@@ -72,7 +73,7 @@ pub(crate) fn run(
     let _ = watch.join();
     let texts = exits.keys().map(|&node| worker.read(Some(node), PACKETS, ""));
     let texts: Result<Vec<String>, _> = texts.collect();
-    // Packets that are still in the graph are dropped here.
+    // Packets that are still in the graph are dropped, or leave, at this point.
     let _ = worker.finish();
     if interrupt.load(Ordering::Relaxed) {
         return None;
@@ -93,12 +94,13 @@ pub(crate) fn run(
 }
 
 impl Ran {
-    /// Returns the reasons for which packets were dropped, whichever element dropped them.
+    /// Returns the reasons for which packets were dropped, by any element.
     pub(crate) fn reasons(&self) -> BTreeSet<&'static str> {
         self.dropped.iter().map(|end| end.1).collect()
     }
 
-    /// True if the packet had the fate that a check predicted.
+    /// True if the packet had the fate that a check predicted: it left by the predicted exit, or left by no
+    /// exit and was dropped by the predicted element for the predicted reason.
     pub(crate) fn met(&self, fate: &Fate, reasoned: &Reasoned, exits: &BTreeMap<usize, Exit>) -> bool {
         match fate.reason {
             None => exits.get(&fate.node).is_some_and(|exit| self.out.contains_key(&exit.name)),

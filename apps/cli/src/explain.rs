@@ -1,5 +1,5 @@
 //! The output of `tidegate check` about a configuration without errors: where packets end, which elements
-//! and rules never act, and what each mechanism can do with it.
+//! and rules never act, and what prevents each mechanism.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -22,13 +22,15 @@ use crate::example::run;
 use crate::packets::describe as describe_packet;
 use crate::reasoning::Reasoned;
 
-/// The number of findings that are shown with a picture. Further findings are counted, or have a line each.
+/// The number of findings that are shown with the lines of the configuration. Further findings are counted,
+/// or have one line each.
 const PICTURES: usize = 5;
 
-/// The most names in one enumeration.
+/// The most names in one list of names; further names are counted.
 const NAMES: usize = 6;
 
-/// Checks all packets at once, by symbolic execution. Shows progress on a terminal.
+/// Follows all possible packets through the configuration at once, by symbolic execution, until `end` or
+/// until `memory` bytes are used. Shows progress on a terminal.
 pub(crate) fn find(reasoned: &Reasoned, end: Instant, memory: usize) -> Findings {
     let progress = ProgressBar::new_spinner();
     progress.enable_steady_tick(Duration::from_millis(100));
@@ -39,8 +41,9 @@ pub(crate) fn find(reasoned: &Reasoned, end: Instant, memory: usize) -> Findings
     findings
 }
 
-/// Returns warnings about elements that no packet reaches and rules that never decide. Beyond [`PICTURES`]
-/// they are text: a line each with `all`, else one line for all.
+/// Returns warnings about elements that no packet reaches and rules that never decide. The first
+/// [`PICTURES`] are problems; the others are text: one line each if `all`, otherwise one line for all of
+/// them.
 pub(crate) fn idle(reasoned: &Reasoned, findings: &Findings, all: bool) -> (Vec<Problem>, String) {
     let elements = &reasoned.graph.elements;
     let unreached = findings.unreached.iter().map(|&node| {
@@ -73,7 +76,8 @@ pub(crate) fn idle(reasoned: &Reasoned, findings: &Findings, all: bool) -> (Vec<
     (problems, text)
 }
 
-/// Returns the reason why a rule never decides.
+/// Returns the reason why a rule never decides. `covers` are the rules that take its packets; `elsewhere`
+/// is a rule that sends some of these packets elsewhere than the rule would.
 fn reason(covers: &[String], elsewhere: Option<String>) -> String {
     let fate = match elsewhere {
         None => "with the same fate".to_string(),
@@ -91,7 +95,7 @@ fn reason(covers: &[String], elsewhere: Option<String>) -> String {
     }
 }
 
-/// Returns the place and the name of a rule.
+/// Returns the span of a rule and its name in messages, by its line in the configuration or in a file.
 fn place(reasoned: &Reasoned, node: usize, rule: Written) -> (Span, String) {
     let element = &reasoned.graph.elements[node];
     let args = lang::args::split(&element.config);
@@ -109,7 +113,8 @@ fn place(reasoned: &Reasoned, node: usize, rule: Written) -> (Span, String) {
     }
 }
 
-/// Gives the rest of the report as text, piece by piece, because running examples takes time.
+/// Passes the rest of the report to `give`, piece by piece, because running examples takes time: where
+/// packets end, what is not known, and the mechanisms.
 pub(crate) fn describe(reasoned: &Reasoned, findings: &Findings, end: Instant, give: &mut dyn FnMut(&str)) {
     let chain = &reasoned.chain;
     if findings.entries.is_empty() && !findings.exhausted {
@@ -139,12 +144,13 @@ pub(crate) fn describe(reasoned: &Reasoned, findings: &Findings, end: Instant, g
     give(&text);
 }
 
-/// The number of elements that are set up for examples, after which no more examples are run: each run sets
-/// up the whole configuration.
+/// The number of elements, summed over the runs of examples, that are set up before no more examples are
+/// run: each run sets up the whole configuration.
 const MOST_SET_UP: usize = 200_000;
 
-/// Describes where the packets of an entry end. An example is shown as such if it ends there when it is
-/// run. Otherwise it is marked `perhaps`: its fate depends on the state at run time, or it was not run.
+/// Describes where the packets of an entry end, with an example packet for each end. If a run of the
+/// example ends there, the line says `such as`. Otherwise it says `perhaps`: the fate depends on the state
+/// at run time, or the example was not run.
 fn fates(reasoned: &Reasoned, entry: &Entry, end: Instant, set_up: &mut usize) -> String {
     let chain = &reasoned.chain;
     let [exits, _] = exits([chain; 2]);
@@ -212,7 +218,7 @@ fn fates(reasoned: &Reasoned, entry: &Entry, end: Instant, set_up: &mut usize) -
     text
 }
 
-/// Lists the first names, and the number of names that are left out.
+/// Lists the first [`NAMES`] names, and the number of names that are left out.
 fn list<'n>(names: impl Iterator<Item = &'n str>) -> String {
     let names: Vec<&str> = names.collect();
     let shown = names.iter().take(NAMES).copied().collect::<Vec<_>>().join(", ");
@@ -262,19 +268,20 @@ fn mechanisms(text: &mut String, chain: &Chain, findings: &Findings) {
     }
 }
 
-/// Returns the reason why an element needs more than the headers of packets.
+/// Returns the reason why an element needs more than the headers of packets, or `None` if headers are
+/// enough.
 fn deep(chain: &Chain, findings: &Findings, node: usize) -> Option<String> {
     if chain.nodes[node].effects.support.sliced != Sliced::default() {
         // Such an element removes payloads itself.
         return None;
     }
     let known = findings.starts.get(&node).filter(|starts| !starts.is_empty());
-    // Unknown packets are assumed to start with their IP header.
+    // If the starts of the packets are not known, they are assumed to start with their IP header.
     let starts = known.cloned().unwrap_or_else(|| [0].into());
     starts.into_iter().find_map(|start| to_slicing(&chain.nodes[node].effects, start))
 }
 
-/// Returns errors about elements that need more than the headers of packets, for `--sliced`.
+/// Returns an error for each element that needs more than the headers of packets, for `--sliced`.
 pub(crate) fn not_shallow(reasoned: &Reasoned, findings: &Findings) -> Vec<Problem> {
     let (chain, elements) = (&reasoned.chain, &reasoned.graph.elements);
     let nodes = (0..chain.nodes.len()).filter(|&node| !is_end(chain, node));
@@ -286,8 +293,8 @@ pub(crate) fn not_shallow(reasoned: &Reasoned, findings: &Findings) -> Vec<Probl
     refused.collect()
 }
 
-/// Returns a warning about an element that sends sliced packets: what happens to them downstream is not
-/// known here.
+/// Returns a warning about the first element that sends packets, for `--sliced`: what happens to sliced
+/// packets downstream of it is not known.
 pub(crate) fn out_of_sight(reasoned: &Reasoned) -> Option<Problem> {
     let (chain, elements) = (&reasoned.chain, &reasoned.graph.elements);
     let sends = |&node: &usize| chain.nodes[node].effects.cases.iter().any(|case| case.to == Target::Send);
@@ -300,8 +307,8 @@ pub(crate) fn out_of_sight(reasoned: &Reasoned) -> Option<Problem> {
     Some(Problem::new(Diagnostic::warning(elements[node].span, text)))
 }
 
-/// Describes on which workers elements run if there are several workers, as rows of the table of
-/// mechanisms.
+/// Returns rows for the table of mechanisms: which elements run on one worker only if there are several
+/// workers, and what else is different then.
 pub(crate) fn workers(plan: &Plan, configured: &Configured) -> String {
     let placement = Placement::new(plan, &configured.effects, &configured.setup, 2);
     let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -338,7 +345,8 @@ pub(crate) fn workers(plan: &Plan, configured: &Configured) -> String {
     rows.iter().map(|(what, line)| format!("{}\n", format!("  {what:12} {line}").trim_end())).collect()
 }
 
-/// Returns a message about elements that need the ports of fragments, if there are several workers.
+/// Returns a message about elements that need the ports of fragments, which matters if there are several
+/// workers. `None` if no such element may get fragments.
 fn fragments(placement: &Placement, plan: &Plan, configured: &Configured) -> Option<String> {
     let mind = placement.meet_fragments(plan, &configured.effects);
     let names = list(mind.iter().map(|&id| plan.graph.elements[id].name.as_str()));
@@ -350,7 +358,8 @@ fn fragments(placement: &Placement, plan: &Plan, configured: &Configured) -> Opt
     })
 }
 
-/// Returns a warning about elements that need the ports of fragments, for a run with `workers` workers.
+/// Returns a warning about elements that need the ports of fragments, for a run with several workers.
+/// `None` with one worker, or if no such element may get fragments.
 pub(crate) fn warn_of_fragments(plan: &Plan, configured: &Configured, workers: usize) -> Option<Problem> {
     let placement = Placement::new(plan, &configured.effects, &configured.setup, workers);
     let first = *placement.meet_fragments(plan, &configured.effects).first()?;
@@ -359,7 +368,8 @@ pub(crate) fn warn_of_fragments(plan: &Plan, configured: &Configured, workers: u
     (workers > 1).then(|| Problem::new(Diagnostic::warning(span, format!("fragments: {text}"))))
 }
 
-/// Lists the elements for which `why` gives a reason, grouped by the reason.
+/// Returns a line for each reason that `why` gives for elements, with the names of the elements that have
+/// this reason.
 fn in_the_way(chain: &Chain, nodes: &[usize], why: impl Fn(usize) -> Option<String>) -> Vec<String> {
     let mut reasons: Vec<String> = Vec::new();
     let mut by_reason: BTreeMap<String, Vec<usize>> = BTreeMap::new();

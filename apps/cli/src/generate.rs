@@ -1,4 +1,5 @@
-//! `tidegate generate`: generates captures with given properties.
+//! `tidegate generate`: writes a capture of synthetic traffic with a given number of flows, locality, sizes
+//! and rate.
 
 use std::io::Write;
 
@@ -110,14 +111,14 @@ pub(crate) fn run(args: &Args) -> Status {
 }
 
 fn write(generator: Generator, args: &Args) -> std::io::Result<()> {
-    /// Packets between two updates of the progress bar.
+    /// The number of packets between two updates of the progress bar.
     const STRIDE: u64 = 4096;
     let file: Box<dyn Write> = match args.output.as_str() {
         "-" => Box::new(std::io::stdout().lock()),
         name => capture::create(name)?,
     };
     let mut writer = Writer::new(file, WriterOptions { nanoseconds: true, ..WriterOptions::default() });
-    // UDP packets are not answered, so the bar may end early.
+    // UDP packets are not answered, so the bar may end before it is full.
     let progress = ProgressBar::new(args.packets.saturating_mul(1 + u64::from(args.answers)));
     if let Ok(style) = ProgressStyle::with_template("{bar:40} {pos} of {len} packets, {per_sec}, {eta} left")
     {

@@ -1,14 +1,15 @@
-//! Reads handlers for the command line, in Click's format.
+//! Reads handlers that the command line names, and shows their values in Click's format.
 
 use element::ElementId;
 use engine::Workers;
 use lang::nearest;
 
-/// Reads the handlers that `-H` (Click: `-h`) asks for, in Click's format: the bare value of a single
-/// handler, `name:` before each of several.
+/// Reads the handlers that `-H` (in Click: `-h`) names, and returns their values in Click's format. The
+/// value of a single handler stands alone; of several handlers, each value has the line `name:` before it.
 ///
 /// # Errors
-/// A message for each handler that could not be read; the other handlers have been read.
+/// The second result has a message for each handler that could not be read. The other handlers are read all
+/// the same.
 pub(crate) fn read_all(workers: &mut Workers, wanted: &[String]) -> (String, Vec<String>) {
     let (mut text, mut errors) = (String::new(), Vec::new());
     for want in wanted {
@@ -42,8 +43,8 @@ pub(crate) fn read_all(workers: &mut Workers, wanted: &[String]) -> (String, Vec
     (text, errors)
 }
 
-/// Returns messages about handlers of `-H` that cannot be read, each with a remedy. It is called before a
-/// run.
+/// Returns a message for each handler of `-H` that cannot be read, with a remedy. It is called before the
+/// run, so that a mistake is found early.
 pub(crate) fn missing(workers: &Workers, wanted: &[String]) -> Vec<String> {
     let help = "; -H prints a handler: write ELEMENT.HANDLER";
     let error = |want: &String| {
@@ -53,10 +54,11 @@ pub(crate) fn missing(workers: &Workers, wanted: &[String]) -> Vec<String> {
     wanted.iter().filter_map(error).collect()
 }
 
-/// The most elements that a message lists.
+/// The most elements of a configuration whose names a message lists.
 const MOST_LISTED: usize = 8;
 
-/// Suggests the handler that may be meant by a wrong name, as the end of a message.
+/// Returns the end of a message about a handler that does not exist: the nearest handler or element, or a
+/// list of the elements. Empty if there is no suggestion.
 fn hint(workers: &Workers, want: &str) -> String {
     let graph = &workers.plan().graph;
     let Some((element, handler)) = want.split_once('.') else { return String::new() };
@@ -81,10 +83,10 @@ fn hint(workers: &Workers, want: &str) -> String {
     }
 }
 
-/// Reads one handler, `ELEMENT.HANDLER` or `HANDLER`, with a parameter.
+/// Reads one handler, `ELEMENT.HANDLER` or `HANDLER` of the graph, with a parameter.
 ///
 /// # Errors
-/// The message for the user, if the handler does not exist or cannot be read.
+/// If the handler does not exist or cannot be read: the message for the user.
 pub(crate) fn read_one(workers: &mut Workers, want: &str, param: &str) -> Result<String, String> {
     let found = find(workers, want).map_err(|error| error + &hint(workers, want))?;
     match found.0.as_slice() {
@@ -95,9 +97,10 @@ pub(crate) fn read_one(workers: &mut Workers, want: &str, param: &str) -> Result
 
 type Found = (Vec<(Option<ElementId>, String)>, bool);
 
-/// Finds the elements that `ELEMENT.HANDLER` means: one element by name, or several by pattern or class.
+/// Returns the handlers that `ELEMENT.HANDLER` means: of one element by name, or of several elements by a
+/// pattern of names or by class. The bool is true if it was a pattern or a class.
 fn find(workers: &Workers, want: &str) -> Result<Found, String> {
-    // Element names have no dots, but handler names may have some.
+    // Element names have no dots, but handler names may have dots, so the first dot separates them.
     let Some((element, handler)) = want.split_once('.') else {
         return match workers.can_read(None, want) {
             Some(true) => Ok((vec![(None, want.to_string())], false)),
@@ -131,9 +134,11 @@ fn find(workers: &Workers, want: &str) -> Result<Found, String> {
     }
 }
 
-/// True if a text matches a shell pattern: `*`, `?`, `[abc]`, `[^abc]`, backslash.
+/// True if a text matches a shell pattern: `*`, `?`, `[abc]`, `[^abc]`, and a backslash ahead of a literal
+/// byte.
 fn glob(pattern: &[u8], text: &[u8]) -> bool {
-    // The place of the next attempt: after the last star, which takes one more byte.
+    // The offsets in pattern and text of the next attempt if the current one fails: after the last star,
+    // which then takes one more byte.
     let (mut p, mut t) = (0, 0);
     let mut again: Option<(usize, usize)> = None;
     while t < text.len() {
@@ -153,7 +158,8 @@ fn glob(pattern: &[u8], text: &[u8]) -> bool {
     pattern[p..].iter().all(|&b| b == b'*')
 }
 
-/// Matches one byte against the pattern at offset `p`. Returns the offset of the rest of the pattern.
+/// Matches one byte against the pattern at offset `p`. Returns the offset after the matched part of the
+/// pattern, or `None` if the byte does not match.
 fn one(pattern: &[u8], p: usize, byte: u8) -> Option<usize> {
     match *pattern.get(p)? {
         b'?' => Some(p + 1),

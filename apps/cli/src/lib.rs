@@ -97,8 +97,9 @@ enum Command {
     },
 }
 
-/// Runs the whole command line with the arguments of the process. Configurations can use all elements of
-/// the product and the classes in `own`; a class with the name of one of the product replaces it.
+/// Runs the command line with the arguments of the process, and returns the exit status. Configurations can
+/// use all elements of the product, and the classes in `own`. A class in `own` replaces a class of the
+/// product with the same name.
 pub fn main(own: &'static [&'static Class]) -> ExitCode {
     load::add_classes(own);
     status::report(run(std::env::args_os().collect()))
@@ -142,7 +143,8 @@ fn run(mut arguments: Vec<OsString>) -> Status {
     }
 }
 
-/// Returns the handler after an `-h` of `run`: Click's driver prints handlers with this option.
+/// Returns the handler that follows `-h` on a command line of `run`: Click's driver prints a handler with
+/// this option, where Tidegate prints its help.
 fn handler_after_h(arguments: &[OsString]) -> Option<&str> {
     if arguments.get(1)? != "run" {
         return None;
@@ -151,7 +153,8 @@ fn handler_after_h(arguments: &[OsString]) -> Option<&str> {
     arguments.get(place + 1)?.to_str().filter(|next| next.contains('.') && !next.starts_with('-'))
 }
 
-/// Returns the message about a command that does not exist.
+/// Returns the message about a command that does not exist, with the nearest command. `None` for other
+/// errors.
 fn unknown_command(error: &clap::Error) -> Option<String> {
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else { return None };
     let commands = Cli::command();
@@ -164,7 +167,7 @@ fn unknown_command(error: &clap::Error) -> Option<String> {
     Some(format!("there is no command '{name}'{guess} `tidegate --help` lists all of them"))
 }
 
-/// Returns the message about arguments that have to be UTF-8 and are not.
+/// Returns the message about arguments that are not UTF-8 although they must be. `None` for other errors.
 fn not_utf8(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     if error.kind() != ErrorKind::InvalidUtf8 {
         return None;
@@ -174,7 +177,8 @@ fn not_utf8(error: &clap::Error, arguments: &[OsString]) -> Option<String> {
     Some(format!("this is not UTF-8, and only names of files may be so: {}", wrong.join("; ")))
 }
 
-/// Prints to standard output. A closed pipe ends the program without an error, as in other tools.
+/// Prints a text to standard output. A closed pipe counts as success, as in other tools; other errors are
+/// failures.
 pub(crate) fn print(text: &str) -> Status {
     use std::io::Write;
     match std::io::stdout().write_all(text.as_bytes()) {
@@ -185,18 +189,18 @@ pub(crate) fn print(text: &str) -> Status {
     }
 }
 
-/// Writes a line to standard error. If standard error is closed, the program continues.
+/// Writes a line to standard error. Errors, such as a closed standard error, are ignored.
 pub(crate) fn tell(text: std::fmt::Arguments<'_>) {
     show(format_args!("{text}\n"));
 }
 
-/// Writes text to standard error as it is.
+/// Writes text to standard error without a line end. Errors are ignored.
 pub(crate) fn show(text: std::fmt::Arguments<'_>) {
     use std::io::Write;
     let _ = std::io::stderr().write_fmt(text);
 }
 
-/// Returns the system's text for an error, as other tools print it.
+/// Returns the system's text for an error, without its number, as other tools print it.
 pub(crate) fn reason(error: &std::io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or_default().to_string()
@@ -206,8 +210,8 @@ pub(crate) fn reason(error: &std::io::Error) -> String {
 mod tests {
     use super::*;
 
-    /// Options that take numbers and the like say what is wrong with a value, instead of taking it for an
-    /// option.
+    /// Each option with a numeric or similar value rejects a wrong value with a message about the value; a
+    /// value that starts with a dash is not taken for an option.
     #[test]
     fn options_for_numbers_say_what_they_expect() {
         let texts = ["FILE", "TEXT", "EXPR", "ELEMENT.HANDLER", "FOLDER", "MIX", "ARGUMENT", "WHICH"];
@@ -228,7 +232,7 @@ mod tests {
                     let Err(error) = Cli::try_parse_from(words) else {
                         panic!("{words:?} is taken");
                     };
-                    // Some values are texts for clap, and are parsed later.
+                    // This option takes any text for clap, and its value is parsed later.
                     let later = (command.get_name(), long) == ("multiply", "length");
                     let kind =
                         if later { ErrorKind::MissingRequiredArgument } else { ErrorKind::ValueValidation };

@@ -1,4 +1,5 @@
-//! Loads configurations: from a file or text to a plan, with diagnostics for people.
+//! Loads configurations: reads and parses a file or text, builds the plan and the elements, and shows
+//! problems to people.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{ErrorKind, IsTerminal, Read};
@@ -16,7 +17,8 @@ use synthesizer::topology;
 
 use crate::status::Failure;
 
-/// The source of a configuration.
+/// The arguments that name the configuration: a file or a text, values of parameters, and arguments for
+/// DPDK.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct Input {
     /// The configuration, or a chain of several (`.prop`); `-` for standard input
@@ -33,32 +35,32 @@ pub(crate) struct Input {
     pub(crate) defines: Vec<String>,
 }
 
-/// A configuration that has been read.
+/// A configuration that has been read and parsed, with its problems so far.
 pub(crate) struct Loaded {
     pub(crate) sources: Sources,
     pub(crate) graph: Graph,
     pub(crate) problems: Vec<Problem>,
-    /// The name of the file.
+    /// The name of the configuration in messages, usually its file.
     pub(crate) name: String,
     /// The text of the configuration as it was written; of a chain, the text of the joined configuration.
     pub(crate) text: String,
 }
 
-/// The most errors, and the most warnings, that are shown; the rest is counted.
+/// The most errors that are shown, and the most warnings; further problems are only counted.
 const MOST_SHOWN: usize = 20;
 
-/// The length of a line in bytes above which a problem is shown without the line.
+/// The length of a line in bytes above which a problem is shown as text only, without the line.
 const LONGEST_LINE: usize = 1000;
 
-/// The classes of the program that are not part of the product.
+/// The classes that a program with elements of its own adds to the product's classes.
 static OWN_CLASSES: OnceLock<&[&Class]> = OnceLock::new();
 
-/// Adds classes to the product's classes. It is called once, before any configuration is read.
+/// Adds a program's own classes to the product's classes. Call this once, before any configuration is read.
 pub(crate) fn add_classes(own: &'static [&'static Class]) {
     OWN_CLASSES.get_or_init(|| own);
 }
 
-/// Returns all classes that configurations can use.
+/// Returns a registry of all classes that configurations can use.
 pub(crate) fn registry() -> Registry {
     let own = OWN_CLASSES.get().copied().unwrap_or_default();
     Registry::new()
@@ -72,8 +74,8 @@ pub(crate) fn registry() -> Registry {
         .with(own)
 }
 
-/// Reads the text of a configuration, and returns its name and the text. The error is a message for the
-/// user.
+/// Reads the text of a configuration, from standard input if the name is `-`. Returns the name of the
+/// configuration in messages, and the text. The error is a message for the user.
 pub(crate) fn read_text(file: &Path) -> Result<(String, String), String> {
     if file == Path::new("-") {
         let mut text = String::new();
@@ -94,8 +96,8 @@ pub(crate) fn read_text(file: &Path) -> Result<(String, String), String> {
     }
 }
 
-/// Suggests the file of the same folder that may be meant by a name that does not exist, as the end of a
-/// message.
+/// Returns the end of a message about a file that does not exist: the file of the same folder with the
+/// nearest name. Empty if the file exists or no name is near.
 fn near_file(file: &Path) -> String {
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty());
     let there = std::fs::read_dir(folder.unwrap_or(Path::new("."))).into_iter().flatten().flatten();
@@ -110,8 +112,8 @@ fn without_mark(text: String) -> String {
     text.strip_prefix('\u{feff}').map(String::from).unwrap_or(text)
 }
 
-/// Returns the message about a file that is a capture, or compressed, or not UTF-8, and so no
-/// configuration.
+/// Returns the message about a file that is no configuration, because it is a capture, compressed, or in
+/// UTF-16. Returns `None` for any other file.
 fn not_text(name: &str, bytes: &[u8]) -> Option<String> {
     if bytes.starts_with(&[0xff, 0xfe]) || bytes.starts_with(&[0xfe, 0xff]) {
         return Some(format!("{name}: this is UTF-16; save it as UTF-8 (iconv -f UTF-16 -t UTF-8)"));
@@ -132,8 +134,8 @@ fn not_text(name: &str, bytes: &[u8]) -> Option<String> {
 }
 
 impl Input {
-    /// Reads and parses the configuration. With `checks_classes`, unknown classes are errors. Values for
-    /// parameters that the configuration does not have are errors, too.
+    /// Reads and parses the configuration. With `checks_classes`, unknown classes are errors. A value for a
+    /// parameter that the configuration does not have is also an error.
     pub(crate) fn load(&self, checks_classes: bool) -> Result<Loaded, String> {
         let mut loaded = self.load_with_any_values(checks_classes)?;
         let parameters = loaded.graph.parameters.clone();
@@ -141,9 +143,12 @@ impl Input {
         Ok(loaded)
     }
 
-    /// Returns the values of parameters by name, in the order of the command line.
+    /// Returns the names and values of parameters, in the order of the command line.
+    ///
+    /// # Errors
+    /// If a word is not NAME=VALUE: the message for the user.
     pub(crate) fn values(&self) -> Result<Vec<(String, String)>, String> {
-        // With -e there is no file: the first word is a definition, too.
+        // With `-e` there is no file, so the word in the place of the file is a parameter, too.
         let first = self.file.as_ref().filter(|_| self.expression.is_some());
         let words = first.map(|first| first.display().to_string()).into_iter().chain(self.defines.clone());
         let value = |word: String| match word.split_once('=') {
@@ -156,7 +161,8 @@ impl Input {
         words.map(value).collect()
     }
 
-    /// Reads and parses the configuration, without checking that it has a parameter for each value.
+    /// Reads and parses the configuration, without checking that it has a parameter for each given value.
+    /// `verify` uses this for two configurations that share values.
     pub(crate) fn load_with_any_values(&self, checks_classes: bool) -> Result<Loaded, String> {
         let defines = self.values()?;
         let file = self.file.as_ref().filter(|_| self.expression.is_none());
@@ -174,8 +180,8 @@ impl Input {
     }
 }
 
-/// Checks the values that the command line gives to parameters, and adds problems to the configuration:
-/// each value has to be for one of these parameters, and no parameter may have two values.
+/// Checks the values that the command line gives to parameters, and adds a problem of this severity for
+/// each mistake. Each name must be one of `parameters`, and no name may be given twice.
 pub(crate) fn check_values(
     loaded: &mut Loaded,
     values: &[(String, String)],
@@ -204,12 +210,14 @@ pub(crate) fn check_values(
     }
 }
 
-/// True if messages on standard error are coloured: on a terminal, unless NO_COLOR is set (no-color.org).
+/// True if messages on standard error are coloured: if it is a terminal, and NO_COLOR is not set
+/// (no-color.org).
 fn shows_colours() -> bool {
     std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|set| set.is_empty())
 }
 
-/// Returns the message about a parameter that a configuration does not have, and a hint.
+/// Returns the message about a parameter that a configuration does not have, and a hint with the parameters
+/// that it has.
 fn unknown_parameter(name: &str, parameters: &Parameters) -> (String, String) {
     let known = parameters.defined.iter().chain(&parameters.mentioned).map(String::as_str);
     let guess = lang::nearest(name, known).map(|near| format!("; did you mean {near}?")).unwrap_or_default();
@@ -221,32 +229,33 @@ fn unknown_parameter(name: &str, parameters: &Parameters) -> (String, String) {
     (format!("no `define` has a parameter {name}{guess}"), hint)
 }
 
-/// Starts DPDK, if there are arguments for it. It runs until the result is dropped.
+/// Starts DPDK if there are arguments for it. DPDK runs until the result is dropped.
 pub(crate) fn start_dpdk(arguments: Option<&[String]>) -> Result<Option<Running>, String> {
     arguments.map(device::dpdk::start).transpose()
 }
 
-/// A configuration that is to be parsed, and the place of its libraries.
+/// The text of a configuration that is to be parsed, and where its libraries are searched.
 pub(crate) struct Texts<'a> {
     /// The name of the configuration in messages.
     pub(crate) name: String,
     pub(crate) text: String,
-    /// The file of the configuration, if it has one.
+    /// The file of the configuration, if it has one. Libraries in its folder are found.
     pub(crate) file: Option<&'a Path>,
-    /// Folders for libraries, instead of the folders in CLICKPATH.
+    /// The folders for libraries, separated by colons, instead of the folders in CLICKPATH.
     pub(crate) folders: Option<&'a str>,
-    /// True if libraries may require each other in a cycle.
+    /// True if libraries may require each other in a cycle, as in Click; otherwise a cycle is an error.
     pub(crate) allows_circles: bool,
 }
 
 impl Texts<'_> {
-    /// Returns a text that is in no file.
+    /// Returns the texts for a configuration that is in no file.
     pub(crate) fn of(name: &str, text: String) -> Texts<'static> {
         Texts { name: name.to_string(), text, file: None, folders: None, allows_circles: false }
     }
 }
 
-/// Parses a configuration.
+/// Parses a configuration with these values of parameters. With `checks_classes`, unknown classes are
+/// errors.
 pub(crate) fn parse(texts: Texts<'_>, defines: &[(String, String)], checks_classes: bool) -> Loaded {
     let Texts { name, text, file, folders, allows_circles } = texts;
     let mut sources = Sources::new();
@@ -268,22 +277,22 @@ pub(crate) fn parse(texts: Texts<'_>, defines: &[(String, String)], checks_class
     Loaded { sources, graph, problems: diagnostics.into_iter().map(Problem::new).collect(), name, text }
 }
 
-/// Returns the folders for libraries that the environment lists.
+/// Returns the folders for libraries in the environment variable CLICKPATH. Empty if it is not set.
 fn click_path() -> OsString {
     std::env::var_os("CLICKPATH").unwrap_or_default()
 }
 
-/// Returns the canonical name of a file.
+/// Returns the canonical path of a file, by which a library is recognised if it is required again.
 fn identity(file: &Path) -> String {
     std::fs::canonicalize(file).unwrap_or_else(|_| file.to_path_buf()).display().to_string()
 }
 
-/// Finds a file that another file names: in the folder of that file, in the current folder, then in each of
-/// `folders`, which are separated by colons, and in its folder `conf`. Pipes and devices are skipped,
-/// because reading them might never end.
+/// Finds a file that the file `named_by` names. The search begins in the folder of that file and in the
+/// current folder. Then, for each folder in `folders` (separated by colons), it looks in the subfolder
+/// `conf` and in the folder. Pipes and devices are skipped, because reading them might never end.
 ///
 /// # Errors
-/// If there is no such file; the message says so if there is something else of that name.
+/// If there is no such file. The error is `None`, or a message if there is something else of this name.
 fn find_file(name: &str, named_by: &Path, folders: &OsStr) -> Result<PathBuf, Option<String>> {
     let listed = std::env::split_paths(folders).filter(|folder| !folder.as_os_str().is_empty());
     let listed = listed.flat_map(|folder| [folder.join("conf").join(name), folder.join(name)]);
@@ -294,7 +303,8 @@ fn find_file(name: &str, named_by: &Path, folders: &OsStr) -> Result<PathBuf, Op
     places.iter().find(|place| place.is_file()).cloned().ok_or_else(instead)
 }
 
-/// Returns the message about a path that exists and is no file, or that cannot be accessed.
+/// Returns the message about a path that exists but is no file, or that cannot be accessed. `None` for a
+/// file, and for a path that does not exist.
 fn no_file(path: &Path) -> Option<String> {
     match path.metadata() {
         Ok(there) if there.is_dir() => Some("this is a folder; name a file".into()),
@@ -308,7 +318,7 @@ fn no_file(path: &Path) -> Option<String> {
     }
 }
 
-/// Finds a library and reads it.
+/// Finds a library that a configuration requires, and reads it. The error is a message for the user.
 fn find_library(name: &str, required_by: &str, folders: &OsStr) -> Result<LibraryText, String> {
     let file = find_file(name, Path::new(required_by), folders).map_err(|instead| {
         let listed = if folders.is_empty() {
@@ -321,13 +331,13 @@ fn find_library(name: &str, required_by: &str, folders: &OsStr) -> Result<Librar
         })
     })?;
     let (_, text) = read_text(&file)?;
-    // Messages show the path from the current folder, because only its end is useful to people.
+    // Messages show the path relative to the current folder, because its start is the same for all files.
     let here = std::env::current_dir().unwrap_or_default();
     let shown = file.strip_prefix(here).unwrap_or(&file).display().to_string();
     Ok(LibraryText { name: shown, file: identity(&file), text })
 }
 
-/// Joins the configurations that a `.prop` file names.
+/// Joins the configurations that the text of a `.prop` file names to one configuration.
 fn parse_chain(name: String, text: String, defines: &[(String, String)], checks_classes: bool) -> Loaded {
     let mut sources = Sources::new();
     let source = sources.add(name.clone(), text);
@@ -344,7 +354,7 @@ fn parse_chain(name: String, text: String, defines: &[(String, String)], checks_
 }
 
 impl Loaded {
-    /// Returns a copy without the problems.
+    /// Returns a copy of the configuration without its problems.
     pub(crate) fn copied(&self) -> Loaded {
         Loaded {
             sources: self.sources.clone(),
@@ -369,21 +379,21 @@ impl Loaded {
         self.problems.iter().filter(|problem| problem.diagnostic.severity == Severity::Error)
     }
 
-    /// Shows the problems, and returns the failure of a command that cannot go on because of them.
+    /// Shows the problems. Returns the failure of a command that cannot go on because of them.
     pub(crate) fn into_failure(self: Box<Loaded>) -> Failure {
         self.show();
         Failure::shown()
     }
 
-    /// Builds the plan and the elements, and adds new problems to the list. Returns `None` if there are
-    /// errors.
+    /// Builds the plan and the elements, and adds new problems to the configuration's problems. `burst` is
+    /// as for [`Plan::configure`]. Returns `None` if there are errors.
     pub(crate) fn build(&mut self, burst: Option<usize>) -> Option<(Arc<Plan>, Configured)> {
         let (plan, copies) = self.build_copies(burst, 1, None)?;
         Some((plan, copies.into_iter().next()?))
     }
 
     /// Builds the plan and the elements as [`build`](Self::build) does, with a copy of the elements for
-    /// each worker.
+    /// each of `workers` workers.
     pub(crate) fn build_copies(
         &mut self,
         burst: Option<usize>,
@@ -413,8 +423,8 @@ impl Loaded {
         }
     }
 
-    /// Shows the first errors and the first warnings on standard error, with the lines that they are about,
-    /// and the number of problems.
+    /// Shows the first [`MOST_SHOWN`] errors and warnings on standard error, each with the lines that it is
+    /// about. Then shows the total numbers if there are more.
     pub(crate) fn show(&self) {
         if self.problems.is_empty() {
             return;
@@ -448,7 +458,8 @@ impl Loaded {
         }
     }
 
-    /// Returns a problem as text with its lines, unless these are too long to be read.
+    /// Returns the text of a problem with the lines that it is about. If a line is too long to be read,
+    /// returns the text without lines.
     fn picture(&self, problem: &Problem, texts: &mut impl ariadne::Cache<String>) -> String {
         let related = problem.diagnostic.related.iter().map(|(span, _)| *span);
         let mut lines = related.chain([problem.diagnostic.span]).map(|span| self.sources.line_text(span));
@@ -467,8 +478,8 @@ impl Loaded {
         };
         let place = |span: Span| {
             let name = self.sources.name(span.source).to_string();
-            // Places are byte offsets, as the configuration of the report says. An empty span is shown as
-            // its next byte.
+            // Spans are byte offsets, as the report's configuration says below. An empty span is shown as
+            // the byte after it.
             (name, span.start..span.end.max(span.start + 1).min(self.sources.text(span.source).len().max(1)))
         };
         let config = Config::default().with_color(shows_colours()).with_index_type(ariadne::IndexType::Byte);

@@ -1,4 +1,4 @@
-//! The program `tidegate`.
+//! The program `tidegate`, without elements other than the product's.
 
 fn main() -> std::process::ExitCode {
     tidegate::main(&[])

@@ -1,17 +1,17 @@
-//! Sizes of memory on the command line, checked against the memory that this process can have before a
-//! command starts.
+//! Sizes of memory on the command line: parses them, and checks them before a command starts against the
+//! memory that this process can have.
 
 use std::fs;
 use std::path::Path;
 
-/// The limits of this process's memory, each in bytes if it is known.
+/// The limits of this process's memory in bytes. A limit that does not exist or is not known is `None`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Limits {
-    /// The memory that the machine can give without swapping.
+    /// The memory that the machine has available without swapping.
     available: Option<u64>,
-    /// The lowest limit of the control groups that the process is in.
+    /// The lowest memory limit of the control groups that the process is in.
     group: Option<u64>,
-    /// The address space (`ulimit -v`) that the process has not used yet.
+    /// The part of the limit of address space (`ulimit -v`) that the process has not used yet.
     address_space: Option<u64>,
 }
 
@@ -25,7 +25,7 @@ impl Limits {
         }
     }
 
-    /// Returns the lowest limit, and its description.
+    /// Returns the lowest limit and its description for messages, or `None` if no limit is known.
     fn tightest(&self) -> Option<(u64, &'static str)> {
         let all = [
             (self.available, "this machine has (MemAvailable)"),
@@ -35,7 +35,7 @@ impl Limits {
         all.into_iter().filter_map(|(bytes, what)| Some((bytes?, what))).min()
     }
 
-    /// Returns a size that was asked for, or an error if it is above a limit.
+    /// Returns the size that the user has asked for, or an error if it is above a limit.
     fn check(&self, size: usize) -> Result<usize, String> {
         match self.tightest() {
             Some((most, what)) if size as u64 > most => {
@@ -45,8 +45,8 @@ impl Limits {
         }
     }
 
-    /// Returns the usual size, but at most half of the lowest limit: the rest is for tables and the
-    /// program.
+    /// Returns the default `usual`, but at most half of the lowest limit: the other half is for tables and
+    /// the program.
     fn usual(&self, usual: usize) -> usize {
         self.tightest().map_or(usual, |(most, _)| usual.min(usize::try_from(most / 2).unwrap_or(usual)))
     }
@@ -58,7 +58,8 @@ pub(crate) fn parse_size(text: &str) -> Result<usize, String> {
     Limits::here().check(number(text)?)
 }
 
-/// Parses a size as [`parse_size`] does, for decision diagrams, which need at least [`LEAST_DIAGRAMS`].
+/// Parses a size as [`parse_size`] does, for decision diagrams. The size must be at least
+/// [`LEAST_DIAGRAMS`].
 pub(crate) fn parse_diagrams(text: &str) -> Result<usize, String> {
     match parse_size(text)? {
         size @ LEAST_DIAGRAMS.. => Ok(size),
@@ -69,12 +70,12 @@ pub(crate) fn parse_diagrams(text: &str) -> Result<usize, String> {
 /// The least memory for decision diagrams, in bytes.
 const LEAST_DIAGRAMS: usize = 1 << 20;
 
-/// The default memory for packets, in bytes.
+/// Returns the default memory for packets in bytes: 4 GiB, at most half of the available memory.
 pub(crate) fn for_packets() -> usize {
     Limits::here().usual(4 << 30)
 }
 
-/// The default memory for decision diagrams, in bytes.
+/// Returns the default memory for decision diagrams in bytes: 1 GiB, at most half of the available memory.
 pub(crate) fn for_diagrams() -> usize {
     Limits::here().usual(1 << 30)
 }
@@ -90,7 +91,7 @@ fn number(text: &str) -> Result<usize, String> {
     size.ok_or_else(|| "give a number of bytes, such as 512M or 8G".into())
 }
 
-/// Returns a size as a user would write it, rounded down.
+/// Returns a size in the form in which users write it, such as 512M, rounded down.
 fn shown(size: u64) -> String {
     match size {
         0..0x100_000 => format!("{}K", size >> 10),
@@ -99,19 +100,19 @@ fn shown(size: u64) -> String {
     }
 }
 
-/// Returns the available memory in `/proc/meminfo`.
+/// Returns the available memory in bytes, from the text of `/proc/meminfo`.
 fn available(meminfo: &str) -> Option<u64> {
     kib(meminfo, "MemAvailable:")
 }
 
-/// Returns the number of KiB after a word at the start of a line, in bytes.
+/// Returns the number of KiB that follows `word` at the start of a line, converted to bytes.
 fn kib(text: &str, word: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(word))?;
     line.split_whitespace().next()?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Returns the lowest limit of the groups in `/proc/self/cgroup` and of their parents, in the file systems
-/// of cgroup versions 1 and 2.
+/// Returns the lowest memory limit of the groups in the text of `/proc/self/cgroup`, and of their parents.
+/// `root` is the folder of the cgroup file systems (versions 1 and 2).
 fn group(groups: &str, root: &Path) -> Option<u64> {
     let limits = groups.lines().flat_map(|line| {
         let mut parts = line.splitn(3, ':').skip(1);
@@ -128,8 +129,8 @@ fn group(groups: &str, root: &Path) -> Option<u64> {
     limits.filter_map(|file| fs::read_to_string(file).ok()?.trim().parse().ok()).min()
 }
 
-/// Returns the soft limit of address space in `/proc/self/limits` less the size of the process in
-/// `/proc/self/status`.
+/// Returns the unused address space in bytes: the soft limit in `/proc/self/limits` less the size of the
+/// process in `/proc/self/status`. `None` without a limit.
 fn address_space(limits: &str, status: &str) -> Option<u64> {
     let line = limits.lines().find_map(|line| line.strip_prefix("Max address space"))?;
     let limit: u64 = line.split_whitespace().next()?.parse().ok()?;
@@ -179,7 +180,7 @@ mod tests {
         put("a/b/memory.max", "4000000\n");
         assert_eq!(group("0::/a/b\n", root.path()), Some(4_000_000));
         assert_eq!(group("0::/\n", root.path()), None);
-        // Version 1 has a file system for each controller.
+        // Version 1 has a file system for each controller, so the limit is in another folder.
         put("memory/c/memory.limit_in_bytes", "3000000\n");
         assert_eq!(group("4:cpu:/a\n3:memory:/c\n", root.path()), Some(3_000_000));
         assert_eq!(group("4:cpu:/c\n", root.path()), None);

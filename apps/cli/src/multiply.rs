@@ -1,4 +1,4 @@
-//! `tidegate multiply`: plays several windows of a capture at the same time.
+//! `tidegate multiply`: makes a capture in which several windows of a capture are played at the same time.
 
 use std::path::PathBuf;
 
@@ -49,12 +49,13 @@ pub(crate) fn run(args: &Args) -> Status {
 }
 
 fn multiply(args: &Args, windows: Windows) -> Result<Multiplied, String> {
-    /// Packets between two updates of the progress bar.
+    /// The number of packets between two updates of the progress bar.
     const STRIDE: u64 = 4096;
     let bar = progress(std::slice::from_ref(&args.trace));
     let mut reader = open(&args.trace, &bar).map_err(|error| error.to_string())?;
     let name = args.output.display().to_string();
-    // The file is created with the first bytes of the result, so that an early error loses nothing.
+    // The output file is created with the first bytes of the result, so that an early error leaves an
+    // existing file unchanged.
     let mut output = Output { name: &name, file: None };
     let mut report = |packets: u64| {
         if packets.is_multiple_of(STRIDE) {

@@ -1,9 +1,9 @@
-//! Numbers on the command line: parsers with messages about wrong numbers, limits, and shares as text.
+//! Numbers on the command line: parsers whose errors say what is wrong, common limits, and shares as text.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
 
-/// The most seconds for proofs: a hundred years, which is practically no limit.
+/// The most seconds that the options for proofs take: a hundred years, which is practically no limit.
 pub(crate) const MOST_SECONDS: u64 = 3_200_000_000;
 
 /// Returns a share in percent, with one decimal.
@@ -11,7 +11,7 @@ pub(crate) fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-/// Returns a parser of whole numbers in a range.
+/// Returns a parser of whole numbers in a range. Its errors name the limit that a number exceeds.
 pub(crate) fn whole<T>(
     range: RangeInclusive<T>,
 ) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static
@@ -30,7 +30,7 @@ where
     }
 }
 
-/// Parses a number that is not negative, with or without a fraction.
+/// Parses a finite number of 0 or more, with or without a fraction.
 pub(crate) fn not_negative(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(number) if number < 0.0 => Err("it has to be 0 or more".into()),

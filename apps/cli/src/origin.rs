@@ -1,4 +1,5 @@
-//! The origin of results, and the text of `--version`.
+//! The origin of results: the program, machine, time and inputs that produced them. Also the text of
+//! `--version`.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -6,10 +7,11 @@ use std::sync::OnceLock;
 use bench::origin::{Begun, Origin, Program};
 use serde::Serialize;
 
-/// The exit status if figures were measured that must not be quoted, because the machine was too busy.
+/// The exit status if figures must not be quoted, because the machine was too busy while they were
+/// measured.
 pub(crate) const UNSTEADY: u8 = 4;
 
-/// Describes this build.
+/// Returns the description of this build: version, commit, features.
 pub(crate) fn program() -> Program {
     let features = [("dpdk", cfg!(feature = "dpdk")), ("machine-code", cfg!(feature = "machine-code"))];
     let features = features.into_iter().filter(|(_, is_there)| *is_there);
@@ -25,18 +27,18 @@ pub(crate) fn program() -> Program {
     }
 }
 
-/// Returns version, commit and features, for `--version`.
+/// Returns the text of `--version`: version, commit and features.
 pub(crate) fn version() -> &'static str {
     static VERSION: OnceLock<String> = OnceLock::new();
     VERSION.get_or_init(|| program().to_string().trim_start_matches("tidegate ").to_string())
 }
 
-/// Begins a result: its time starts now.
+/// Begins a result: notes the time and this build. `seed` is the seed of random numbers, if any are used.
 pub(crate) fn begin(seed: Option<u64>) -> Begun {
     Begun::now(program(), seed)
 }
 
-/// A report with its origin.
+/// A report together with its origin, for JSON.
 #[derive(Serialize)]
 struct Signed<'r, T> {
     #[serde(flatten)]
@@ -44,13 +46,13 @@ struct Signed<'r, T> {
     origin: &'r Origin,
 }
 
-/// Returns a report as JSON, with its origin under `origin`.
+/// Returns a report as JSON, with its origin under the key `origin`.
 pub(crate) fn json<T: Serialize>(report: &T, origin: &Origin) -> Result<String, String> {
     let text = serde_json::to_string_pretty(&Signed { report, origin });
     text.map(|text| text + "\n").map_err(|error| error.to_string())
 }
 
-/// Returns the origin of a result that was made of these files.
+/// Returns the origin of a result that was begun with `begun` and made from these input files.
 pub(crate) fn made_of<'f>(begun: &Begun, files: impl IntoIterator<Item = &'f std::path::PathBuf>) -> Origin {
     begun.origin(files.into_iter().map(|file| -> &Path { file }))
 }

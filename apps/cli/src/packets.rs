@@ -1,10 +1,11 @@
-//! Descriptions of packets in a few words.
+//! Describes packets for people in a few words.
 
 use packet::PacketKind;
 use wire::layers::{Layers, Network};
 use wire::{LinkType, checksum, ether_type, ip_protocol};
 
-/// Describes a frame: its addresses, its protocol and its faults. `kind` is its packet type.
+/// Describes an Ethernet frame: its protocol and addresses, and whatever is unusual about it, such as a
+/// wrong checksum. `kind` is its packet type (to this host, broadcast, ...).
 pub(crate) fn describe(frame: &[u8], kind: PacketKind) -> String {
     let layers = Layers::locate(frame, LinkType::Ethernet);
     let mut words = if layers.vlan_tags > 0 { "VLAN ".to_string() } else { String::new() };

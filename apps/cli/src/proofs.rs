@@ -1,10 +1,10 @@
-//! A folder of proofs, so that each proof is searched for only once.
+//! A folder with the results of proofs, so that each proof is searched for only once.
 //!
-//! The key of a proof is a hash (SHA-256) of all that the proof depends on: this program itself, the
-//! configuration, the declaration of each element (which includes what the element read from files), and
-//! the configuration with programs in it. If any of these changes, a new proof has to be found. The folder
-//! can be deleted at any time. A user who can write there can make unproven programs count as proven, so
-//! the folder is created without access for other users.
+//! The key of a result is a hash (SHA-256) of all that the proof depends on: this program itself, the
+//! configuration, the declaration of each element (which includes the contents of files that the element
+//! read), and the configuration with programs in it. If any of these changes, a new proof has to be found.
+//! The folder can be deleted at any time. A user who can write there can make unproven programs count as
+//! proven, so the folder is created without access for other users.
 
 use std::fmt::{self, Write as _};
 use std::fs;
@@ -15,48 +15,49 @@ use sha2::{Digest, Sha256};
 
 use crate::reasoning::Reasoned;
 
-/// The name of the environment variable with the folder.
+/// The name of the environment variable that names the folder of proofs.
 const FOLDER: &str = "TIDEGATE_PROOFS";
 
-/// The limits of a search for a proof.
+/// The limits with which a proof was searched for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tried {
-    /// The seconds that the whole command had: the share of a region depends on how fast the other proofs
-    /// were.
+    /// The seconds that the whole command had for its proofs. The share of one region is not stored,
+    /// because it depends on how fast the other proofs were.
     pub(crate) seconds: u64,
-    /// The bytes of decision diagrams.
+    /// The most bytes of decision diagrams.
     pub(crate) memory: usize,
 }
 
 impl Tried {
-    /// True if a search within the limits `other` has no better chance than the search with these limits.
+    /// True if a search within the limits `other` has no better chance than a search within these limits,
+    /// because neither limit is larger.
     pub(crate) fn is_enough_for(self, other: Tried) -> bool {
         self.seconds >= other.seconds && self.memory >= other.memory
     }
 }
 
-/// The knowledge about a pair of configurations.
+/// The stored result for a pair of configurations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
-    /// The configurations do the same.
+    /// The configurations are proven to do the same.
     Proven,
-    /// A packet has shown that the configurations differ, whatever another proof says.
+    /// A packet has shown that the configurations differ, which overrides any proof.
     Refuted,
     /// A search within these limits had no result, for this reason.
     Undecided(Tried, String),
 }
 
-/// The name under which a proof is kept.
+/// The name of the file in which the result for a pair of configurations is stored.
 #[derive(Clone, Debug)]
 pub(crate) struct Key(String);
 
-/// The folder, if one is known, and the hash of this program.
+/// The folder of proofs, if one is known, and the hash of this program's file, if it can be read.
 pub(crate) struct Proofs {
     folder: Option<PathBuf>,
     program: Option<Sha256>,
 }
 
-/// A hash that text can be written to.
+/// A hash that formatted text can be written to.
 struct Hashing(Sha256);
 
 impl fmt::Write for Hashing {
@@ -67,15 +68,15 @@ impl fmt::Write for Hashing {
 }
 
 impl Proofs {
-    /// Returns the proofs of the user: in `$TIDEGATE_PROOFS`, else in `tidegate/proofs` in the user's
-    /// folder for caches.
+    /// Returns the user's folder of proofs: `$TIDEGATE_PROOFS`, or else `tidegate/proofs` in the user's
+    /// cache folder.
     pub(crate) fn of_user() -> Proofs {
         let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let caches = || set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
         Proofs::at(set(FOLDER).or_else(|| caches().map(|caches| caches.join("tidegate/proofs"))))
     }
 
-    /// Returns the proofs in this folder. Without a folder, no proofs are kept.
+    /// Returns the proofs in this folder. Without a folder, no results are stored or found.
     fn at(folder: Option<PathBuf>) -> Proofs {
         let program = std::env::current_exe().and_then(fs::File::open).and_then(|mut file| {
             let mut hash = Sha256::new();
@@ -85,10 +86,11 @@ impl Proofs {
         Proofs { folder, program: program.ok() }
     }
 
-    /// Returns the key of a proof of this kind that two configurations do the same.
+    /// Returns the key for the result that two configurations do the same. `kind` distinguishes kinds of
+    /// comparison. Returns `None` if this program cannot read its own file.
     pub(crate) fn key(&self, kind: &str, pair: [&Reasoned; 2]) -> Option<Key> {
         let mut hash = Hashing(self.program.clone()?);
-        // Writing to a hash never fails. Lengths keep parts apart.
+        // Writing to a hash never fails. The length ahead of a text separates it from what follows.
         let _ = write!(hash, "\0{kind}\0");
         for reasoned in pair {
             let text = lang::flatten(&reasoned.loaded.graph);
@@ -104,7 +106,7 @@ impl Proofs {
         Some(Key(key))
     }
 
-    /// Returns the knowledge that is kept under a key.
+    /// Returns the result that is stored under a key, or `None` if there is none or it cannot be read.
     pub(crate) fn find(&self, key: &Key) -> Option<Kept> {
         let text = fs::read_to_string(self.folder.as_ref()?.join(&key.0)).ok()?;
         let (verdict, _) = text.split_once('\n')?;
@@ -121,7 +123,8 @@ impl Proofs {
         }
     }
 
-    /// Checks that proofs can be kept. The error is the reason, for a user who has asked for `--prove`.
+    /// Checks that results can be stored, for a user who has asked for that with `--prove`. The error is
+    /// the reason why not.
     pub(crate) fn check(&self) -> Result<(), String> {
         let Some(folder) = &self.folder else {
             return Err(format!("there is no folder for proofs: set {FOLDER} to one"));
@@ -135,9 +138,9 @@ impl Proofs {
         })
     }
 
-    /// Keeps knowledge, with a line about its subject. Knowledge that cannot be kept has to be found again.
-    /// An undecided search does not replace a proof or a refutation, which another command may have found
-    /// in the meantime.
+    /// Stores a result, with a line about its subject. A result that cannot be stored has to be found
+    /// again. An undecided search does not replace a proof or a refutation, which another command may have
+    /// stored in the meantime.
     pub(crate) fn keep(&self, key: &Key, kept: &Kept, about: &str) {
         let Some(folder) = &self.folder else { return };
         let is_undecided = matches!(kept, Kept::Undecided(..));
@@ -153,7 +156,8 @@ impl Proofs {
         };
         let write = || -> io::Result<()> {
             made(folder)?;
-            // A concurrent reader sees the whole file or no file.
+            // The file is renamed to its name when it is complete, so that a concurrent reader sees the
+            // whole file or no file.
             let mut file = tempfile::NamedTempFile::new_in(folder)?;
             write!(file, "{verdict}\n{about}\n")?;
             file.persist(folder.join(&key.0))?;
@@ -163,7 +167,7 @@ impl Proofs {
     }
 }
 
-/// Creates a folder to which only its owner has access, unless it exists.
+/// Creates a folder that only its owner can access, unless it exists already.
 fn made(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());
@@ -201,7 +205,7 @@ mod tests {
         proofs.keep(&key("chain", [0, 1]), &undecided, "test");
         let found = Kept::Undecided(tried, "c: it takes too long".into());
         assert_eq!(proofs.find(&key("chain", [0, 1])), Some(found));
-        // A time-out does not replace a proof, but a packet does.
+        // An undecided search does not replace a proof, but a refutation does.
         proofs.keep(&key("region", [0, 1]), &undecided, "test");
         assert_eq!(proofs.find(&key("region", [0, 1])), Some(Kept::Proven));
         proofs.keep(&key("region", [0, 1]), &Kept::Refuted, "test");
@@ -209,7 +213,7 @@ mod tests {
         assert_eq!(proofs.check(), Ok(()));
     }
 
-    /// The keys of two configurations with the same text differ if elements read different files.
+    /// Two configurations with the same text have different keys if their elements read different files.
     #[test]
     fn what_stands_in_files_is_part_of_the_key() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,9 +1,9 @@
-//! Proofs of synthesized programs: each region by itself, against its own elements, and then the whole
-//! chain.
+//! Proofs of synthesized programs: first each region by itself, against the elements that its program
+//! replaces, then the whole chain.
 //!
-//! A region whose program is not proven within its share of the time stays as it is. So elements upstream
-//! or downstream of a region do not affect its proof, and a region that cannot be proven does not prevent
-//! programs for other regions.
+//! If the program of a region is not proven within its share of the time, the region keeps its elements.
+//! Each region is proven alone, so elements upstream or downstream of it do not affect its proof, and a
+//! region that cannot be proven does not prevent programs for other regions.
 
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,7 @@ use crate::proofs::{Kept, Key, Proofs, Tried};
 use crate::reasoning::{Reasoned, of};
 use crate::verify::{self, Limit};
 
-/// The limits of all proofs of a command.
+/// The limits of all proofs of one command.
 #[derive(Clone, Copy)]
 pub(crate) struct Allowed {
     /// The seconds for all proofs together.
@@ -27,7 +27,7 @@ pub(crate) struct Allowed {
 }
 
 impl Allowed {
-    /// Returns the time for all proofs.
+    /// Returns the time for all proofs together.
     pub(crate) fn time(self) -> Duration {
         Duration::from_secs(self.seconds)
     }
@@ -40,46 +40,47 @@ impl Allowed {
 /// A region whose program is not proven.
 #[derive(Clone, Debug, serde::Serialize)]
 pub(crate) struct Unproven {
-    /// The element upstream of the region.
+    /// The name of the element upstream of the region.
     pub(crate) from: String,
-    /// The output of this element.
+    /// The output of that upstream element by which packets enter the region.
     pub(crate) output: usize,
     /// The number of elements that the program would replace.
     pub(crate) elements: usize,
     /// The reason why there is no proof.
     pub(crate) why: String,
-    /// True if a proof may be found with more time or memory.
+    /// True if a proof may be found with more time or memory, or has not been searched for.
     #[serde(skip)]
     pub(crate) needs_more: bool,
 }
 
 impl Unproven {
-    /// Describes the region in a line.
+    /// Returns a line that describes the region and the reason why it is not proven.
     pub(crate) fn describe(&self) -> String {
         let Unproven { from, output, elements, why, .. } = self;
         format!("after {from} [{output}], {elements} elements: not proven: {why}")
     }
 }
 
-/// Regions, divided by whether they are proven.
+/// The regions of a synthesis, divided into proven and unproven regions.
 pub(crate) struct Split {
-    /// The synthesis with proven regions only.
+    /// The synthesis with its proven regions only.
     pub(crate) proven: Synthesis,
-    /// The keys of their proofs.
+    /// The keys under which the proofs of the proven regions are stored.
     keys: Vec<Key>,
     /// The regions that are not proven.
     pub(crate) unproven: Vec<Unproven>,
 }
 
 impl Split {
-    /// Refutes the kept proofs of these regions, after a packet has shown that the whole chain differs.
+    /// Stores refutations in place of the proofs of these regions, after a packet has shown that the whole
+    /// chain differs. `about` is the line about their subject.
     pub(crate) fn refute(&self, proofs: &Proofs, about: &str) {
         self.keys.iter().for_each(|key| proofs.keep(key, &Kept::Refuted, about));
     }
 }
 
-/// Divides regions by whether they are proven. Each region gets a share of the time; without any time, only
-/// kept proofs count.
+/// Divides the regions of a synthesis into proven and unproven regions. Each region gets an equal share of
+/// the time that is left. If no time is allowed, only stored proofs count.
 pub(crate) fn split(reasoned: &Reasoned, synthesis: &Synthesis, allowed: Allowed, proofs: &Proofs) -> Split {
     let end = Instant::now() + allowed.time();
     let proven = Synthesis { regions: Vec::new(), ..synthesis.clone() };
@@ -106,7 +107,8 @@ pub(crate) fn split(reasoned: &Reasoned, synthesis: &Synthesis, allowed: Allowed
 
 const NO_PROOF: &str = "there is no proof yet";
 
-/// Proves one region. The error is the reason why there is no proof.
+/// Proves one region, within `share` of the time. Returns the key under which the proof is stored. The
+/// error is the reason why there is no proof.
 fn prove(
     reasoned: &Reasoned,
     synthesis: &Synthesis,
@@ -122,14 +124,15 @@ fn prove(
     let key = proofs.key("region", pair);
     match find(proofs, key.as_ref(), pair, (allowed, share), &about, verify::compare_programs) {
         Finding::Equivalent => Ok(key),
-        // The message about the region begins with the place, so the reason does not repeat it.
+        // The reason begins with the place of the region, which the message about the region also has, so
+        // it is removed.
         Finding::Undecided(why) => Err(why.replace(&format!("after {from}: "), "")),
         Finding::Different(why) => Err(why),
     }
 }
 
-/// Compares a configuration with the synthesized one. With `reasons`, packets have to be dropped for the
-/// same reasons.
+/// Compares a configuration with its synthesized form, the whole chain at once. With `reasons`, packets
+/// must also be dropped for the same reasons.
 pub(crate) fn whole(
     reasoned: &Reasoned,
     graph: &Graph,
@@ -148,7 +151,7 @@ pub(crate) fn whole(
     })
 }
 
-/// The outcome of a comparison.
+/// The result of comparing two configurations.
 pub(crate) enum Finding {
     /// The configurations do the same.
     Equivalent,
@@ -158,8 +161,8 @@ pub(crate) enum Finding {
     Different(String),
 }
 
-/// Finds a kept proof, or searches for a proof and keeps it. An undecided search is not repeated within the
-/// same limits.
+/// Finds a stored proof, or else searches for a proof with `search` and stores the result. An undecided
+/// search is not repeated within the same limits. `about` is the stored line about the subject.
 fn find(
     proofs: &Proofs,
     key: Option<&Key>,
@@ -197,7 +200,7 @@ fn find(
     finding
 }
 
-/// Reads a synthesized graph as a configuration.
+/// Converts a synthesized graph to text and reads it as a configuration, as a user would.
 fn read_again(reasoned: &Reasoned, graph: &Graph) -> Result<Reasoned, String> {
     let name = format!("{} (synthesized)", reasoned.loaded.name);
     let loaded = parse(Texts::of(&name, lang::flatten(graph)), &[], false);

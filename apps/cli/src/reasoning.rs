@@ -1,4 +1,4 @@
-//! The step from a configuration to the chain that the synthesizer analyses.
+//! Converts a configuration into the chain of declarations that the synthesizer and the verifier analyse.
 
 use std::collections::HashSet;
 
@@ -12,19 +12,20 @@ use verify::run;
 use crate::load::{Input, Loaded, registry};
 use crate::status::Failure;
 
-/// A configuration with the declarations of its elements.
+/// A configuration together with the chain of its elements' declarations.
 pub(crate) struct Reasoned {
     pub(crate) loaded: Loaded,
-    /// The graph without elements that do not affect the fate of packets.
+    /// The graph without elements that do not affect the fate of packets. Its elements are the nodes of
+    /// `chain`, in the same order.
     pub(crate) graph: Graph,
     pub(crate) chain: Chain,
-    /// The classes of the configuration that do not exist here, each once.
+    /// The classes of the configuration that this program does not have, each once.
     pub(crate) unknown: Vec<String>,
-    /// True for each output, by element in the chain, that pushes packets.
+    /// By node of the chain and output, true if the output pushes packets.
     pub(crate) pushed: Vec<Vec<bool>>,
 }
 
-/// An element of a class that does not exist here.
+/// An element whose class this program does not have. It is opaque.
 struct Stranger;
 
 impl Element for Stranger {
@@ -33,20 +34,20 @@ impl Element for Stranger {
     }
 }
 
-/// Returns a class that takes any arguments and ports, in place of one that does not exist here. Its
-/// elements never run.
+/// Returns a class with this name that accepts any arguments and ports, in place of a class that does not
+/// exist here. Its elements never run.
 fn stranger(name: &str) -> &'static Class {
     fn build(_args: &mut Args<'_>) -> Result<Box<dyn Element>, Invalid> {
         Ok(Box::new(Stranger))
     }
-    // The leak is a few bytes for each name, once per program.
+    // The memory of the name is leaked on purpose: a few bytes per name, in a program that ends soon.
     let name: &'static str = Box::leak(name.to_string().into_boxed_str());
     let class = Class { name, ports: "-/-", processing: "a/a", flow: "x/y", build, ..Class::DEFAULT };
     Box::leak(Box::new(class))
 }
 
-/// Returns all classes, the classes for running examples, and substitutes for the unknown classes of a
-/// graph; and the names of these.
+/// Returns a registry of all classes, with the classes for running examples, and with substitutes for the
+/// classes of a graph that do not exist. Also returns the names of the substituted classes.
 pub(crate) fn registry_for(graph: &Graph) -> (Registry, Vec<String>) {
     let registry = registry().with(run::CLASSES);
     let mut unknown: Vec<String> = graph
@@ -61,19 +62,20 @@ pub(crate) fn registry_for(graph: &Graph) -> (Registry, Vec<String>) {
     (registry.with(Box::leak(strangers.into_boxed_slice())), unknown)
 }
 
-/// Reads a configuration for analysis: no capture and no interface is opened.
+/// Reads a configuration for analysis. No capture and no interface is opened.
 ///
 /// # Errors
-/// If the configuration cannot be read, or has errors other than unknown classes, which are shown.
+/// If the configuration cannot be read, or has errors other than unknown classes. Errors in it have been
+/// shown.
 pub(crate) fn read(input: &Input) -> Result<Reasoned, Failure> {
     of(input.load(false)?).map_err(Loaded::into_failure)
 }
 
-/// Analyses a configuration that has been loaded. Errors and warnings that the configuration does not have
-/// yet are added to its problems.
+/// Converts a loaded configuration into its chain. Errors and warnings that this finds are added to the
+/// problems of the configuration, without repeating any.
 ///
 /// # Errors
-/// The configuration, if it has errors other than unknown classes.
+/// If the configuration has errors other than unknown classes: the configuration, with its problems.
 pub(crate) fn of(mut loaded: Loaded) -> Result<Reasoned, Box<Loaded>> {
     let parts = if loaded.has_other_errors() { Err(Vec::new()) } else { chain(&loaded.graph) };
     let add = |loaded: &mut Loaded, problems: Vec<Problem>| {
@@ -100,7 +102,8 @@ struct Parts {
     pushed: Vec<Vec<bool>>,
 }
 
-/// Builds the chain of a graph.
+/// Builds the chain of a graph, without elements that do not affect the fate of packets. The error is the
+/// list of problems.
 fn chain(graph: &Graph) -> Result<Parts, Vec<Problem>> {
     let (registry, unknown) = registry_for(graph);
     let plan = Plan::new(graph.clone(), &registry)?;

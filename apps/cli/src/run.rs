@@ -20,7 +20,7 @@ use crate::steering::{Steering, parse_time};
 use crate::synthesize::{PutIn, Which};
 use crate::{explain, handlers, interrupt, print, synthesize, table};
 
-/// The most packets per batch, unless `--burst` is given.
+/// The default of `--burst`: the most packets per batch.
 pub(crate) const BURST: usize = 32;
 
 const SIGNALS: &str = "Signals: INT and TERM end the run, with its table; USR1 writes the table so far to standard error. HUP and \
@@ -124,12 +124,14 @@ enum Clock {
     Trace,
 }
 
-/// Shows the number of packets that have been read, on a terminal, if a run takes longer than a moment.
+/// Shows the number of packets that have been read, on a terminal, and updates it until the bar is
+/// finished. `count` is the number.
 fn progress(count: &Arc<AtomicU64>) -> ProgressBar {
     follow(ProgressBar::new_spinner(), "{spinner} {pos} packets, {per_sec}, {elapsed}", count)
 }
 
-/// Shows the number of packets that have been read, as [`progress`] does, as a share of `packets`.
+/// Shows the number of packets that have been read as a share of `packets`, on a terminal, and updates it
+/// until the bar is finished.
 pub(crate) fn progress_of(count: &Arc<AtomicU64>, packets: u64, message: &'static str) -> ProgressBar {
     let bar = ProgressBar::new(packets).with_message(message);
     follow(bar, "{bar:40} {percent} %, {elapsed}, {eta} left ({msg})", count)
@@ -142,7 +144,7 @@ fn follow(spinner: ProgressBar, style: &str, count: &Arc<AtomicU64>) -> Progress
     if !spinner.is_hidden() {
         let (spinner, count) = (spinner.downgrade(), Arc::clone(count));
         std::thread::spawn(move || {
-            // The thread ends with the spinner.
+            // The thread ends when the progress bar is finished or dropped.
             while let Some(spinner) = spinner.upgrade() {
                 std::thread::sleep(Duration::from_millis(250));
                 if spinner.is_finished() {
@@ -168,8 +170,8 @@ pub(crate) fn run(args: &Args) -> Status {
         if !args.quiet && !done.is_empty() {
             crate::tell(format_args!("{}: {done}", loaded.name));
         }
-        // These lines are printed with `--quiet`, too, because a region was not synthesized although that
-        // was asked for.
+        // These lines are printed even with `--quiet`, because a region was not synthesized although the
+        // user has asked for it.
         left.iter().for_each(|line| crate::tell(format_args!("{}: {line}", loaded.name)));
     }
     let spreading = args.steering.spreading();
@@ -239,13 +241,14 @@ pub(crate) fn run(args: &Args) -> Status {
         loaded.show();
         return Err(Failure::shown());
     }
-    // Until here, a signal ends the program immediately, whatever it is waiting for.
+    // From here on, an interrupt asks the run to end. Before, it ends the program immediately, even while
+    // an element waits during initialisation.
     interrupt::listen(&interrupt);
     let (started, begun) = (Instant::now(), origin::begin(Some(args.seed)));
     workers.run();
     let elapsed = started.elapsed();
     spinner.finish_and_clear();
-    // Handlers are read before elements release the packets that they hold, as in Click.
+    // As in Click, handlers are read before elements release the packets that they hold.
     let (values, mut errors) = handlers::read_all(&mut workers, &args.handlers);
     errors.extend(workers.finish().err().unwrap_or_default());
     let report = workers.report();
@@ -257,7 +260,7 @@ pub(crate) fn run(args: &Args) -> Status {
         false => errors.extend(print(&values).err().map(|failure| failure.to_string())),
     }
     if let Some(path) = &args.json {
-        // The inputs are the configuration, its libraries, files of rules, and captures.
+        // The inputs of the result are the configuration, its libraries, files of rules, and captures.
         let texts = loaded.sources.ids().map(|id| PathBuf::from(loaded.sources.name(id)));
         let inputs: Vec<PathBuf> = texts.chain(files).chain(captures(&mut workers)).collect();
         let origin = origin::made_of(&begun, &inputs);
@@ -274,7 +277,7 @@ pub(crate) fn run(args: &Args) -> Status {
     }
 }
 
-/// Finds an element that writes a file which is standard output.
+/// Returns an element that writes its file to standard output, or `None` if there is no such element.
 fn writes_output(plan: &Plan) -> Option<ElementId> {
     let writes =
         |class: &Class| !class.ports.starts_with('0') && class.args.iter().any(|arg| arg.ty == "file");
@@ -285,23 +288,23 @@ fn writes_output(plan: &Plan) -> Option<ElementId> {
     (0..plan.classes.len()).filter(|&id| writes(plan.classes[id])).find(is_output)
 }
 
-/// True if a class uses an interface of the machine, or a port.
+/// True if a class uses a network interface of the machine.
 fn has_interface(class: &Class) -> bool {
     class.notes.is_live || class.args.iter().any(|arg| arg.ty == "interface")
 }
 
-/// Returns the stamp at the start of messages. A run on interfaces takes long, so that the time of a
-/// message matters.
+/// Returns the kind of stamp at the start of log lines. With interfaces, a run takes long, and the time of
+/// a message matters.
 fn stamp(is_live: bool) -> Stamp {
     match is_live {
-        // If standard error is the journal, systemd sets this variable (systemd.exec(5)).
+        // systemd sets this variable if standard error is the journal (systemd.exec(5)).
         true if std::env::var_os("JOURNAL_STREAM").is_some() => Stamp::Priority,
         true => Stamp::Time,
         false => Stamp::None,
     }
 }
 
-/// Returns the captures that elements have read.
+/// Returns the captures that elements have read, by their handler `filename`.
 fn captures(workers: &mut Workers) -> Vec<PathBuf> {
     let plan = workers.plan();
     let reads = |class: &Class| {

@@ -1,44 +1,44 @@
-//! The end of a command: its exit status, and the message of a failure.
+//! The results of commands: exit statuses, and failures with their messages.
 
 use std::fmt;
 use std::process::ExitCode;
 
 /// The exit status of success.
 pub(crate) const SUCCESS: u8 = 0;
-/// The exit status for errors of configurations and runs.
+/// The exit status for errors in configurations and in runs.
 pub(crate) const FAILURE: u8 = 1;
-/// The exit status for usage errors, as clap defines.
+/// The exit status for wrong usage, which is the value that clap uses.
 pub(crate) const USAGE: u8 = 2;
 
-/// The exit status of a command that has done its work, or the reason why it has not.
+/// The result of a command: its exit status if it has done its work, or the reason why it has not.
 pub(crate) type Status = Result<u8, Failure>;
 
-/// The reason why a command cannot go on.
+/// The failure of a command: its exit status and its message.
 #[derive(Debug)]
 pub(crate) struct Failure {
     status: u8,
-    /// The message for the user; `None` if messages have been shown.
+    /// The message for the user; `None` if all messages have already been shown.
     text: Option<String>,
 }
 
 impl Failure {
-    /// Returns the failure of a command that was used in a wrong way.
+    /// Returns the failure of a command that was used wrongly, with the message for the user.
     pub(crate) fn usage(text: impl Into<String>) -> Failure {
         Failure { status: USAGE, text: Some(text.into()) }
     }
 
-    /// Returns a failure whose messages have been shown.
+    /// Returns a failure whose messages have already been shown.
     pub(crate) fn shown() -> Failure {
         Failure { status: FAILURE, text: None }
     }
 
-    /// Returns the failure with another exit status.
+    /// Returns the same failure with another exit status.
     pub(crate) fn with_status(self, status: u8) -> Failure {
         Failure { status, ..self }
     }
 }
 
-/// Formats the message.
+/// Formats the message for the user; empty if it has already been shown.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.text.as_deref().unwrap_or_default())
@@ -57,7 +57,7 @@ impl From<&str> for Failure {
     }
 }
 
-/// Prints the message of a failure, and returns the exit status of the process.
+/// Prints the message of a failure, if there is one, and returns the exit status of the process.
 pub(crate) fn report(exit: Status) -> ExitCode {
     match exit {
         Ok(status) => ExitCode::from(status),

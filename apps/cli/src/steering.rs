@@ -1,4 +1,5 @@
-//! The distribution of packets over workers: `--steering` and its options.
+//! The options of `run` about the distribution of packets over workers: `--steering` and the options that
+//! belong to it.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -71,7 +72,7 @@ enum Order {
 /// The default of `--flowlet-gap`.
 const GAP: Duration = Duration::from_micros(500);
 
-/// Parses a port, or a range of ports with its first and its last port.
+/// Parses a port, or a range of ports such as 5000-5999.
 fn parse_ports(text: &str) -> Result<RangeInclusive<u16>, String> {
     let (first, last) = text.split_once('-').unwrap_or((text, text));
     match (first.parse(), last.parse()) {
@@ -80,7 +81,7 @@ fn parse_ports(text: &str) -> Result<RangeInclusive<u16>, String> {
     }
 }
 
-/// Parses a time such as 500us. Zero needs no unit.
+/// Parses a time with a unit, such as 500us. Only 0 needs no unit.
 pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
     let digits = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let nanoseconds = match &text[digits..] {
@@ -97,10 +98,10 @@ pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
 }
 
 impl Steering {
-    /// Checks that no option was given without the `--steering` that it belongs to.
+    /// Checks that each option fits the value of `--steering`.
     ///
     /// # Errors
-    /// If an option was given without it: the message for the user.
+    /// If an option needs another value of `--steering`: the message for the user.
     pub(crate) fn check(&self) -> Result<(), String> {
         let spreads = self.steering != Way::Rss;
         let wrong = [
@@ -116,7 +117,8 @@ impl Steering {
         }
     }
 
-    /// Returns the policy that spreads packets of one flow over workers; `None` with `rss`.
+    /// Returns the policy that spreads packets of one flow over workers, or `None` with `rss`, which keeps
+    /// flows whole.
     pub(crate) fn spreading(&self) -> Option<Arc<dyn Spreading>> {
         let policy = match self.steering {
             Way::Rss => return None,
@@ -132,8 +134,9 @@ impl Steering {
         Some(Settings { policy, workers_per_flow: self.spray_cores.into(), classes, keeps_order }.spreading())
     }
 
-    /// Returns a message about elements that prevent spreading the packets of each flow, with their names.
-    /// With `auto`, there is no such message, because flows stay whole upstream of such elements.
+    /// Returns a message about the elements that prevent spreading the packets of each flow, or `None` if
+    /// no element prevents it. With `auto` the result is always `None`, because flows stay whole upstream
+    /// of such elements.
     pub(crate) fn refusal(&self, plan: &Plan, configured: &Configured) -> Option<String> {
         if !matches!(self.steering, Way::Spray | Way::Flowlet) {
             return None;
@@ -141,7 +144,7 @@ impl Steering {
         let Setup { workers, .. } = configured.setup;
         let places = Placement::new(plan, &configured.effects, &configured.setup, workers).places;
         let all = configured.effects.iter().enumerate().zip(places);
-        // All packets of an element on one worker go there anyway.
+        // An element on a single worker gets all packets there, however they are spread.
         let flows = all.filter(|(_, place)| *place == Place::Owner);
         let written = flows.filter_map(|((id, effects), _)| {
             to_spraying(effects)?;

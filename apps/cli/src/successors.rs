@@ -1,4 +1,5 @@
-//! Configurations that replace a running one: the configurations that clients may ask for, and their files.
+//! The configurations that may replace a running configuration: which client may ask for which text or
+//! file.
 
 use std::path::PathBuf;
 
@@ -6,15 +7,16 @@ use element::{Folder, Origin};
 
 use crate::load::read_text;
 
-/// The configurations that the handler `hotconfig` takes.
+/// The rules about which configurations the handler `hotconfig` accepts.
 pub(crate) struct Successors {
-    /// The folder of configurations that any client may name, and its path as it was given.
+    /// The folder of configurations that any client may name: its path as it was given, and the opened
+    /// folder.
     folder: Option<(String, Folder)>,
     /// True if clients of Unix sockets may send the text of a configuration.
     takes_texts: bool,
 }
 
-/// A configuration that a client has asked for.
+/// A configuration that a client has asked for and that may replace the running one.
 #[derive(Debug)]
 pub(crate) struct Successor {
     /// The name of the configuration in messages.
@@ -25,10 +27,11 @@ pub(crate) struct Successor {
 }
 
 impl Successors {
-    /// Allows the configurations of a folder and, with `takes_texts`, texts from clients of Unix sockets.
+    /// Accepts configurations in files below a folder and, with `takes_texts`, texts from clients of Unix
+    /// sockets.
     ///
     /// # Errors
-    /// If the folder cannot be opened.
+    /// If the folder cannot be opened: the message for the user.
     pub(crate) fn new(folder: Option<&str>, takes_texts: bool) -> Result<Successors, String> {
         let open = |path: &str| match Folder::new(path) {
             Ok(folder) => Ok((path.trim_end_matches('/').to_string(), folder)),
@@ -37,12 +40,13 @@ impl Successors {
         Ok(Successors { folder: folder.map(open).transpose()?, takes_texts })
     }
 
-    /// Returns the configuration that a value of the handler means: the name of a file, or a text. If there
-    /// is a folder, a value of only letters, digits and `._-+/` is a name, because no useful configuration
-    /// consists of these alone.
+    /// Returns the configuration that a value of the handler `hotconfig` means: the name of a file, or a
+    /// text. If there is a folder, a value of only letters, digits and `._-+/` is a name, because no useful
+    /// configuration consists of these characters alone.
     ///
     /// # Errors
-    /// If there is no such configuration, or if it may not be asked for from this origin.
+    /// If there is no such file, or if a caller of this origin may not send texts: the message for the
+    /// user.
     pub(crate) fn find(&self, value: &str, origin: Origin) -> Result<Successor, String> {
         let name = value.trim();
         if let Some((path, folder)) = self.folder.as_ref().filter(|_| is_name(name)) {
@@ -59,7 +63,7 @@ impl Successors {
         Ok(Successor { name: "config".into(), text: value.to_string(), file: None })
     }
 
-    /// Returns the message about a text that is refused.
+    /// Returns the message about a text that is refused because of the caller's origin.
     fn refusal(&self, origin: Origin) -> String {
         let instead = match &self.folder {
             Some((path, _)) => format!("write the name of a file below {path} (letters, digits and ._-+/)"),
@@ -76,7 +80,7 @@ impl Successors {
     }
 }
 
-/// True if a value can be the name of a file.
+/// True if a value has only characters of file names, so that it can be the name of a file.
 fn is_name(value: &str) -> bool {
     !value.is_empty() && value.chars().all(|c| c.is_alphanumeric() || "._-+/".contains(c))
 }

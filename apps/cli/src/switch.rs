@@ -1,4 +1,5 @@
-//! `tidegate synthesize` for a switch and the software downstream of it.
+//! The options of `tidegate synthesize` for an OpenFlow switch that does a part of the work, upstream of
+//! the software.
 
 use clap::ValueEnum;
 use lang::Graph;
@@ -46,13 +47,13 @@ enum Ranges {
     Metadata,
 }
 
-/// The ports for one source.
+/// The ports of the switch for one source.
 #[derive(Clone)]
 struct Ports {
     from: String,
-    /// The ports towards the software: one, or one for each class.
+    /// The switch's ports towards the software: one port, or one port for each class.
     to: Vec<String>,
-    /// The software's interfaces at all ports of `to` but the first one.
+    /// The software's interfaces that are connected to the ports in `to`, except the first port.
     interfaces: Vec<String>,
 }
 
@@ -75,15 +76,15 @@ fn ports(text: &str) -> Result<Ports, String> {
 }
 
 impl Switch {
-    /// True if the configuration of the software behind a switch is wanted.
+    /// True if the user wants the configuration of the software downstream of the switch.
     pub(crate) fn is_in_front(&self) -> bool {
         self.behind_switch
     }
 
-    /// Returns the flows for each source, and comments about sources without flows.
+    /// Returns the switch's flows for each source as text, with comments about sources that have none.
     ///
     /// # Errors
-    /// If there are no flows at all.
+    /// If no source has flows: the reasons.
     pub(crate) fn flows(&self, chain: &Chain, synthesis: &Synthesis) -> Result<String, String> {
         let (mut text, mut refused) = (String::new(), String::new());
         for (region, division) in synthesis.regions.iter().zip(self.divide(chain, synthesis)) {
@@ -99,7 +100,8 @@ impl Switch {
         }
     }
 
-    /// Returns the configuration of the software downstream of the switch.
+    /// Returns the configuration of the software downstream of the switch, in which each divided region
+    /// gets the switch's classes. A region that cannot be divided keeps its whole program.
     pub(crate) fn behind(&self, graph: &Graph, chain: &Chain, synthesis: &Synthesis) -> Graph {
         let mut divided = synthesis.clone();
         let mut fronts = Vec::new();
@@ -122,8 +124,8 @@ impl Switch {
         graph
     }
 
-    /// Divides each region between switch and software. Each result has the software's further interfaces;
-    /// an error is the reason why the region is not divided.
+    /// Divides the program of each region between switch and software. Each result has the division and the
+    /// further interfaces of the software. An error is the reason why the region is not divided.
     fn divide(&self, chain: &Chain, synthesis: &Synthesis) -> Vec<Result<(Division, Vec<String>), String>> {
         let mut ports = self.switch_ports.iter().cloned();
         let mut table = 0u8;

@@ -1,4 +1,5 @@
-//! `tidegate synthesize`: replaces regions of a configuration by synthesized programs.
+//! `tidegate synthesize`: replaces regions of a configuration by synthesized programs, after a proof, and
+//! reports the gain or writes the result.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -100,31 +101,31 @@ enum Form {
     Json,
 }
 
-/// The JSON that `--emit json` writes.
+/// The whole result, which `--emit json` writes.
 #[derive(Serialize)]
 struct Json {
     #[serde(flatten)]
     report: Report,
-    /// Regions that are not proven. They are part of the report only with `--unproven`.
+    /// The regions that are not proven. Only with `--unproven`, the report also counts them.
     unproven: Vec<Unproven>,
-    /// The proof of the whole chain: `equivalent`, the reason why it is undecided, or null if only kept
+    /// The proof of the whole chain: `equivalent`, the reason why it is undecided, or null if only stored
     /// proofs count and there is none.
     proof: Proof,
 }
 
-/// The result of comparing the synthesized chain with the configuration.
+/// The result of comparing the whole synthesized chain with the configuration.
 #[derive(Debug, PartialEq, Eq)]
 enum Proof {
     /// The chain and the configuration do the same.
     Equivalent,
     /// The comparison has no result, for this reason.
     Undecided(String),
-    /// Only kept proofs count, and there is none.
+    /// No time was allowed for a search, and no proof is stored.
     NotKept,
 }
 
 impl Proof {
-    /// Returns the reason why the chain is not proven.
+    /// Returns the reason why the chain is not proven; empty if it is proven.
     fn reason(&self) -> &str {
         match self {
             Proof::Equivalent => "",
@@ -144,7 +145,7 @@ impl Serialize for Proof {
     }
 }
 
-/// The default times for proofs, in seconds: without and with `--prove`.
+/// The default times for all proofs of a command, in seconds: without `--prove`, and with it.
 const SECONDS: u64 = 120;
 const SECONDS_TO_PROVE: u64 = 3600;
 
@@ -154,7 +155,8 @@ pub(crate) fn run(args: &Args) -> Status {
     let name = &reasoned.loaded.name;
     let is_standard = args.standard && args.emit == Form::Click;
     let (classes, leases) = (args.classes, !args.no_leases && !is_standard);
-    // A switch, and the elements of other engines, have other costs.
+    // The costs of programs are known for this engine only. For a switch, and for the elements of other
+    // engines, all regions of at least [`LEAST`] elements are taken.
     let all = args.all || is_standard || args.emit == Form::Openflow || args.switch.is_in_front();
     let limits = Limits { classes, leases, least: all.then_some(LEAST), ..Limits::default() };
     let synthesis = compose(&reasoned, &limits);
@@ -186,7 +188,7 @@ pub(crate) fn run(args: &Args) -> Status {
         false => insert(&reasoned.loaded.graph, &reasoned.chain, &synthesis),
     };
     let left = end.saturating_duration_since(Instant::now());
-    // Other engines do not report reasons for drops, so reasons are compared only without `--standard`.
+    // Other engines have no drop reasons, so reasons are compared only without `--standard`.
     let proof = match prove::whole(&reasoned, &graph, !is_standard, (allowed, left), &proofs) {
         Finding::Equivalent => Proof::Equivalent,
         Finding::Undecided(_) if allowed.seconds == 0 => Proof::NotKept,
@@ -196,7 +198,8 @@ pub(crate) fn run(args: &Args) -> Status {
             return Err(text.into());
         }
     };
-    // Programs made of standard elements are proven only by the comparison of the whole chain.
+    // The proofs of regions are about programs. With `--standard`, the elements that replace the programs
+    // are proven only by the comparison of the whole chain.
     if is_standard && proof != Proof::Equivalent && !args.unproven {
         let why = proof.reason();
         crate::tell(format_args!("{name}: nothing is put in: not proven: {why}; --unproven puts it in"));
@@ -223,7 +226,7 @@ pub(crate) fn run(args: &Args) -> Status {
     print_or_write(&text, args.output.as_deref())
 }
 
-/// Returns a line for each region that is put in.
+/// Returns a line for each region whose program is put in.
 fn each(reasoned: &Reasoned, synthesis: &Synthesis) -> String {
     let line = |region: &Region| {
         let from = &reasoned.chain.nodes[region.from.0].name;
@@ -232,8 +235,8 @@ fn each(reasoned: &Reasoned, synthesis: &Synthesis) -> String {
     synthesis.regions.iter().map(line).collect()
 }
 
-/// Returns a sentence about the proofs of the regions that are put in. `all` is true if unproven regions
-/// are among them.
+/// Returns a sentence that says what is proven about the programs that are put in. `all` is true if
+/// unproven regions are put in, too.
 fn summary(synthesis: &Synthesis, unproven: &[Unproven], whole: &Proof, all: bool) -> String {
     let regions = synthesis.regions.len();
     let each = if regions == 1 { "The region is" } else { "Each region is" };
@@ -249,7 +252,7 @@ fn summary(synthesis: &Synthesis, unproven: &[Unproven], whole: &Proof, all: boo
     }
 }
 
-/// Synthesizes programs for a configuration that has been read.
+/// Makes programs for the regions of a configuration, within these limits.
 fn compose(reasoned: &Reasoned, limits: &Limits) -> Synthesis {
     let is_pushed = |(node, output): (usize, usize)| {
         reasoned.pushed.get(node).and_then(|outputs| outputs.get(output)).copied().unwrap_or_default()
@@ -257,13 +260,13 @@ fn compose(reasoned: &Reasoned, limits: &Limits) -> Synthesis {
     synthesize(&reasoned.chain, limits, &is_pushed)
 }
 
-/// The most seconds for proofs before a run.
+/// The most seconds for all proofs before a run with `--synthesize`.
 const BEFORE_RUN: u64 = 20;
 
-/// The fewest elements of a region that becomes a program whatever the program costs.
+/// The fewest elements of a region that becomes a program even if the program costs more than its elements.
 const LEAST: usize = 4;
 
-/// The regions that become programs before a run.
+/// The regions that become programs before a run, for `run --synthesize`.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Which {
     /// Regions whose programs cost less than their elements
@@ -272,18 +275,20 @@ pub(crate) enum Which {
     All,
 }
 
-/// The outcome of putting programs into a configuration.
+/// The outcome of putting programs into a configuration before a run.
 #[derive(Default)]
 pub(crate) struct PutIn {
-    /// A line about the programs that were put in; empty if none was tried.
+    /// A line about the programs that were put in. Empty if the configuration has errors, so that none was
+    /// tried.
     pub(crate) done: String,
-    /// Lines about regions that were left out, each with a remedy.
+    /// Lines about the regions that keep their elements, each with the reason, and a remedy.
     pub(crate) left: Vec<String>,
 }
 
-/// Puts proven programs into a configuration, before a run. Nothing is put into a configuration with errors.
+/// Puts programs into a configuration before a run, after a proof of each region. A configuration with
+/// errors does not change.
 pub(crate) fn insert_programs(loaded: &mut Loaded, which: Which) -> PutIn {
-    // The run finds the same errors and shows them.
+    // If the configuration has errors, the run finds the same errors and shows them.
     let Ok(reasoned) = of(loaded.copied()) else { return PutIn::default() };
     let limits = Limits { least: (which == Which::All).then_some(LEAST), ..Limits::default() };
     let synthesis = compose(&reasoned, &limits);

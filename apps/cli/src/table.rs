@@ -1,16 +1,16 @@
-//! The table at the end of a run.
+//! The table that is printed at the end of a run.
 
 use std::fmt::Write;
 use std::time::Duration;
 
 use engine::Report;
 
-/// The most rows that are shown.
+/// The most rows for elements; further elements are counted.
 const ROWS: usize = 60;
 
-/// Writes a row per element: packets in, out, held, and dropped by reason; then the sums, and the duration.
-/// With `live`, packets come from interfaces: most of the duration is waiting time, so that no time per
-/// packet is shown.
+/// Returns the table as text. It has a row for each element that got packets: packets in, out, held, and
+/// dropped by reason. Then come the sums, the workers, and the duration. With `live`, packets come from
+/// interfaces, and most of the duration is waiting time, so the time per packet is not shown.
 pub(crate) fn render(report: &Report, elapsed: Duration, live: bool) -> String {
     let busy: Vec<_> = report.elements.iter().filter(|e| e.packets_in > 0).collect();
     let names = busy.iter().take(ROWS).map(|e| e.name.len() + e.class.len() + 4);

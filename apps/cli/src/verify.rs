@@ -58,9 +58,9 @@ pub(crate) struct Args {
     memory: Option<usize>,
 }
 
-/// The exit status if a configuration has an error, or if anything else stops the comparison.
+/// The exit status if a configuration has an error, or if any other error prevents the comparison.
 const ERROR: u8 = 2;
-/// The exit status if the comparison is undecided.
+/// The exit status if the comparison has no result within its time and memory.
 const UNDECIDED: u8 = 3;
 
 pub(crate) fn run(args: &Args) -> Status {
@@ -89,7 +89,8 @@ pub(crate) fn run(args: &Args) -> Status {
     Ok(status)
 }
 
-/// Reads both configurations. Each value has to be for a parameter of at least one of them.
+/// Reads both configurations. Each value on the command line must be for a parameter of at least one of
+/// them.
 fn read_both(args: &Args) -> Result<(Reasoned, Reasoned), Failure> {
     let input = |file: &PathBuf| Input {
         file: Some(file.clone()),
@@ -108,10 +109,10 @@ fn read_both(args: &Args) -> Result<(Reasoned, Reasoned), Failure> {
     Ok((of(a)?, of(b)?))
 }
 
-/// The limits of one comparison.
+/// The limits of one comparison of two configurations.
 #[derive(Clone, Copy)]
 pub(crate) struct Limit {
-    /// The time at which the comparison ends.
+    /// The time at which the comparison ends without a result.
     pub(crate) end: Instant,
     /// The most bytes of decision diagrams.
     pub(crate) memory: usize,
@@ -123,14 +124,16 @@ impl Limit {
     }
 }
 
-/// Compares two configurations, and shows progress on a terminal.
+/// Compares two configurations as wholes, and shows progress on a terminal. With `reasons`, packets must
+/// also be dropped for the same reasons.
 pub(crate) fn compare(pair: [&Reasoned; 2], reasons: bool, limit: Limit) -> Outcome {
     let options = equivalence::Options { reasons, deadline: Some(limit.end) };
     let nodes = Some(nodes_in(limit.memory));
     watched(pair, limit.end, |chains, watcher| equivalence::verify(chains, options, nodes, watcher))
 }
 
-/// Compares each program of the second configuration with the elements of the first one that it replaces.
+/// Compares each program in the second configuration with the elements of the first configuration that it
+/// replaces.
 pub(crate) fn compare_programs(pair: [&Reasoned; 2], limit: Limit) -> Outcome {
     let options = equivalence::Options { reasons: true, deadline: Some(limit.end) };
     let nodes = Some(nodes_in(limit.memory));
@@ -153,7 +156,7 @@ fn watched(
 struct Watcher<'w> {
     pair: [&'w Reasoned; 2],
     progress: &'w ProgressBar,
-    /// The time until which examples are run.
+    /// The time after which no example packet is run any more.
     end: Instant,
 }
 
@@ -171,7 +174,7 @@ impl Companion for Watcher<'_> {
     }
 }
 
-/// Describes the verdict in words, and returns the exit status.
+/// Writes the verdict in words, with the packet that shows a difference, and returns the exit status.
 pub(crate) fn describe(text: &mut String, pair: [&Reasoned; 2], verdict: &Verdict) -> u8 {
     let [a, b] = pair.map(|reasoned| reasoned.loaded.name.as_str());
     let _ = match verdict {
@@ -189,7 +192,7 @@ pub(crate) fn describe(text: &mut String, pair: [&Reasoned; 2], verdict: &Verdic
             let exits = exits(pair.map(|reasoned| &reasoned.chain));
             for ((reasoned, entry), exits) in pair.into_iter().zip(entry).zip(&exits) {
                 let _ = writeln!(text, "\n{}:", reasoned.loaded.name);
-                // A run takes a second at most, and is shown even if no time is left.
+                // The run takes a second at most, and is shown even if the time for the comparison is over.
                 let end = Instant::now() + Duration::from_secs(60);
                 match example::run(reasoned, *entry, example, exits, end) {
                     Some(ran) => show(text, &ran, &example.bytes, exits),
@@ -228,7 +231,7 @@ fn show(text: &mut String, ran: &Ran, before: &[u8], exits: &BTreeMap<usize, Exi
     }
 }
 
-/// Writes the annotation bytes that are not zero, if there are any.
+/// Writes a line with annotation bytes, given as pairs of offset and value, unless there are none.
 fn annotations(text: &mut String, bytes: impl Iterator<Item = (u8, u8)>) {
     let words: Vec<String> = bytes.map(|(place, byte)| format!("{place}: {byte:02x}")).collect();
     if !words.is_empty() {
@@ -236,9 +239,10 @@ fn annotations(text: &mut String, bytes: impl Iterator<Item = (u8, u8)>) {
     }
 }
 
-/// Writes bytes in lines of 16. Bytes that differ from `before` are marked.
+/// Writes bytes in hexadecimal, in lines of 16. Bytes that differ from `before` are marked with `*`;
+/// nothing is marked if `before` is empty.
 fn dump(text: &mut String, bytes: &[u8], before: &[u8]) {
-    /// The most lines that are shown.
+    /// The most lines that are written; further bytes are counted.
     const LINES: usize = 8;
     for (line, chunk) in bytes.chunks(16).enumerate().take(LINES) {
         let _ = write!(text, "  {:4}:", line * 16);

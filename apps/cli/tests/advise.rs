@@ -19,7 +19,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Makes a folder with `trace.pcap`.
+/// Generates `trace.pcap` in a new folder, with these arguments of `tidegate generate`.
 fn with_trace(arguments: &[&str]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let output = tidegate(folder.path(), &[&["generate", "-o", "trace.pcap"], arguments].concat());
@@ -49,14 +49,14 @@ fn what_is_advised_runs_and_gives_what_was_promised() {
     let row = &reframer["delays"][2];
     let slf = row["slf"].as_f64().unwrap();
     assert!((2.5..5.0).contains(&slf), "{row}");
-    // The share is of switches, not of the SLF.
+    // The saved share is a share of the flow switches: with a lower SLF before, 1 - before / after.
     let saved = row["saved_switches"].as_f64().unwrap();
     assert!((saved - (1.0 - advice["slf"].as_f64().unwrap() / slf)).abs() < 0.01, "{row}");
     assert!(row["mean_delay_us"].as_f64().unwrap() < 64.0 && row["p99_delay_us"] == 64.0, "{row}");
-    // The gain is 300 ns for each saved switch, less 35 ns for holding.
+    // The gain per packet is 300 ns for each saved switch, less 35 ns for holding.
     let gain = row["gain_ns"].as_f64().unwrap();
     assert!((gain - (saved / advice["slf"].as_f64().unwrap() * 300.0 - 35.0)).abs() < 1.0, "{row}");
-    // A run with the advised configuration gives the promised figures.
+    // A run with the advised configuration prints the SLF that the advice gives.
     let output =
         tidegate(folder.path(), &["advise", "trace.pcap", "--max-delay", "64", "-o", "advised.click"]);
     assert!(
@@ -93,7 +93,7 @@ fn what_does_not_pay_is_not_configured() {
     std::fs::write(folder.path().join("advised.click"), configuration).unwrap();
     let output = tidegate(folder.path(), &["run", "advised.click"]);
     assert!(text(&output.stdout).contains("3000 packets written"), "{}", text(&output.stderr));
-    // The verdict changes if flow switches cost a chain more.
+    // A higher cost of flow switches changes the verdict.
     let folder = with_trace(&LOCAL);
     let verdict = |cost: &str| advice(folder.path(), &["--flow-cost", cost])["reframer"]["verdict"].clone();
     assert_eq!((verdict("30"), verdict("600")), ("does_not_pay".into(), "pays".into()));
@@ -118,7 +118,7 @@ fn captures_that_say_nothing_are_no_reason_to_fail() {
     let folder = with_trace(&["--flows", "1", "--packets", "1", "--slf", "1"]);
     let found = advice(folder.path(), &[]);
     assert_eq!((&found["reframer"]["verdict"], &found["packets"]), (&"unknown".into(), &1.into()));
-    // This capture has only its header.
+    // A capture with only its file header has no packets.
     let whole = std::fs::read(folder.path().join("trace.pcap")).unwrap();
     std::fs::write(folder.path().join("trace.pcap"), &whole[..24]).unwrap();
     let found = advice(folder.path(), &[]);
@@ -141,7 +141,7 @@ fn with_packets(packets: impl IntoIterator<Item = (i64, Vec<u8>)>) -> tempfile::
     folder
 }
 
-/// Returns a segment of a flow to port 80.
+/// Returns a TCP segment of a flow to port 80. `flow` distinguishes flows.
 fn segment(flow: u16, flags: u8, sequence: u32, acknowledgment: u32, payload: usize) -> Vec<u8> {
     let ends =
         [(1000 + flow, 1), (80, 2)].map(|(port, host)| std::net::SocketAddr::from(([10, 0, 0, host], port)));
@@ -169,7 +169,7 @@ fn stamps_that_go_back_are_not_believed() {
     assert_eq!(verdict(with_packets(two)), ("unknown".into(), 1));
     let ahead = frames(3600 * SECOND).take(1).chain(frames(SECOND));
     assert_eq!(verdict(with_packets(ahead)), ("unknown".into(), 1));
-    // One packet in 400 changes little.
+    // One early time stamp in 400 packets does not make the times unknown.
     let mut one: Vec<_> = frames(SECOND).collect();
     one[200].0 -= 1_000_000_000;
     assert_eq!(verdict(with_packets(one)), ("does_not_pay".into(), 1));
@@ -177,8 +177,8 @@ fn stamps_that_go_back_are_not_believed() {
 
 #[test]
 fn segments_in_order_are_promised_only_where_they_are() {
-    // The trace is bulk data of one flow in which every tenth segment is overtaken by the next one, with
-    // `apart` nanoseconds between segments.
+    // A trace with one flow of bulk data, in which every tenth segment is overtaken by the next segment.
+    // `apart` is the time between segments in nanoseconds.
     let trace = |apart: i64| {
         let number = |n: u32| match n % 10 {
             4 => n + 1,
@@ -187,14 +187,14 @@ fn segments_in_order_are_promised_only_where_they_are() {
         };
         with_packets((0..2000).map(|n| (i64::from(n) * apart, segment(0, 16, 1 + 100 * number(n), 1, 100))))
     };
-    // With one flow, there is nothing to bring together, but segments to put in order.
+    // With a single flow, holding brings no packets together, but it puts segments in order.
     let folder = trace(10_000);
     let found = advice(folder.path(), &[]);
     assert_eq!(
         (&found["reframer"]["verdict"], &found["sorting"]["verdict"]),
         (&"does_not_pay".into(), &"pays".into())
     );
-    // With 512 us, few pairs are separated.
+    // Almost all of the 200 overtaken segments arrive within 512 us.
     let mended = found["configured"]["mended"].as_u64().unwrap();
     assert!((190..=200).contains(&mended), "{mended}");
     let configuration = found["configuration"].as_str().unwrap();
@@ -203,7 +203,7 @@ fn segments_in_order_are_promised_only_where_they_are() {
     let output =
         tidegate(folder.path(), &["run", "advised.click", "--clock", "trace", "-H", "reframer.mended"]);
     assert_eq!(text(&output.stdout).lines().last(), Some(mended.to_string().as_str()));
-    // A segment that arrives a millisecond later is not waited for.
+    // A segment that arrives a millisecond later is not put in order.
     let found = advice(trace(1_000_000).path(), &[]);
     assert_eq!(found["sorting"]["verdict"], "does_not_pay", "{}", found["sorting"]);
     assert!(found["configured"].is_null());
@@ -211,8 +211,8 @@ fn segments_in_order_are_promised_only_where_they_are() {
 
 #[test]
 fn the_configuration_keeps_its_promise_where_acks_go() {
-    // Four flows acknowledge in turn, each every 20 us. One ACK remains of a burst, so that there are no
-    // runs.
+    // Four flows acknowledge in turn, each every 20 us. One ACK remains of each burst, so the packets after
+    // the Reframer form no runs.
     let acks =
         (0..4000u32).map(|n| (i64::from(n) * 5_000, segment(n as u16 % 4, 16, 5, 1000 * (n / 4 + 1), 0)));
     let folder = with_packets(acks.clone());
@@ -221,7 +221,8 @@ fn the_configuration_keeps_its_promise_where_acks_go() {
     let configured = &found["configured"];
     let slf = configured["slf"].as_f64().unwrap();
     assert!(slf < 1.1 && found["reframer"]["delays"][4]["slf"].as_f64().unwrap() > 10.0, "{configured}");
-    // The saved switches are as in the table, because the downstream chain gets far fewer packets.
+    // The configuration saves as many switches as the same delay in the table without COMPRESS: the
+    // downstream chain gets no runs, but far fewer packets.
     let saved = |row: &Value| row["saved_switches"].as_f64().unwrap();
     assert!((saved(configured) - saved(&found["reframer"]["delays"][4])).abs() < 0.01, "{configured}");
     let configuration = found["configuration"].as_str().unwrap();
@@ -235,7 +236,7 @@ fn the_configuration_keeps_its_promise_where_acks_go() {
     let values: Vec<&str> = said.lines().filter_map(|line| line.split_whitespace().last()).collect();
     assert!(values.contains(&format!("{slf:.3}").as_str()), "{said}");
     assert!(values.contains(&configured["coalesced"].to_string().as_str()), "{said}");
-    // Without checksums, which a network card would have written, the gain is unknown.
+    // Without valid checksums, which a network card would have written later, the gain is unknown.
     let folder = with_packets(acks.map(|(time, mut frame)| {
         frame[50..52].fill(0);
         (time, frame)

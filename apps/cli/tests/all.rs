@@ -12,13 +12,13 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns the configuration without the elements on lines with these words.
+/// Returns the text of `configs/all.click` without the elements on lines that contain any of these words.
 fn without(words: &[&str]) -> String {
     let text = std::fs::read_to_string(root().join("configs/all.click")).unwrap();
     let mut lines: Vec<String> = Vec::new();
     for line in text.lines() {
         match line {
-            // The elements after Splice, on a separate line, continue the path.
+            // The elements after Splice are on a line of their own and continue the path.
             line if line.starts_with("out -> Splice") && words.contains(&"Splice(") => {
                 lines.push("out".into())
             }
@@ -33,8 +33,8 @@ fn without(words: &[&str]) -> String {
 
 const MECHANISMS: [&str; 4] = ["Juggler(", "Reframer(", "Slice(", "Splice("];
 
-/// Returns values for the parameters that a configuration defines. A synthesized configuration contains its
-/// values already.
+/// Returns NAME=VALUE for the parameters IN and OUT, as far as the configuration defines them. A
+/// synthesized configuration has their values in it already.
 fn values(config: &Path, capture: &Path, packets: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(config).unwrap();
     let given = [("IN", capture), ("OUT", packets)].into_iter();
@@ -59,11 +59,11 @@ fn run(config: &Path, capture: &Path, folder: &Path, options: &[&str]) -> (serde
     (serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap(), packets)
 }
 
-/// Packets by flow. The key has the addresses and ports with which the flow left; the packets are in the
-/// order in which they left, without the parts that the translator chose.
+/// Packets by flow. The key has the addresses and ports with which the flow left. The packets are in the
+/// order in which they left, without the bytes that the translator chose.
 type Flows = BTreeMap<Vec<u8>, Vec<Vec<u8>>>;
 
-/// The address that the translator assigns.
+/// The outer address of the translator.
 const OUTSIDE: [u8; 4] = [192, 0, 2, 1];
 
 fn flows(packets: &Path) -> Flows {
@@ -78,8 +78,8 @@ fn flows(packets: &Path) -> Flows {
             key[1..9].copy_from_slice(&frame[26..34]);
             let header = 14 + usize::from(frame[14] & 15) * 4;
             let is_first = frame[20] & 0x1f == 0 && frame[21] == 0;
-            // First fragments have ports, but are forwarded by their addresses alone, as later fragments
-            // have to be: with two workers they are separate flows.
+            // First fragments have ports, but are forwarded by their addresses alone, like later fragments.
+            // So with two workers they count as separate flows.
             key[0] |= (frame[20] & 0x20) << 2;
             let ports = header..header + 4;
             if is_first && matches!(frame[23], 6 | 17) && frame.len() >= ports.end {
@@ -100,8 +100,8 @@ fn flows(packets: &Path) -> Flows {
 /// results are equal, the renaming is one to one.
 fn renamed(flows: Flows) -> Vec<(u8, Vec<Vec<u8>>)> {
     let sorted = |(key, mut packets): (Vec<u8>, Vec<Vec<u8>>)| {
-        // TCP segments are sorted, and packets without ports may belong to several flows; datagrams stay in
-        // order.
+        // The network may have reordered TCP segments, and packets without ports may belong to several
+        // flows, so these are sorted. Datagrams have to stay in order.
         if key[0] != 17 || key[9..] == [0; 4] {
             packets.sort();
         }
@@ -112,14 +112,15 @@ fn renamed(flows: Flows) -> Vec<(u8, Vec<Vec<u8>>)> {
     all
 }
 
-/// Checks that each packet that came in has left, or was dropped with a reason.
+/// Checks that each packet that came in has left, or was dropped with a reason, and that none is held.
 fn balances(report: &serde_json::Value) {
     let of = |name: &str| report["totals"][name].as_u64().unwrap_or_else(|| panic!("no {name} in {report}"));
     assert_eq!(of("in"), of("out") + of("held") + of("dropped"), "{}", report["totals"]);
     assert_eq!(of("held"), 0);
 }
 
-/// Returns the synthesized configuration for this capture; other tests prove it.
+/// Synthesizes the configuration for this capture without a proof, because other tests prove it, and
+/// returns its file.
 fn composed(config: &Path, capture: &Path, folder: &Path) -> PathBuf {
     let composed = folder.join("composed.click");
     let ran = Command::new(env!("CARGO_BIN_EXE_tidegate"))
@@ -136,7 +137,8 @@ fn composed(config: &Path, capture: &Path, folder: &Path) -> PathBuf {
     composed
 }
 
-/// Compares the chain alone, all mechanisms, and all mechanisms synthesized; each on two workers, too.
+/// Compares the packets of the chain alone, with all mechanisms, and with all mechanisms synthesized, each
+/// on one and on two workers.
 fn compare(plain: &Path, all: &Path, capture: &Path) {
     let folder = tempfile::tempdir().unwrap();
     let composed = &composed(all, capture, folder.path());
@@ -183,7 +185,7 @@ fn each_mechanism_can_be_left_out() {
     }
 }
 
-/// Orders of mechanisms, true if an order is allowed, and a part of the message.
+/// Orders of mechanisms: the chain, true if `check` accepts it, and a part of the message.
 const ORDERS: [(&str, bool, &str); 8] = [
     (
         "Slice(t) -> Juggler -> Splice(t) -> Discard",
@@ -226,8 +228,8 @@ fn orders_that_cannot_work_are_refused_with_the_reason() {
         assert_eq!(output.status.success(), works, "{order}: {all}");
         assert!(all.contains(said), "{order}: {all}");
     }
-    // Spreading packets of a flow contradicts holding them by flow, unless the program may decide for each
-    // connection.
+    // Holding packets per flow needs all packets of a flow at one worker, so spreading them is refused,
+    // unless the program may decide for each connection.
     let options = ["--threads", "2", "--steering", "spray"];
     let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .current_dir(root())

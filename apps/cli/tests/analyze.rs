@@ -74,7 +74,7 @@ fn several_traces_are_one() {
     let twice =
         json(&tidegate(folder.path(), &["analyze", "trace.pcap", "trace.pcap", "--json", "--top-ips", "2"]));
     assert_eq!(twice["packets"], 10_000);
-    // Each trace has its own windows, although the second trace starts before the first one ends.
+    // Windows of 150 us are counted per trace, although the second trace has the same times as the first.
     let windows = |report: &Value| report["concurrent_flows_150us"]["count"].as_u64().unwrap();
     assert_eq!(windows(&twice), 2 * windows(&once));
     assert_eq!((&twice["flows"], &twice["duration_s"]), (&once["flows"], &once["duration_s"]));
@@ -89,7 +89,7 @@ fn a_capture_behind_json_is_read_and_not_written() {
     let before = std::fs::read(&path).unwrap();
     let report = json(&tidegate(folder.path(), &["analyze", "--json", "trace.pcap"]));
     assert_eq!((report["packets"].as_u64(), std::fs::read(&path).unwrap() == before), (Some(5000), true));
-    // Captures are not overwritten after other options, either.
+    // Captures are not overwritten if they follow any option for a file.
     for option in ["--html", "--json"] {
         std::fs::copy(&path, folder.path().join("other.pcap")).unwrap();
         let output = tidegate(folder.path(), &["analyze", "trace.pcap", option, "./other.pcap"]);
@@ -109,7 +109,7 @@ fn a_capture_behind_json_is_read_and_not_written() {
     assert_eq!(report_of(&std::fs::read(folder.path().join("report.json")).unwrap()), report);
 }
 
-/// Runs a command with the folder's trace on standard input, a pipe.
+/// Runs a command with `trace.pcap` of the folder on standard input, through a pipe.
 fn tidegate_reading(folder: &Path, arguments: &[&str]) -> Output {
     let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
         .args(arguments)
@@ -132,7 +132,7 @@ fn a_pipe_is_read_once() {
     };
     let output = analyze(&[]);
     assert_eq!((json(&output)["packets"].as_u64(), text(&output.stderr).as_str()), (Some(5000), ""));
-    // The name of standard input is `-`, as in other tools.
+    // `-` means standard input.
     let output = tidegate_reading(folder.path(), &["analyze", "-", "--json"]);
     assert_eq!((json(&output)["traces"][0]["name"].as_str(), text(&output.stderr).as_str()), (Some("-"), ""));
     let output = analyze(&["--top-ips", "3"]);
@@ -215,7 +215,7 @@ fn errors_say_where_and_what() {
     assert_eq!(fails("empty.pcap", "empty file"), "");
     assert_eq!(fails("text.pcap", "not a tcpdump file"), "");
     assert_eq!(fails("header.pcap", "packet 1"), "");
-    // The packets ahead of the damage are reported.
+    // The packets ahead of the damage are analysed and reported.
     assert!(fails("cut.pcap", "the 4999 packets before it count").contains("4,999 packets, then damaged"));
     let output = tidegate(folder.path(), &["analyze", "usb.pcap"]);
     assert!(

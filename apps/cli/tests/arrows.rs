@@ -59,11 +59,11 @@ const MECHANISM: &[&str] = &["packet", "wire", "classify", "flow", "element"];
 /// The further crates that the tests of any crate may use.
 const TESTS: &[&str] = &["testkit", "engine", "nf", "device", "capture", "lang"];
 
-/// The crates that may allow the lint `unsafe_code`, which the workspace denies. `jit` calls the machine
-/// code that it has made.
+/// The crates that may allow the lint `unsafe_code`, which the workspace denies. `jit` needs it to call the
+/// machine code that it has made.
 const UNSAFE: &[&str] = &["packet", "flow", "device", "classify", "engine", "jit"];
 
-/// True for the folder of a mechanism, false for the folder of a part of a mechanism.
+/// True if a folder is the folder of a mechanism itself, not of a crate within a mechanism.
 fn is_mechanism(folder: &str) -> bool {
     folder.strip_prefix("mechanisms/").is_some_and(|name| !name.contains('/'))
 }
@@ -76,7 +76,7 @@ fn forbidden(from: &Manifest, to: &str, kind: Kind, mechanisms: &BTreeSet<&str>)
     if kind == Kind::Test && TESTS.contains(&to) {
         return None;
     }
-    // Tests of the compiler run and prove the programs that it makes.
+    // Tests of the compiler run and prove the programs that it has made.
     if kind == Kind::Test
         && from.folder == "mechanisms/synthesizer"
         && ["runtime", "verify", "flow"].contains(&to)
@@ -167,12 +167,12 @@ fn unsafe_code_stands_only_where_it_is_allowed() {
     let mut failures = Vec::new();
     let manifests = manifests();
     for manifest in &manifests {
-        // Without this line, the crate would not even inherit the lint that denies `unsafe`.
+        // Without `lints.workspace = true`, the crate does not inherit the lint that denies `unsafe`.
         if !manifest.lints {
             failures.push(format!("{}/Cargo.toml has no `lints.workspace = true`", manifest.folder));
         }
     }
-    // This matches every form of an attribute that lifts the lint.
+    // Matches each form of an attribute that lifts the lint.
     let is_permission = |line: &str| line.trim_start().starts_with('#') && line.contains("unsafe_code");
     let mut permissions = 0;
     for file in files().iter().filter(|file| file.ends_with(".rs")) {
@@ -199,8 +199,8 @@ const NAMING: &[&str] = &[
     "mechanisms/synthesizer/src/topology/join.rs",
 ];
 
-/// Returns the names among these classes that code contains as a whole text, or with the parenthesis of
-/// arguments.
+/// Returns the class names, among `names`, that code outside of tests has as a whole string literal, or
+/// ahead of a parenthesis.
 fn asked_for<'n>(code: &str, names: &[&'n str]) -> Vec<&'n str> {
     let tests = code.find("#[cfg(test)]\nmod ").unwrap_or(code.len());
     let lines = code[..tests].lines().filter(|line| {

@@ -1,4 +1,4 @@
-//! `tidegate check`: its messages about configurations, with places.
+//! `tidegate check`: its messages about configurations, with their positions, and its report.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -6,7 +6,7 @@ use std::process::{Command, Output};
 use testkit::found;
 
 fn check(args: &[&str]) -> Output {
-    // Examples name files by their paths from the root.
+    // The examples name files by paths relative to the root of the repository.
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     Command::new(env!("CARGO_BIN_EXE_tidegate")).current_dir(root).arg("check").args(args).output().unwrap()
 }
@@ -15,7 +15,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Checks a configuration with this text, in a file with the name `chain.click`.
+/// Checks a configuration with this text, from a file with the name `chain.click`.
 fn check_text(config: &str, args: &[&str]) -> Output {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("chain.click");
@@ -77,7 +77,7 @@ fn where_packets_end_is_said_with_examples() {
     }
 }
 
-/// Examples end although their elements set a timer again each time, without end.
+/// Runs of examples end, although timers of their elements set themselves again without end.
 #[test]
 fn examples_end_although_timers_go_on() {
     for (config, fate) in [
@@ -100,7 +100,7 @@ fn without_time_examples_are_not_run() {
     assert!(!told.contains("such as") && told.contains("--seconds gives more time"), "{told}");
 }
 
-/// Returns the text of an element with this number of outputs.
+/// Returns the text of a configuration whose element `f` has this number of outputs.
 fn with_outputs(outputs: usize) -> String {
     let ways = (0..outputs).map(|output| format!("f[{output}] -> Counter -> Discard;"));
     format!("FromDump(x) -> f :: RoundRobinSwitch; {}", ways.collect::<String>())
@@ -111,7 +111,7 @@ fn large_configurations_run_few_examples() {
     let told = text(&check_text(&with_outputs(20), &["--seconds", "300"]).stdout);
     assert!(!told.contains("were run"), "{told}");
     let told = text(&check_text(&with_outputs(1000), &["--seconds", "300"]).stdout);
-    // Each run sets up 2,002 elements.
+    // Each run sets up all 2,002 elements, and the limit for all runs is 200,000 elements.
     assert!(
         told.contains("  100 of these 1000 examples were run: each run sets up all 2002 elements.\n"),
         "{told}"
@@ -188,7 +188,7 @@ fn other_errors_are_all_that_is_said() {
 /// Returns the name of a configuration whose report is incomplete. A report is complete if it describes the
 /// packets of each entry, and each mechanism.
 fn is_explained(file: &Path) -> Option<String> {
-    // The machine may be busy, and routers have many paths.
+    // The time is long because the machine may be busy and routers have many paths.
     let output = check(&[file.to_str().unwrap(), "--seconds", "300"]);
     let report = text(&output.stdout);
     let needed = [
@@ -209,7 +209,7 @@ fn is_explained(file: &Path) -> Option<String> {
     (!good).then(|| format!("{}: {missing:?}\n{report}\n{}", file.display(), text(&output.stderr)))
 }
 
-/// Configurations with errors, which Click reports, too, and these errors.
+/// Configurations with errors that Click reports, too, each with these errors.
 const WRONG: &[(&str, &[&str])] = &[
     (
         "load_balancer_2if.click",
@@ -297,7 +297,8 @@ fn what_hides_packets_is_refused_for_sliced_ones() {
         let output = check_text(&config(encap), &["--sliced"]);
         assert!(!output.status.success() && text(&output.stderr).contains(told), "{encap}: {output:?}");
     }
-    // The graph downstream of the interface is unknown.
+    // The path of sliced packets downstream of the interface is unknown, so there is a warning but no
+    // error.
     let config = "FromDump(in.pcap) -> out :: ToDump(out.pcap);\n";
     let output = check_text(config, &["--sliced"]);
     assert!(output.status.success(), "{output:?}");

@@ -1,8 +1,8 @@
-//! Checks that no modules of a crate import each other in a circle, so that each can be read, tested and
-//! replaced without those that use it.
+//! Checks that no modules of a crate import each other in a circle, so that each module can be read, tested
+//! and replaced without the modules that use it.
 //!
-//! Modules are compared with their siblings: `a/x` and `b/y` count for `a` and `b`. A parent and its children
-//! belong together. Tests inside of files are left out.
+//! Modules are compared with their siblings: `a/x` and `b/y` count as `a` and `b`. A parent and its
+//! children count as one. Tests inside of files are left out.
 
 mod repository;
 
@@ -32,14 +32,15 @@ const CIRCLES: &[(&str, &[&str], &str)] = &[
     ),
 ];
 
-/// Returns the text without comments and without the tests at its end.
+/// Returns the text of a file without comments and without the tests at its end.
 fn code(text: &str) -> String {
     let end = text.find("#[cfg(test)]\nmod ").unwrap_or(text.len());
     let lines = text[..end].lines().map(|line| line.split("//").next().unwrap_or_default());
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the paths that begin with `crate` or `super`, with groups in braces taken apart.
+/// Returns the paths in a text that begin with `crate` or `super`. A group in braces gives one path for
+/// each item.
 fn paths(code: &str) -> Vec<String> {
     let mut found = Vec::new();
     for start in ["crate::", "super::"] {
@@ -54,7 +55,7 @@ fn paths(code: &str) -> Vec<String> {
     found
 }
 
-/// Adds the paths at the start of a text, each with a prefix. Returns the rest of the text.
+/// Adds the paths at the start of a text to `found`, each with a prefix. Returns the rest of the text.
 fn take_apart<'c>(prefix: &str, text: &'c str, found: &mut Vec<String>) -> &'c str {
     let is_path = |c: char| c.is_alphanumeric() || c == '_' || c == ':';
     let end = text.find(|c: char| !is_path(c)).unwrap_or(text.len());
@@ -66,7 +67,7 @@ fn take_apart<'c>(prefix: &str, text: &'c str, found: &mut Vec<String>) -> &'c s
     }
     loop {
         rest = take_apart(&path, rest[1..].trim_start(), found);
-        // Skips a new name (`as x`).
+        // Skips a new name for an import (`as x`).
         rest = &rest[rest.find([',', '}']).unwrap_or(rest.len())..];
         if !rest.starts_with(',') {
             return rest.get(1..).unwrap_or_default();
@@ -74,7 +75,8 @@ fn take_apart<'c>(prefix: &str, text: &'c str, found: &mut Vec<String>) -> &'c s
     }
 }
 
-/// Returns the module that a path in `from` leads to, as far as it leads.
+/// Returns the module that a path in the module `from` refers to: the longest part of the path that is a
+/// module.
 fn resolve(from: &Module, path: &str, modules: &BTreeMap<Module, String>) -> Module {
     let mut parts = path.split("::").peekable();
     let mut at: Module = match parts.next() {
@@ -94,7 +96,7 @@ fn resolve(from: &Module, path: &str, modules: &BTreeMap<Module, String>) -> Mod
     at
 }
 
-/// Returns the arrows between siblings: from each module to the modules that it uses.
+/// Returns the imports between siblings: for each module, the modules that it uses.
 fn arrows(modules: &BTreeMap<Module, String>) -> BTreeMap<Module, BTreeSet<Module>> {
     let mut arrows: BTreeMap<Module, BTreeSet<Module>> = BTreeMap::new();
     for (from, code) in modules {
@@ -109,7 +111,7 @@ fn arrows(modules: &BTreeMap<Module, String>) -> BTreeMap<Module, BTreeSet<Modul
     arrows
 }
 
-/// Returns all modules that can be reached from a module.
+/// Returns all modules that a module uses, directly or through other modules.
 fn reached(from: &Module, arrows: &BTreeMap<Module, BTreeSet<Module>>) -> BTreeSet<Module> {
     let mut reached = BTreeSet::new();
     let mut work = vec![from];

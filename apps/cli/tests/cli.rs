@@ -1,4 +1,4 @@
-//! The command line as scripts use it: output, messages, exit statuses.
+//! The command line as scripts use it: output, messages and exit statuses.
 
 use std::io::Write;
 use std::path::Path;
@@ -129,7 +129,8 @@ fn a_damaged_capture_is_processed_up_to_the_damage() {
     assert_eq!(n, 9);
 }
 
-/// Timers do not run through the 136 years that a damaged time stamp makes.
+/// A damaged time stamp leaves a gap of 136 years between two packets: timers run for a part of it only,
+/// and the run ends.
 #[test]
 fn time_jumps_over_long_gaps_of_a_capture() {
     let folder = tempfile::tempdir().unwrap();
@@ -157,7 +158,7 @@ fn time_jumps_over_long_gaps_of_a_capture() {
     }
 }
 
-/// Far more packets than the pool has memory for pass through it from a pipe.
+/// A capture that is far larger than the memory for packets is read from a pipe and passes through.
 #[test]
 fn a_capture_larger_than_memory_streams() {
     let mut child = Command::new(env!("CARGO_BIN_EXE_tidegate"))
@@ -180,7 +181,8 @@ fn a_capture_larger_than_memory_streams() {
     });
     let output = child.wait_with_output().unwrap();
     writer.join().unwrap();
-    // 300 MB went through 64 MiB. The queue of ten may have dropped some packets, but each drop is counted.
+    // 300 MB have passed through 64 MiB of memory. The queue of ten packets may have dropped some, but each
+    // drop is counted.
     assert_eq!(status(&output), 0, "{}", err(&output));
     assert!(out(&output).trim().parse::<i64>().unwrap() > 0);
 }
@@ -200,7 +202,7 @@ fn flatten_dot_and_elements() {
     }
 }
 
-/// The manual shows the burst that elements use without BURST.
+/// The manual shows, as the default of BURST, the burst that elements use without BURST.
 #[test]
 fn manuals_have_the_burst_of_the_run() {
     let bursts = [
@@ -290,7 +292,7 @@ fn packets_of_a_flow_come_to_all_workers() {
         let is_even = rows.iter().all(|n| (1400..1600).contains(n));
         assert!(rows.len() == 2 && is_even == options.contains(&"spray"), "{table}");
     }
-    // An element that needs every packet of a flow is named.
+    // The message names the element that needs every packet of a flow.
     let refused = run("a :: Reframer", &["--steering", "spray"]);
     assert_eq!((status(&refused), out(&refused).as_str()), (1, ""));
     assert!(
@@ -301,7 +303,7 @@ fn packets_of_a_flow_come_to_all_workers() {
     assert_eq!(status(&run("a :: Reframer", &["--steering", "auto"])), 0);
     assert_eq!(status(&run("IPReassembler", &["--steering", "flowlet", "--flowlet-gap", "1ms"])), 0);
     assert_eq!(status(&run("Null", &["--steering", "flowlet", "--flowlet-gap", "soon"])), 2);
-    // An option for another way of steering is an error.
+    // An option that belongs to another value of `--steering` is an error.
     for options in
         [&["--order", "keep"][..], &["--spray-udp", "443"], &["--steering", "auto", "--flowlet-gap", "1ms"]]
     {
@@ -314,7 +316,7 @@ fn packets_of_a_flow_come_to_all_workers() {
 
 #[test]
 fn workers_that_get_no_thread_are_a_problem_with_a_name() {
-    // No system has memory for such a stack.
+    // No system has memory for a stack of this size, so no thread can be started.
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     let options = ["run", "--threads", "3", "-e", "InfiniteSource(LIMIT 5, STOP true) -> Discard"];
     let output = command.args(options).env("RUST_MIN_STACK", (1u64 << 50).to_string()).output().unwrap();
@@ -332,7 +334,7 @@ fn memory_is_that_of_all_workers() {
     };
     let (status, said) = run("65M");
     assert!(status == Some(1) && said.contains("a packet pool of 68157440 bytes is too small"), "{said}");
-    // The size that the message asks for is enough.
+    // The size that the message names is sufficient.
     let least = said.split("at least ").nth(1).and_then(|text| text.split(' ').next()).unwrap();
     let (status, said) = run(least);
     assert_eq!(status, Some(0), "{said}");
@@ -376,7 +378,7 @@ fn chains_of_several_configurations_are_read_as_one() {
     write("flat.click", &out(&flat));
     let verified = tidegate(&["verify", "chains/two.prop", "flat.click", "COLOR=7"]);
     assert_eq!(status(&verified), 0, "{}{}", out(&verified), err(&verified));
-    // Only a run needs interfaces.
+    // Only `run` opens interfaces.
     let run = tidegate(&[&["run"], &chain[..]].concat());
     assert_eq!(status(&run), 1);
     assert!(err(&run).contains("no-such-a: SIOCGIFINDEX"), "{}", err(&run));

@@ -68,7 +68,8 @@ fn the_drivers_own_sockets_stand_in_no_line() {
     assert!(complaint(&["--socket", "77", "-e", ""]).contains("click:   SOCKET 77: Bad file descriptor\n"));
 }
 
-/// The line on standard error names the port: a port that was free a moment ago, or the next free port.
+/// The line on standard error names the address and the port: the given port, which was free a moment ago,
+/// or the next free port.
 #[test]
 fn a_port_is_one_of_the_loopback_address_unless_told_otherwise() {
     for (address, host) in [("", "127.0.0.1"), ("127.0.0.2:", "127.0.0.2"), ("0.0.0.0:", "0.0.0.0")] {
@@ -97,7 +98,8 @@ fn a_port_is_one_of_the_loopback_address_unless_told_otherwise() {
     }
 }
 
-/// A killed program leaves its socket's file.
+/// A killed program leaves the file of its socket, which a later program replaces. A socket in use is not
+/// replaced.
 #[test]
 fn a_socket_that_was_left_behind_is_replaced_and_one_in_use_is_not() {
     let folder = tempfile::tempdir().unwrap();
@@ -145,7 +147,8 @@ fn a_run_whose_socket_never_opens_has_failed() {
     assert!(path.exists(), "the file is the other one's");
 }
 
-/// A client can write files only below the folder, even by calls that an element keeps for later.
+/// A client can write files only below the folder, even through calls that an element stores and makes
+/// later.
 #[test]
 fn clients_write_files_below_a_folder() {
     let outer = tempfile::tempdir().unwrap();
@@ -229,7 +232,7 @@ fn a_connection_may_be_there_before_the_driver() {
     assert_eq!(data(&mut stream), "0");
     assert_eq!(ask(&mut stream, "QUIT\n"), "200 Goodbye!");
     assert_eq!(stream.read(&mut [0; 1]).unwrap(), 0, "the connection is closed");
-    // The driver itself continues.
+    // The driver continues to run when a client has quit.
     let mut child = child;
     assert!(child.try_wait().unwrap().is_none());
     child.kill().unwrap();
@@ -261,7 +264,8 @@ fn another_configuration_takes_the_place_of_a_running_one() {
     assert_eq!(line(&mut stream), "520-config:1: While initializing 'FromDump@1 :: FromDump':");
     assert_eq!(line(&mut stream), "520 config:1:   /nonesuch: No such file or directory");
     assert!(counted(&mut stream, "7"), "the old one goes on");
-    // The counter continues to count, and the client stays connected.
+    // The elements get the state of their predecessors: the counter continues to count, and the client
+    // stays connected.
     let text = "s :: InfiniteSource(LIMIT 9) -> c :: Counter -> n :: Null -> Discard";
     assert_eq!(swap(&mut stream, text), "200 Write handler 'hotconfig' OK");
     assert!(counted(&mut stream, "9"), "two more of the same source, which has sent seven");
@@ -275,9 +279,9 @@ fn another_configuration_takes_the_place_of_a_running_one() {
     assert!(!path.exists());
 }
 
-/// More clients than the system has file descriptors for: they wait, and the driver does not try to accept
-/// them in a busy loop. A client takes two descriptors: here the last free one is the first of them, or the
-/// second.
+/// There are more clients than the driver has file descriptors for: clients wait, and the driver does not
+/// accept them in a busy loop. Each client takes two descriptors; with the two limits, the first or the
+/// second of them is missing.
 #[test]
 fn without_files_clients_wait() {
     clients_wait(24);
@@ -303,11 +307,11 @@ fn clients_wait(files: usize) {
     let clients: Vec<_> = (0..20).map(|_| UnixStream::connect(&path).unwrap()).collect();
     driver.wait_for(REFUSED).unwrap();
     drop(clients);
-    // A client that was not served before is served when the others have gone.
+    // A client that had to wait is served when the others have gone.
     let mut last = connect(&path);
     assert_eq!(ask(&mut last, "WRITE stop\n"), "200 Write handler 'stop' OK");
     let (_, [_, messages]) = driver.end();
-    // There is about one failure per second, and no busy loop.
+    // The driver has tried about once per second, not in a busy loop.
     let failures = messages.matches(REFUSED).count();
     assert!((1..=100).contains(&failures), "{messages}");
 }

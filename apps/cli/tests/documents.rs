@@ -63,7 +63,7 @@ fn every_dependency_is_listed_with_its_reason() {
     assert!(failures.is_empty(), "DEPENDENCIES.md:\n{}", failures.join("\n"));
 }
 
-/// True if a line names a folder at the root of a machine, as a whole path.
+/// True if a line names a folder in the root of a developer's machine, as a whole path.
 fn names_machine_path(line: &str) -> bool {
     let part_of_word = |c: char| c.is_alphanumeric() || "._-$}".contains(c);
     // The paths are written in two parts, so that the test does not find them here.
@@ -184,11 +184,11 @@ fn every_command_in_a_document_works() {
     for (file, command) in commands() {
         let result = if let Some(arguments) = command.strip_prefix("cargo run --release -- ") {
             let mut arguments: Vec<&str> = arguments.split_whitespace().collect();
-            // A benchmark with `--full` takes minutes, as does a proof.
+            // `--full` is left out, because a benchmark with it takes minutes.
             arguments.retain(|argument| *argument != "--full");
             match arguments[..] {
                 ["bench", "list"] => {}
-                // Another command runs all benchmarks, including these.
+                // The command for all benchmarks is run; here, only the names are checked.
                 ["bench", ref names @ ..] if names.iter().all(|name| !name.starts_with('-')) => {
                     let unknown = names.iter().filter(|name| !benchmarks.contains(**name));
                     failures.extend(unknown.map(|name| format!("{file}: there is no benchmark {name}")));
@@ -206,7 +206,7 @@ fn every_command_in_a_document_works() {
             let is_file = root().join(program).is_file();
             is_file.then_some(()).ok_or_else(|| format!("there is no {program}"))
         } else if command.contains("--manifest-path") {
-            // bench/nightly builds the copy; another test below checks that it can be built.
+            // The copy is built by bench/nightly, and another test checks that it can be built.
             Ok(())
         } else {
             script.contains(&command).then_some(()).ok_or_else(|| format!("ci.sh does not run '{command}'"))
@@ -237,7 +237,7 @@ fn untracked(folder: &Path) -> impl Iterator<Item = String> {
     })
 }
 
-/// A copy of the example outside the repository has all dependencies that cargo needs.
+/// A copy of the example outside of the repository has the manifest entries for all dependencies.
 #[test]
 fn the_example_can_be_copied() {
     let folder = tempfile::tempdir().unwrap();
@@ -267,7 +267,8 @@ fn every_example_runs_and_accounts_for_every_packet() {
         if !(file.starts_with("configs/") && file.ends_with(".click")) {
             continue;
         }
-        // A file in the folder of a chain is a part of the chain, and has interfaces.
+        // A file in the folder of a chain is one function of the chain and uses interfaces, so it is not
+        // run alone.
         if chains.contains(&folder_of(&file)) {
             tidegate(&root(), &["check", &file]).unwrap();
             continue;
@@ -306,10 +307,10 @@ fn the_main_job_gives_the_same_bytes_on_every_run() {
     for line in ["as they came           1.232\n", "after the reframer     2.906\n", "<65536ns 136\n"] {
         assert!(text.contains(line), "{text}");
     }
-    // The written packets show it, too.
+    // The packets in the written capture also show the effect of the delay.
     let without = run("DELAY=0").2;
     assert!(without < 1.3 && slf > 2.5, "{without} became {slf}");
-    // 165 of 191 packets are written; the others are ARP, IPv6 or have an expired time to live.
+    // Of 191 packets, 165 are written; the others are ARP, IPv6 or have an expired time to live.
     assert!(text.contains("written 165\n"), "{text}");
     assert_eq!(u32::from_le_bytes(capture[16..20].try_into().unwrap()), 262_144, "the snap length");
 }

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Figures that are measured between network namespaces, and need no other software than Open vSwitch,
-/// nginx and wrk.
+/// Figures that are measured between network namespaces and need no software other than Open vSwitch, nginx
+/// and wrk.
 const LIVE: [&str; 9] = [
     "juggler-1",
     "juggler-14",
@@ -17,7 +17,7 @@ const LIVE: [&str; 9] = [
     "snf-11",
 ];
 
-/// Figures that take almost no time.
+/// Figures that take almost no time to measure.
 const QUICK: [&str; 4] = ["snf-motivating", "snf-7", "reframer-11", "reframer-18"];
 
 fn evaluate(folder: &Path, arguments: &[&str]) -> Output {
@@ -50,7 +50,8 @@ fn figures_have_tables_plots_and_sentences() {
         assert!(file("svg").starts_with("<svg"));
         assert!(report.contains(&format!("({name}.svg)")) && report.contains("**The paper:**"), "{report}");
     }
-    // The report marks figures that were not asked for as open.
+    // The report lists figures that have not been measured yet, and says that figures of `--small` mean
+    // nothing.
     assert!(report.contains("(`snf-8`): not run yet") && report.contains("mean nothing"), "{report}");
     let cost = std::fs::read_to_string(folder.path().join("snf-7.csv")).unwrap();
     assert!(cost.starts_with("burst,chain,flows,form,functions,ns_per_packet,floor_ns,ratio,"), "{cost}");
@@ -76,7 +77,7 @@ fn figures_between_machines_have_figures() {
         }
         let csv = std::fs::read_to_string(folder.path().join(format!("{name}.csv")));
         let csv = csv.unwrap_or_else(|error| panic!("{name}: {error}: {}", text(&output.stderr)));
-        // On a busy machine, only thousands of OpenFlow rules may take too long.
+        // On a busy machine, only snf-11, with thousands of OpenFlow rules, may lack values.
         let is_whole = csv.lines().all(|line| !line.contains(",,")) || name == "snf-11";
         assert!(csv.lines().count() >= 3 && is_whole, "{name}: {csv} {}", text(&output.stderr));
     }
@@ -93,7 +94,7 @@ fn an_evaluation_that_is_interrupted_goes_on() {
         .stdout(std::process::Stdio::null())
         .spawn()
         .unwrap();
-    // Here the first figure is in the folder, and the second one is being measured.
+    // The interrupt comes when the first figure is in the folder and the second figure is being measured.
     let first = folder.path().join("snf-motivating.json");
     while !first.exists() && child.try_wait().unwrap().is_none() {
         std::thread::sleep(std::time::Duration::from_millis(5));

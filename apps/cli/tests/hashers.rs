@@ -1,11 +1,11 @@
-//! Tables whose keys come from packets use a hash function with a secret seed: no source has its own hash
-//! function.
+//! Checks that tables whose keys come from packets use a hash function with a secret seed: no source file
+//! has a hash function of its own.
 
 mod repository;
 
 use repository::{files, read};
 
-/// Hash functions that are the same in each run, and the files that may use them, with the reason.
+/// Names of hash functions that are the same in each run.
 const FIXED: [&str; 5] = ["DefaultHasher", "BuildHasherDefault", "FixedState", "FxHash", "KeyHasher::new("];
 const ALLOWED: [(&str, &str); 9] = [
     ("crates/element/src/context/chance.rs", "the seed of the run"),
@@ -18,10 +18,11 @@ const ALLOWED: [(&str, &str); 9] = [
     ("mechanisms/synthesizer/runtime/src/flow_cache/mod.rs", "gets the seed of the run"),
     ("mechanisms/synthesizer/program/src/chain.rs", "configurations, not packets"),
 ];
-/// The ways in which a source gets the seed of the run.
+/// The ways in which a source file gets the secret seed of the run.
 const SECRET: [&str; 4] = ["cx.key_hasher()", "cx.hash_seed()", "hasher_of(cx", "seed: u64)"];
 
-/// Returns the faults of a source.
+/// Returns a message for each hash function in a source file, outside of its tests, that is not seeded with
+/// a secret.
 fn faults(file: &str, text: &str) -> Vec<String> {
     let text = text.split("#[cfg(test)]").next().unwrap_or_default();
     let mut faults = Vec::new();

@@ -1,5 +1,5 @@
-//! Live interfaces: a machine between two others, with ordinary and large frames, and one and two workers;
-//! faults, and cables that are pulled out. Skipped with a message if network namespaces cannot be created.
+//! Live interfaces in a machine between two others: ordinary and large frames, one and two workers, faults,
+//! and cables that are pulled out. Skipped with a message if network namespaces cannot be created.
 
 mod line;
 
@@ -15,7 +15,8 @@ fn large_segments_pass_where_nobody_minds() {
     line.check();
     let (good, [output, messages]) = running.stop();
     assert!(good, "{messages}");
-    // 8 MB would be 5,800 ordinary frames, and the other file adds as many acknowledgements.
+    // 8 MB in ordinary frames would be 5,800 frames, and the other file adds as many ACKs. Fewer frames
+    // show that large frames passed.
     assert!(value(&output, "left.count") < 5000, "{output}");
     assert!(value(&output, "right.count") < 5000, "{output}");
 }
@@ -93,7 +94,7 @@ fn long_frames_are_whole() {
     {
         space.ip(&format!("link set {interface} mtu 9000")).unwrap();
     }
-    // Frames stay as they are, or get complete checksums.
+    // With `Null`, frames pass unchanged; with `Print`, they get complete checksums.
     for chain in ["Null", "Print(ACTIVE false)"] {
         let running = line.forward(chain, &[]);
         let lengths = [2000, 2100, 8000, 8972];
@@ -133,13 +134,14 @@ fn a_full_send_queue() {
         );
         run_until(&line.between, &config, "d.count", 200, &["-H", "d.count", "-H", "d.drops"])
     };
-    // Pulled packets wait for space; pushed packets do not.
+    // When the interface is full, a sender that pulls waits for space, and a sender that gets pushed
+    // packets drops them.
     narrow("add", "4mbit");
     let mut pulling = send("Queue ->");
     pulling.wait_for("enough").unwrap();
     let (good, [output, messages]) = pulling.stop();
     assert!(good && (value(&output, "d.count"), value(&output, "d.drops")) == (200, 0), "{output}{messages}");
-    // This rate is one packet per second.
+    // At 8 kbit/s, about one packet per second can be sent.
     narrow("change", "8kbit");
     let (_, [output, messages]) = send("").end();
     let (sent, dropped) = (value(&output, "d.count"), value(&output, "d.drops"));
@@ -189,7 +191,7 @@ const TAP: &str =
 #[test]
 fn the_machine_talks_over_a_tap() {
     let Some(line) = Line::new() else { return };
-    // Frames stay as they are, or become ordinary frames.
+    // With `Null`, large frames pass unchanged; with `Print`, they become ordinary frames.
     for chain in ["Null", "Print(ACTIVE false)"] {
         let threads = if chain == "Null" { "2" } else { "1" };
         let options = ["-H", "tap.dev_name", "--threads", threads];
@@ -319,7 +321,7 @@ fn faults_say_what_to_do() {
         let output = line.between.command(TIDEGATE).args(["run", "-e", config]).output().unwrap();
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(1) && said.contains(text), "{config}: {said}");
-        // These commands open no interface.
+        // `check`, `flatten` and `dot` open no interface, so they succeed.
         for command in ["check", "flatten", "dot"] {
             let file = std::env::temp_dir().join(format!("tidegate-live-{}.click", std::process::id()));
             std::fs::write(&file, config).unwrap();
@@ -339,7 +341,7 @@ fn frames_pass_by_xdp_without_a_copy() {
     line.check();
     let (good, [output, messages]) = running.stop();
     assert!(good && output.contains("left.mode:\nnative\n"), "{output}{messages}");
-    // The frames are ordinary, each sent from the slot in which it arrived.
+    // The frames are ordinary ones, and each is sent from the slot in which it arrived, without a copy.
     assert!(value(&output, "left.count") > 5000, "{output}");
     assert_eq!(value(&output, "to_right.count"), value(&output, "left.count"));
     assert_eq!((value(&output, "to_right.copied"), value(&output, "left.rx_invalid")), (0, 0));
@@ -368,7 +370,7 @@ fn the_kernel_runs_the_program_where_it_shall() {
 #[test]
 fn xdp_without_the_driver_and_frames_that_are_too_long() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
-    // This MTU is too large for the driver's mode.
+    // An MTU of 9000 is too large for AF_XDP in the driver's mode.
     for (space, interface) in [(&line.left, "eth0"), (&line.between, "left")] {
         space.ip(&format!("link set {interface} mtu 9000")).unwrap();
     }
@@ -407,7 +409,7 @@ fn what_is_not_in_the_pool_is_copied_for_xdp() {
 fn faults_of_xdp_say_what_to_do() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
     let running = line.forward_by_xdp("", &[]);
-    // This queue was added later, and no socket uses it.
+    // The second queue is added later, and no socket uses it.
     let more = line.between.command("ethtool").args("-L left rx 2 tx 2".split(' ')).status();
     let has_more = more.is_ok_and(|status| status.success());
     let other = "left: attach: another XDP program is there; `ip -d link show left` shows it";

@@ -127,7 +127,8 @@ fn reordering_has_rows_for_each_receiver() {
     }
     let _alone = alone();
     let (rows, said) = rows_of("reordering");
-    // The kernel decides which congestion controls are available.
+    // The benchmark uses the congestion controls that the kernel offers, so their names are taken from its
+    // rows.
     let controls: BTreeSet<&str> =
         rows.iter().map(|row| row["params"]["control"].as_str().unwrap()).collect();
     assert!(!controls.is_empty(), "{said}");
@@ -169,7 +170,8 @@ fn a_boundary_has_rows_for_whole_and_sliced_packets() {
                 let row = row.unwrap_or_else(|| panic!("no {function} {frame} {packets}: {said}"));
                 let bytes = row["crossing"]["bytes"].as_f64().unwrap();
                 let is_short = packets == "sliced" && frame == 1514;
-                // If the function does not run for a while, some packets pass whole.
+                // If the function gets no processor time for a while, some packets pass whole, so the mean
+                // is above the length of a slice.
                 assert!(if is_short { bytes < 1514.0 } else { bytes == f64::from(frame) }, "{row}");
             }
         }

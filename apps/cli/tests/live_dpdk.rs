@@ -1,5 +1,5 @@
-//! DPDK ports: virtual ports inside the program, and ports between machines on this one with the kernel's
-//! own TCP. Skipped with a message if network namespaces cannot be created.
+//! DPDK ports: virtual ports inside the program, and ports that connect machines (network namespaces) with
+//! the kernel's own TCP. Skipped with a message if network namespaces cannot be created.
 
 mod line;
 
@@ -25,7 +25,7 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Returns the output of a run, after checking that it succeeded, without messages of DPDK.
+/// Returns the output of a run, after checking that the run succeeded and printed no messages of DPDK.
 fn good(output: &Output) -> String {
     let said = text(&output.stderr);
     assert!(output.status.success(), "{said}");
@@ -95,8 +95,8 @@ fn what_goes_into_a_ring_comes_out_of_it() {
 
 #[test]
 fn a_ring_that_is_full_holds_and_drops() {
-    // No program receives: 1023 packets fit into the ring, 64 wait in the element, and the others are
-    // dropped.
+    // No program takes packets from the port: 1023 packets fit into its ring, 64 wait in the element, and
+    // the others are dropped.
     let config = "InfiniteSource(LIMIT 5000, LENGTH 60, STOP true) -> out :: ToDPDKDevice(0, IQUEUE 64)";
     let output = run(&["--vdev=net_ring0"], config, &handlers(&["out.count", "out.dropped"]));
     let said = good(&output);
@@ -108,8 +108,8 @@ fn a_ring_that_is_full_holds_and_drops() {
 
 #[test]
 fn blocking_waits_for_a_port_once() {
-    // The port takes no packets, as in the test above. The element waits for it for a second once, not
-    // again for each packet.
+    // The port takes no packets, as in the test above. The element waits for the port once, for a second,
+    // not again for each packet.
     let config = "InfiniteSource(LIMIT 5000, LENGTH 60, STOP true) -> out :: ToDPDKDevice(0, BLOCKING true, IQUEUE 64)";
     let names = handlers(&["out.count", "out.dropped"]);
     let arguments = arguments(&["--vdev=net_ring0"], config, &names);
@@ -172,7 +172,7 @@ fn mistakes_are_explained() {
         assert!(!output.status.success() && said.contains(expected), "{config}: {said}");
         assert_eq!(text(&output.stdout), "");
     }
-    // No port is opened, so none is missing.
+    // `check` opens no port, so a missing port is no error.
     let output =
         Command::new(TIDEGATE).args(["check", "-e", "FromDPDKDevice(7) -> Discard"]).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -211,7 +211,7 @@ fn forward(line: &Line, dpdk: &[&str], chain: &str, options: &[&str]) -> Running
     running
 }
 
-/// Moves the other ends of the TAPs to the machines.
+/// Moves the TAPs, which are the other ends of the ports, to the machines on both sides.
 fn take_taps(line: &Line) {
     ["tgl", "tgr"].into_iter().for_each(|tap| take_tap(line, tap));
 }
@@ -224,7 +224,7 @@ fn take_tap(line: &Line, tap: &str) {
     space.ip(&format!("link set {tap} up")).unwrap();
 }
 
-/// The time for which a cable is pulled out, for ports that do not report this.
+/// The time for which a cable is pulled out, for ports that do not report a pulled cable.
 const CUT: Duration = Duration::from_millis(400);
 
 const PACKET_SOCKETS: [&str; 2] = ["--vdev=net_af_packet0,iface=left", "--vdev=net_af_packet1,iface=right"];
@@ -242,7 +242,7 @@ fn taps_carry_tcp_both_ways_and_survive_being_unplugged() {
     line.check_with(&[100]);
     let (good, [output, messages]) = running.stop();
     assert!(good, "{messages}");
-    // The frames are ordinary ones, and none was copied.
+    // The frames are ordinary ones, and each is sent without a copy.
     assert!(value(&output, "left.count") > 5000 && value(&output, "right.count") > 5000, "{output}");
     assert_eq!(value(&output, "to_left.copied") + value(&output, "to_right.copied"), 0, "{output}");
     assert!(!line.left.has("tgl") && !line.right.has("tgr"), "they are gone with the process");

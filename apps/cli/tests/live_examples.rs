@@ -77,7 +77,7 @@ fn the_router() {
         assert_eq!(hops(right, LEFT, 5), [Ipv4Addr::new(10, 2, 0, 254), LEFT], "{threads} workers");
         let (good, [_, messages]) = running.stop();
         assert!(good, "{messages}");
-        // Both ends resolve addresses again.
+        // Both ends have to resolve link addresses again.
         for space in [left, right] {
             space.ip("neigh flush all").unwrap();
         }

@@ -85,7 +85,7 @@ fn interfaces_that_are_away_for_a_moment() {
             assert_eq!(number.split(':').next(), now.split(':').next());
             let pause = || std::thread::sleep(std::time::Duration::from_millis(500));
             pause();
-            // An element that sends nothing notices this only with its first packet, which is lost.
+            // An element that only sends notices the move with its first packet, which is lost.
             line.left.enter(|| {
                 let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
                 socket.send_to(b"first", (RIGHT, 9)).unwrap();
@@ -217,7 +217,7 @@ fn xdp_waits_for_a_cable_that_is_pulled() {
 #[test]
 fn xdp_interfaces_that_are_removed_and_come_back() {
     let Some(line) = Line::new().filter(has_xdp) else { return };
-    // With two workers, one is the guest of the other.
+    // With two workers, the second worker sends through the queue of the first.
     for options in [&[][..], &["--threads", "2"]] {
         let mut running = line.forward_by_xdp("", options);
         assert_eq!(ping(&line.left, RIGHT, 2), 2);
@@ -276,7 +276,7 @@ fn senders_hear_of_an_interface_without_sending() {
                 .unwrap();
             line.net.cable([(&line.right, "eth0", "10.77.0.2/24"), (&line.between, "right", "")]).unwrap();
             running.wait_for(&format!("{device}: right: is there again")).unwrap();
-            // The first packet is not lost.
+            // The first packet that is sent by the new interface arrives.
             let count = "FromDevice(eth0, PROMISC true, PROTOCOL 0x9000) -> c :: Counter -> Discard";
             let mut receiver = run_until(&line.right, count, "c.count", 1, &[]);
             let source =
@@ -291,7 +291,7 @@ fn senders_hear_of_an_interface_without_sending() {
         let (good, [_, messages]) = running.end();
         assert!(!good && messages.contains("right: the interface was removed (GONE stop)"), "{messages}");
         line.net.cable([(&line.right, "eth0", "10.77.0.2/24"), (&line.between, "right", "")]).unwrap();
-        // Watching an interface does not keep a run from ending.
+        // A sender that watches its interface does not keep a run from ending.
         let config = format!("InfiniteSource(LENGTH 100, LIMIT 5) -> {device}(right)");
         let output = line.between.command(TIDEGATE).args(["run", "-e", &config]).output().unwrap();
         assert!(output.status.success(), "{output:?}");
@@ -362,8 +362,8 @@ fn another_configuration_waits_for_an_interface_too() {
                  Script(print \"{word}\")"
             )
         };
-        // FromXDP does not release a queue while it has it, so the new configuration has only the element
-        // that waits.
+        // FromXDP keeps its queue until it is closed, so the new configuration has only the element that
+        // waits.
         let second = match from {
             "FromDevice" => config("second"),
             _ => "right :: FromXDP(right, PROMISC true) -> Queue -> to_right :: ToXDP(right);

@@ -21,7 +21,7 @@ use wire::{FromBytes, checksum, ip_protocol, ipv4};
 /// The destination of streams.
 const PORT: (Ipv4Addr, u16) = (RIGHT, 9);
 
-/// A receiver merges small frames into a large one whose data are in one piece.
+/// The kernel of a receiver merges small frames into a large frame whose data are in one piece.
 #[test]
 fn what_a_receiver_has_merged_passes() {
     let Some(line) = Line::new() else { return };
@@ -110,7 +110,7 @@ fn segments_in_tunnels_are_named_and_small_packets_pass() {
     let inner = SocketAddr::from((Ipv4Addr::new(10, 88, 0, 2), 7000));
     let mut running = line.forward("Truncate(1600)", &COUNTS);
     assert_eq!(ping(&line.left, Ipv4Addr::new(10, 88, 0, 2), 2), 2);
-    // Lost data are sent again in pieces that fit, but slowly.
+    // TCP sends lost data again in pieces that fit, but slowly.
     scope(|scope| {
         scope.spawn(|| drop(transfer(&line.left, &line.right, inner, MEGABYTE, || ())));
         running.wait_for("large segments in tunnels").unwrap();
@@ -264,8 +264,8 @@ fn a_pause_of_a_fifth_of_a_second_loses_nothing() {
     let mut running = run_until(&line.between, config, "fl.count", 200, &handlers);
     let socket = line.left.enter(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))).unwrap();
     running.signal("STOP");
-    // Only milliseconds in which packets arrive take space in the ring; the pause may have further
-    // milliseconds.
+    // Only milliseconds in which packets arrive take space in the ring. The pause between two packets may
+    // be longer than one millisecond.
     for _ in 0..200 {
         socket.send_to(&[7; 100], PORT).unwrap();
         sleep(Duration::from_millis(1));
@@ -381,7 +381,7 @@ fn a_cable_without_anybody_at_the_other_end() {
     line.right.ip("link set eth0 down").unwrap();
     for (way, counts) in [
         ("Queue -> d :: ToDevice(right)", true),
-        // A queueing discipline takes packets even without a carrier.
+        // A queueing discipline accepts packets even while the interface has no carrier.
         ("Queue -> d :: ToDevice(right, QDISC_BYPASS false)", true),
         ("d :: ToXDP(right, MODE skb)", has_xdp),
     ] {

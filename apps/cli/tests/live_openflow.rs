@@ -22,9 +22,10 @@ use program::{Exit, Program, text};
 use serde::Deserialize;
 use synthesizer::openflow::REST;
 
-/// The most frames that are sent, of one rule each.
+/// The most frames that are sent, each for one rule of the list.
 const MOST_SENT: usize = 300;
-/// The number of copies of each frame that is not damaged, and the number of frames that are sent in turn.
+/// The number of copies in which each undamaged frame is sent, and the number of frames that are sent in
+/// turn.
 const COPIES: u16 = 3;
 const IN_TURN: usize = 5;
 
@@ -35,7 +36,8 @@ const BEHIND: [&str; 4] = ["nf0", "nf2", "nf3", "nf4"];
 /// The ports of these interfaces, one for each class.
 const PORTS: &str = "1:2+3=nf2+4=nf3+5=nf4";
 
-/// The machines in a row: `client` sends, `server` receives: `client` - `switch` - `software` - `server`.
+/// Four machines in a row: `client` - `switch` - `software` - `server`. The client sends, the server
+/// receives.
 struct Place {
     client: Namespace,
     switch: Namespace,
@@ -66,12 +68,13 @@ impl Place {
     }
 }
 
-/// A chain with an access list.
+/// A chain of the software with an access list, and the form of it that is divided between switch and
+/// software.
 struct Chain {
     folder: tempfile::TempDir,
     /// The number of cables between switch and software.
     cables: usize,
-    /// The whole program, and the program of the software downstream of the switch.
+    /// The program of the whole chain, and the program of the software downstream of the switch.
     whole: Program,
     behind: Program,
 }
@@ -191,8 +194,8 @@ fn has_switch() -> bool {
     is_there
 }
 
-/// Loads the flows of a chain, and traces a frame for each rule that decides and a damaged frame for every
-/// fourth of these.
+/// Loads the flows of a chain into Open vSwitch. Traces a frame for each rule that decides, and a damaged
+/// frame for every fourth of these, and checks their classes.
 fn trace(rules: usize, deciding: usize) {
     let Some(chain) = Chain::new(rules, 1).filter(|_| has_switch()) else { return };
     let Some(place) = Place::new(1) else { return };
@@ -204,13 +207,13 @@ fn trace(rules: usize, deciding: usize) {
     let mut classes: BTreeMap<u32, u16> = BTreeMap::new();
     for ((frame, outcome), class) in frames.iter().zip(switch.trace(&frames)) {
         let is_new = class != REST && *classes.entry(*outcome).or_insert(class) == class;
-        // A frame whose ports are both zero is left to the software.
+        // A frame whose ports are both zero goes to the software with the class for the rest.
         assert!(is_new || class == REST && frame[34..38] == [0; 4], "{class} for {frame:02x?}: {classes:?}");
         assert_eq!(whole.run(frame, None), behind.run(frame, Some(class)), "{class} for {frame:02x?}");
     }
     let [refused, allowed] = classes.values().collect::<Vec<_>>()[..] else { panic!("{classes:?}") };
     assert_ne!(refused, allowed);
-    // Frames that only the software can classify are left to it.
+    // Damaged frames, which only the software can classify, go to the software.
     let mut damaged: Vec<_> = frames.into_iter().step_by(4).collect();
     damaged.iter_mut().for_each(|(frame, _)| damage(frame, &mut random));
     damaged.retain(|(frame, _)| frame.len() >= 14);
@@ -235,7 +238,7 @@ fn the_switch_has_the_class_of_each_of_8550_rules() {
     trace(8550, 8550);
 }
 
-/// The IPv4 identification of frames that are waited for.
+/// The IPv4 identification of marks: frames whose arrival shows that all frames before them have arrived.
 const MARK: [u8; 2] = [0xbe, 0xef];
 
 /// Sets a frame's identification to a number.
@@ -244,14 +247,14 @@ fn number(frame: &mut [u8], number: u16) {
     finish(frame);
 }
 
-/// Returns frames with the number of a copy.
+/// Returns the frames with the number of a copy in their identification.
 fn copies(frames: &[Vec<u8>], copy: u16) -> Vec<Vec<u8>> {
     let mut frames = frames.to_vec();
     frames.iter_mut().for_each(|frame| number(frame, copy));
     frames
 }
 
-/// True if all copies of each frame that arrived are there, in order.
+/// True if all copies of each frame that has arrived are there, in order.
 fn are_in_order(frames: &[Vec<u8>]) -> bool {
     let mut seen: BTreeMap<Vec<u8>, u16> = BTreeMap::new();
     for frame in frames.iter().filter(|frame| frame.len() > 26) {
@@ -289,7 +292,7 @@ fn same(chain: Option<Chain>, seed: u64) {
     runs.extend(damaged.into_iter().map(|frame| vec![frame]));
     random.shuffle(&mut runs);
     let frames = runs.concat();
-    // This frame passes and is waited for after each group.
+    // The mark passes the chain, and its arrival is awaited after each group.
     let marked = frames.iter().filter(|frame| frame.len() > 54).map(|frame| {
         let mut mark = frame.clone();
         mark[18..20].copy_from_slice(&MARK);
@@ -299,7 +302,7 @@ fn same(chain: Option<Chain>, seed: u64) {
     });
     let mark = marked.into_iter().find(|mark| machine.run(mark, None).exit == Exit::Output(0)).unwrap();
     let groups = frames.chunks(20).flat_map(|some| some.iter().chain([&mark]));
-    // After the last of these frames, no frame is in transit any more.
+    // When the last of these frames has arrived, no frame is in transit any more.
     let frames: Vec<Vec<u8>> = groups.chain([&mark, &mark]).cloned().collect();
     let arrived = [false, true].map(|has_switch| {
         let place = Place::new(if has_switch { chain.cables } else { 0 })?;
@@ -348,7 +351,7 @@ fn nothing_changes_where_each_class_has_a_port() {
     same(Chain::new(713, BEHIND.len()), 713);
 }
 
-/// Few rules become separate questions, and many classes.
+/// A list with few rules becomes a program with separate questions and many classes.
 #[test]
 fn nothing_changes_behind_questions_in_a_switch() {
     let chain = Chain::of(

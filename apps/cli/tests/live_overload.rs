@@ -1,6 +1,6 @@
-//! A live interface that gets many times the load that a chain can process, and then half of it: the loss
-//! ends, and every packet is counted. The test is a program of its own, because it needs both cores for a
-//! while. Skipped with a message if network namespaces cannot be created.
+//! A live interface that gets many times the load that a chain can process, and then half of it: packets
+//! are lost only under overload, and every packet is counted. The test is a program of its own, because it
+//! needs both cores for a while. Skipped with a message if network namespaces cannot be created.
 
 mod line;
 
@@ -18,9 +18,9 @@ use serde_json::Value;
 /// The destination of datagrams.
 const PORT: (Ipv4Addr, u16) = (RIGHT, 9);
 
-/// Datagrams of many flows that are sent at a rate, or as fast as possible.
+/// A sender of datagrams of many flows, at a rate or as fast as possible.
 struct Load {
-    /// Datagrams per second.
+    /// The rate in datagrams per second, which can be changed while the sender runs.
     rate: Arc<AtomicU64>,
     ends: Arc<AtomicBool>,
     sender: JoinHandle<()>,
@@ -52,7 +52,7 @@ impl Load {
                 let elapsed = std::mem::replace(&mut last, Instant::now()).elapsed().as_secs_f64();
                 due = (due + rate * elapsed).min((rate * 0.01).clamp(1.0, 1000.0));
                 while due >= 1.0 {
-                    // While the interface takes no packets, nothing can be done.
+                    // An error means that the interface takes no packets now. The datagram is lost.
                     let _ = sockets[next % sockets.len()].send_to(&payload, to);
                     (next, due) = (next + 1, due - 1.0);
                 }
@@ -116,9 +116,9 @@ fn loss_ends_with_the_overload() {
     let lost = control.number("fl.kernel_drops") - start.2;
     assert!(lost > 0, "{achieved} per second are no overload");
     load.set((achieved / 2.0) as u64);
-    // Packets that are too old are skipped as soon as a ring is full again; reading all of them would take
-    // many seconds. Their number follows from the work of the chain, whatever other processes run
-    // meanwhile.
+    // Packets that are too old are skipped as soon as a ring is full again, because reading all of them
+    // would take many seconds. The number of packets that are still read follows from the work of the
+    // chain, whatever other processes run meanwhile.
     let until = Instant::now() + PATIENCE;
     let waiting = |control: &mut Control| {
         let sent = sent(&line.left, "eth0");
@@ -149,7 +149,7 @@ fn loss_ends_with_the_overload() {
         [drops, done] = later;
     }
     load.stop();
-    // The waiting packets now take the path without work, which is faster.
+    // The waiting packets now take the fast path, without the elements that cost time.
     control.write("way.switch", "1").unwrap();
     let (until, after) = (Instant::now() + PATIENCE, sent(&line.left, "eth0"));
     while control.number("fl.count") + control.number("fl.kernel_drops") < after {

@@ -18,13 +18,13 @@ const SERVER: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 1);
 
 /// The length of a file in bytes.
 const LENGTH: usize = 20 * MEGABYTE;
-/// A number of segments slightly below the minimum that a file needs.
+/// A number of segments slightly below the number that a file needs.
 const SEGMENTS: u64 = LENGTH as u64 / 1460 * 9 / 10;
 
-/// An element for which frames become ordinary ones, as for the slicer.
+/// An element that needs complete checksums and ordinary frames, as the slicer does.
 const ORDINARY: &str = "Print(ACTIVE false)";
 
-/// Slicing in which a TCP segment is presented as its own first bytes.
+/// Slicing in which a TCP segment is sent to the function as its own first bytes, not as its last bytes.
 const START: Way = Way::Sliced { slicing: ", TAIL false", table: "" };
 
 /// The lengths of payloads: up to the length of a frame, around the threshold, and in fragments.
@@ -63,15 +63,17 @@ fn invalid(function: &Namespace) -> [u64; 2] {
     [packets.parse().unwrap(), count]
 }
 
-/// Transfers a file in each direction; the client opens both connections.
+/// Transfers a file in each direction. The client opens both connections.
 fn files(detour: &Detour, mut address: SocketAddr) {
     transfer(&detour.client, &detour.server, address, LENGTH, || ()).unwrap();
-    // The first socket may still be open in a process that another test is starting.
+    // The first port may still be in use by a process that another test is starting, so another port is
+    // used.
     address.set_port(address.port() + 100);
     download(&detour.client, &detour.server, address, LENGTH).unwrap();
 }
 
-/// Checks that at least `least` packets have been sliced and joined again.
+/// Checks that at least `least` packets were sliced and joined again, and that no packet could not be
+/// joined.
 fn check_counts(counts: &str, least: u64) {
     let [sliced, spliced] = ["t.sliced", "t.spliced"].map(|name| value(counts, name));
     assert!(sliced >= least && spliced >= least, "{counts}");

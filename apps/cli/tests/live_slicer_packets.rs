@@ -22,8 +22,9 @@ use wire::{FromBytes, MacAddr, ip_protocol, ipv4, ipv6};
 /// A pattern for datagrams to or from the port of marks.
 const MARKS: &str = "12/0800 23/11 36/0009, 12/0800 23/11 34/0009";
 
-/// Carries frames to the server and replies back, through a function that `start` starts. Returns the
-/// frames that arrived at the server and at the client, and the host's counters.
+/// Carries frames to the server and replies back to the client, through the function that `start` starts.
+/// Returns the frames that arrived at the server, the frames that arrived at the client, and the host's
+/// counters.
 fn both_ways(
     way: Way,
     own: [&str; 2],
@@ -42,8 +43,8 @@ fn both_ways(
     Some(([there, back], counts))
 }
 
-/// Checks that a function does the same to sliced packets as to whole ones, and that the expected number of
-/// packets arrives at the server and at the client.
+/// Checks that a function does the same to sliced packets as to whole packets, and that the expected
+/// numbers of packets arrive at the server and at the client.
 fn check(
     own: [&str; 2],
     ends: [MacAddr; 2],
@@ -192,7 +193,7 @@ fn a_meter_of_ours() {
     let meter = "FromDevice(nf0, PROMISC true) -> c :: Classifier(12/0800 23/11 36/0009, -) -> out :: Queue -> ToDevice(nf1);
         c[1] -> MarkIPHeader(14) -> m :: RatedSplitter(1, BURST_SIZE 20) -> SetIPDSCP(46) -> out; m[1] -> SetIPDSCP(10) -> out";
     let frames = List::of_datagrams(mac(4), 60);
-    // The function changes the DSCP, which would mark sliced packets.
+    // The function changes the DSCP, so the DSCP cannot be the mark of sliced packets.
     let unmarked = Way::Sliced { slicing: "", table: ", MARKER none" };
     for _ in 0..5 {
         let both = [Way::Whole, unmarked].map(|way| {
@@ -204,11 +205,12 @@ fn a_meter_of_ours() {
             Some(arrived)
         });
         let [Some(whole), Some(joined)] = both else { return };
-        // After a second, the meter lets another packet pass.
+        // If more than a second has passed, the meter has let another packet pass, and the test is
+        // repeated.
         if whole.time.max(joined.time) > Duration::from_millis(900) {
             continue;
         }
-        // Order is kept along each of the two paths.
+        // Packets within the rate and above it take two paths; on each of them, order is kept.
         for (dscp, expected) in [(46, 20), (10, 40)] {
             let of = |arrived: &Arrived| -> Vec<Vec<u8>> {
                 arrived.frames.iter().filter(|frame| frame[15] >> 2 == dscp).cloned().collect()

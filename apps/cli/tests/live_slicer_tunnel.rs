@@ -39,8 +39,7 @@ fn tunnel(device: &str) -> Option<Detour> {
             return None;
         }
         if !device.starts_with("df") {
-            // Otherwise the MTU would be the space in the network below, whatever the length of inner
-            // packets.
+            // Without a given MTU, the kernel would derive the MTU of the tunnel from the network below it.
             space.ip("link set vx0 mtu 1500").unwrap();
         }
         space.ip(&format!("addr add {inner} dev vx0")).unwrap();
@@ -107,7 +106,7 @@ fn the_kernels_tunnel_in_fragments() {
         let Some(detour) = tunnel(device) else { return };
         let counts = send(&detour, "");
         check_tunnelled(&counts, SEGMENTS);
-        // Each segment becomes two parts, and fewer only if segments were short.
+        // Each segment leaves as two fragments; a short segment may leave as one.
         assert!(value(&counts, "parts.count") > SEGMENTS, "{counts}");
         assert_eq!(value(&counts, "told.count"), 0, "{counts}");
     }

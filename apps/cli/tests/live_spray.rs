@@ -83,9 +83,9 @@ fn a_connection_goes_through_all_workers_of_a_translator() {
         let used: Vec<_> = came.iter().filter(|&&n| n > all / 100).collect();
         let is_even = used.len() == 2 && used.iter().all(|&&n| n > all / 4);
         match options.split_once("--steering ").unwrap().1 {
-            // The kernel knows the worker of a packet; software would hand half of the packets over. Some
-            // packets are handed to the connection's worker while that worker is changing shared state, for
-            // which it may have to wait for its core.
+            // The kernel gives each packet to the queue of its worker; otherwise half of the packets would
+            // be handed over. A few packets are handed to the worker that owns the connection while that
+            // worker changes shared state, for which it may have to wait for its core.
             "rss" => assert!(used.len() == 1 && handed < all / 5, "{options}\n{report}"),
             "spray" | "spray --spray-cores 2" => {
                 assert!(is_even && handed < all * 2 / 5, "{options}\n{report}")
@@ -98,7 +98,7 @@ fn a_connection_goes_through_all_workers_of_a_translator() {
 
 #[test]
 fn a_connection_goes_through_all_workers_by_xdp() {
-    // With as many queues as workers, each worker sends its packets itself.
+    // With as many queues as workers, each worker sends its packets by its own queue.
     for (queues, options) in [
         (1, "--threads 2 --steering rss"),
         (1, "--threads 2 --steering spray"),

@@ -14,7 +14,7 @@ use serde_json::Value;
 /// The destination of streams.
 const PORT: (Ipv4Addr, u16) = (RIGHT, 9);
 
-/// Returns a counter of each worker in a report.
+/// Returns the number with this key in the report of each worker.
 fn of_workers(report: &Path, name: &str) -> Vec<u64> {
     let report: Value = serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
     let totals = &report["totals"];
@@ -57,7 +57,7 @@ fn each_worker_has_its_queues() {
 #[test]
 fn an_interface_that_takes_no_secret_key_is_named_and_served() {
     for (keyword, is_asked) in [("", true), (", RSS_KEY own", false), (", QUEUE 0", false)] {
-        // Virtual cables have no key.
+        // Virtual cables have no hash key that could be set.
         let Some(line) = Line::wide(2).filter(has_xdp) else { return };
         let config = format!("left :: FromXDP(left{keyword}) -> Discard");
         let options = ["--threads", "2", "-H", "left.count", "-H", "left.rss_key"];
@@ -69,7 +69,7 @@ fn an_interface_that_takes_no_secret_key_is_named_and_served() {
         let (good, [output, messages]) = running.stop();
         let what = format!("{keyword}: {output}{messages}");
         assert!(good && output.contains("left.rss_key:\nown\n"), "{what}");
-        // The other queue may have got all packets.
+        // With `QUEUE 0`, the other queue may have got all packets.
         assert!(value(&output, "left.count") > 0 || keyword.contains("QUEUE"), "{what}");
         let told = "left: spreads packets over its queues by its own key, which may be publicly known";
         let reason = "the interface does not accept a secret key (Operation not supported)";
@@ -100,7 +100,7 @@ fn workers_without_a_queue_to_send_by_have_those_of_others() {
     assert!(good && (missing, doubled) == (0, 0) && arrived > 100, "{arrived} {missing} {output}{messages}");
     assert_eq!(value(&output, "left.queues"), 1, "{output}");
     assert_eq!(value(&output, "to_right.count"), value(&output, "left.count"), "{output}{messages}");
-    // Packets return to the pool of their slots.
+    // Packets are sent from the slots in which they arrived, without copies.
     assert_eq!(value(&output, "to_right.copied"), 0, "{output}");
     // Each worker gets its flows from the kernel, and only the packets that the second worker sends go to
     // the first one.
@@ -216,8 +216,8 @@ fn slots_of_guests_come_home() {
     line.know_each_other();
     let folder = tempfile::tempdir().unwrap();
     let report = folder.path().join("report.json");
-    // The memory is as small as possible: about 28,000 slots for each worker. The interface gives the
-    // second worker none.
+    // The memory is the minimum: about 28,000 slots for each worker. All packets arrive at the first
+    // worker.
     let config = "left :: FromXDP(left, PROMISC true, RING 512) -> MarkIPHeader(14) -> FlowCounter -> to :: ToXDP(right)";
     let running = start(&line, 2, config, &["--memory", "136M", "-H", "to.count"], &report);
     let flood = "FastUDPFlows(0, 200000, 100, 2:0:0:0:0:1, 10.77.0.1, 2:0:0:0:0:2, 10.77.0.2, 64, 1000)";
@@ -263,7 +263,7 @@ fn guests_go_in_the_middle_of_it() {
         let folder = tempfile::tempdir().unwrap();
         let report = folder.path().join("report.json");
         let config = "left :: FromXDP(left, PROMISC true, GONE stop) -> MarkIPHeader(14) -> FlowCounter -> ToXDP(right)";
-        // The queue is free again each time. At last, the cable is removed.
+        // The queue is free again after each of these ends. At last, the cable is removed.
         for ends in ["stop", "kill", "stop", "unplug"] {
             let running = start(&line, workers, config, &[], &report);
             assert!(has_program(&line));
@@ -368,7 +368,7 @@ fn an_error_at_one_worker_leaves_nothing_attached() {
         assert!(!has_program(&line), "{queue}");
         let (good, [_, messages]) = other.stop();
         assert!(good, "{messages}");
-        // The resources that it has opened are free again.
+        // The queue that the failed start had opened is free again.
         let running = run(&line.between, "FromXDP(left) -> Discard", &["--threads", "2"]);
         assert!(has_program(&line) && running.stop().0);
     }

@@ -1,4 +1,5 @@
-//! A requested amount of memory is checked at the start, and the memory of tables is bounded.
+//! Checks that a requested amount of memory is compared with the limits at the start, and that the memory
+//! of tables is bounded.
 
 use std::process::{Command, Output};
 
@@ -47,7 +48,7 @@ fn more_memory_than_the_machine_has_is_refused() {
 fn address_space_that_is_limited_counts() {
     let (status, told) = limited(1 << 20, "run --memory 2G -e 'Idle -> Discard'");
     assert!(status == Some(2) && told.contains("the process may have (ulimit -v)"), "{told}");
-    // By default, there is room for the rest of the program.
+    // The default size for packets leaves room for the rest of the program.
     let run = "run -q -e 'InfiniteSource(LIMIT 5, STOP true) -> Discard'";
     assert_eq!(limited(1 << 20, run), (Some(0), String::new()));
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 fn tidegate(args: &[&str]) -> Output {
-    // Examples name files by their paths from the root.
+    // The examples name files by paths relative to the root of the repository.
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     command.current_dir(root).args(args).stdin(Stdio::null()).output().unwrap()
@@ -19,7 +19,8 @@ fn out(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Expects an exit status and this text on standard error, apart from blanks at ends of lines.
+/// Checks that a command ends with this exit status and exactly this text on standard error, apart from
+/// blanks at ends of lines.
 #[track_caller]
 fn expect(args: &[&str], status: i32, text: &str) {
     let output = tidegate(args);
@@ -68,7 +69,7 @@ fn values_for_unknown_parameters_are_refused_by_all_commands() {
         expect(&[command, &[file, "SOCK=s1", "OTU=wan"]].concat(), 1, UNKNOWN);
     }
     expect(&["verify", file, file, "SOCK=s1", "OTU=wan"], 2, UNKNOWN);
-    // Click only warns.
+    // `click` only warns, and runs.
     let output = tidegate(&["click", "-q", file, "OTU=wan"]);
     let warning = "command line:1: warning: no `define` has a parameter OTU; did you mean OUT?\n";
     assert_eq!((output.status.code(), err(&output).as_str()), (Some(0), warning));
@@ -117,7 +118,8 @@ fn values_are_for_some_of_several_configurations() {
     assert!(err(&output).contains("the only one is A"), "{}", err(&output));
 }
 
-/// Expects an exit status and messages that contain these texts, apart from blanks at ends of lines.
+/// Checks that a command ends with this exit status and with messages that contain these texts, apart from
+/// blanks at ends of lines. Returns the messages.
 #[track_caller]
 fn says(args: &[&str], status: i32, parts: &[&str]) -> String {
     let output = tidegate(args);
@@ -179,7 +181,7 @@ fn handlers_that_do_not_exist_are_told_before_the_run() {
     let second =
         "'b.click' is not NAME=VALUE, which gives a parameter a value; only one configuration can be given\n";
     expect(&["run", "configs/quickstart.click", "b.click"], 1, second);
-    // Click reads the handlers after the run.
+    // `click` reads the handlers after the run, so it reports a wrong handler at the end.
     let text = "Idle -> out :: Counter -> Discard";
     for option in ["-h", "-x"] {
         let said = says(

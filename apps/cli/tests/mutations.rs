@@ -14,7 +14,7 @@ use fastrand::Rng;
 /// The limits: KiB of address space, and seconds of processor time. No run needs nearly as much.
 const MEMORY: u64 = 8 << 20;
 const SECONDS: u64 = 120;
-/// The seconds after which a run is asked to end, and after which it must have ended.
+/// The seconds after which a run is asked to end, and the further limit after which it must have ended.
 const PATIENCE: [&str; 2] = ["3", "60"];
 /// The number of runs, unless the environment gives another one.
 const RUNS: u64 = 300;
@@ -154,13 +154,14 @@ fn limited(folder: &Path, arguments: &[&str], patience: bool) -> Output {
     command.env("TIDEGATE_PROOFS", folder).stdin(std::process::Stdio::null()).output().unwrap()
 }
 
-/// Returns the fault of a run: a signal, a panic, or no end in time.
+/// Returns the fault of a run: a signal, a panic, or no end in time. `None` if it ended well or with an
+/// error.
 fn fault(output: &Output) -> Option<String> {
     let said = String::from_utf8_lossy(&output.stderr);
     let end = match (output.status.signal(), output.status.code()) {
         (Some(signal), _) => format!("signal {signal}"),
-        // sh and timeout report signals with these statuses, and Rust reports panics with 101; 124 is an
-        // end on request.
+        // `sh` and `timeout` report a signal as a status above 124, and Rust reports a panic as 101. 124 is
+        // an end on request.
         (_, Some(code @ 125..)) => format!("exit status {code}"),
         (_, Some(101)) => "a panic".into(),
         _ if said.contains("panicked at") => "a panic of a thread".into(),

@@ -58,7 +58,7 @@ fn runs_name_their_seed_configuration_and_captures() {
     let document = std::fs::read_to_string(document).unwrap();
     let origin = serde_json::json!({ "origin": origin });
     let (mut found, documented) = keys::compare(&origin, &document, "## Where results come from");
-    // Not every machine has this value.
+    // Some machines do not have the value `governor`, so it is added.
     found.insert("origin.machine.governor".into());
     assert_eq!(found, documented);
 }

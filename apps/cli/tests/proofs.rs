@@ -6,7 +6,7 @@ use std::process::Command;
 
 use testkit::found;
 
-/// Configurations that are not proven, by the end of the path, with the reason.
+/// Configurations that are not proven: the end of the path, and the reason.
 const OPEN: &[(&str, &str)] = &[];
 
 /// The seconds after which a search for a proof ends.

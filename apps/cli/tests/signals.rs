@@ -81,7 +81,8 @@ fn two_signals_at_once_are_one() {
             assert!(program.0.wait().unwrap().success());
             return;
         }
-        // If the machine was busy, the signals were too far apart, and the test tries again.
+        // If the machine was busy, the two signals were too far apart to count as one, and the test tries
+        // again.
     }
 }
 
@@ -132,7 +133,7 @@ fn packets_that_were_counted_are_in_the_file_whatever_ends_the_program() {
         let mut count = counts.find(|&count| count > 0).unwrap();
         program.shell(&format!("kill -{number} N"));
         program.0.wait().unwrap();
-        // The report has the final count, if there is a report.
+        // The last report has the final count of packets, if a report was written.
         count = counts.last().unwrap_or(count);
         match signal {
             "KILL" => assert!(packets(&path) >= count, "{signal}"),

@@ -157,7 +157,8 @@ fn texts_are_taken_from_clients_of_unix_sockets_only_and_only_where_that_is_said
         assert!(!read(&mut driver.tcp, "list").contains("sent"));
 
         let name = match allowed {
-            // A text in the configuration itself is allowed, whatever client makes the script use it.
+            // A script may write the text that stands in the configuration itself, whatever client makes
+            // the script do so.
             false => {
                 assert!(reply(&mut driver.tcp, "WRITE fixed.run").starts_with("200"));
                 refused(&reply(&mut driver.unix, &write));
@@ -277,8 +278,8 @@ fn packets_flow_while_configurations_change() {
     assert_eq!(driver.stop(), "");
 }
 
-/// The socket and its clients go to the next graph without a message; with another address, a new socket is
-/// opened.
+/// The control socket and its clients move to the next graph without a message. If the next graph has
+/// another address, a new socket is opened.
 #[test]
 fn a_control_socket_goes_over_with_its_clients() {
     let folder = tempfile::tempdir().unwrap();

@@ -12,19 +12,20 @@ fn root() -> PathBuf {
 }
 
 fn tidegate(args: &[&str]) -> Output {
-    // Proofs of earlier runs of these tests are not used.
+    // A new folder for proofs, so that proofs of earlier runs of these tests are not used.
     let proofs = tempfile::tempdir().unwrap();
     tidegate_with(args, proofs.path())
 }
 
-/// Runs a command with proofs in a folder.
+/// Runs a command that keeps its proofs in the folder `proofs`.
 fn tidegate_with(args: &[&str], proofs: &Path) -> Output {
     // Examples name files by their paths from the root.
     let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
     command.current_dir(root()).env("TIDEGATE_PROOFS", proofs).args(args).output().unwrap()
 }
 
-/// The results of a run: its standard output, its report by element, and the packets that it has written.
+/// The results of a run that are compared: its standard output, its report by element, and the packets that
+/// it has written.
 struct Left {
     printed: String,
     elements: BTreeMap<String, serde_json::Value>,
@@ -55,7 +56,7 @@ fn run(config: &Path, capture: &Path, folder: &Path, more: &[&str]) -> Left {
     let named = elements.map(|element| (element["name"].as_str().unwrap().to_string(), element.clone()));
     Left {
         printed: String::from_utf8(ran.stdout).unwrap(),
-        // Synthesized elements have no counterpart to be compared with.
+        // Elements of the class Synthesized are left out, because the original configuration has none.
         elements: named.filter(|(_, element)| element["class"] != "Synthesized").collect(),
         totals: report["totals"].clone(),
         packets: std::fs::read(packets).unwrap_or_default(),
@@ -92,7 +93,7 @@ fn examples_run_as_they_do_without() {
     }
 }
 
-/// A router with two outputs, and a router with rules that stay together.
+/// A router with two outputs, and a router whose rules stay together in one region.
 const CHAINS: [&str; 2] = [
     "define($IN in.pcap, $OUT out.pcap);
     FromDump($IN, STOP true) -> before :: Counter -> ether :: Classifier(12/0800, -) -> Strip(14) -> check :: CheckIPHeader
@@ -274,9 +275,9 @@ fn configurations_in_standard_elements_do_the_same() {
             assert!(packets == plain.packets, "{what}: other packets");
         }
     }
-    // Between elements that park payloads and join them again, a program cannot test lengths.
+    // A program between Slice and Splice cannot test lengths. Writing the configuration must still succeed.
     in_standard_elements(&root().join("configs/all.click"), &captures[0], folder.path());
-    // For the router, a program pays.
+    // For the router, a program costs less than its elements, so it is put in.
     let (written, _) = in_standard_elements(&configs[EXAMPLES.len()], &captures[0], folder.path());
     let text = std::fs::read_to_string(written).unwrap();
     assert!(text.contains("composed0/") && !text.contains("Synthesized("), "{text}");

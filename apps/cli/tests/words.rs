@@ -95,7 +95,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "UDP_TIMEOUT: a time must not be negative",
         "UDP_TIMEOUT: invalid number",
     ),
-    // Click stops at a wrong number of patterns.
+    // Click checks the number of patterns first and stops there.
     (
         "Idle -> E :: Classifier(12/0800, 12x0806) -> Discard",
         "pattern 1: expected '/'",
@@ -137,7 +137,7 @@ const MISTAKES: &[(&str, &str, &str)] = &[
         "rule 0: 'port': value missing",
         "pattern 0: 'port': value missing",
     ),
-    // Click has no such arguments.
+    // Click has no element with these arguments, so both messages are Tidegate's.
     (
         "Idle -> E :: Reframer(soon) -> Discard",
         "DELAY: 'soon' is not a time; write microseconds, or a number and a unit, such as 64us",
@@ -151,7 +151,7 @@ fn mistakes_are_said_in_clicks_words_and_in_better_ones() {
         text.replace(" E ::", &format!(" e{number} ::")).replace("E ::", &format!("e{number} ::")) + ";\n"
     };
     let lines: Vec<String> = MISTAKES.iter().enumerate().map(line).collect();
-    // Only the first errors of a text are shown.
+    // `check` shows only the first errors of a text, so the mistakes are checked in groups of 8.
     let checked: String = lines.chunks(8).map(|some| said(&["check"], &some.concat())).collect();
     let clicks = said(&["click"], &lines.concat());
     for (number, (text, better, words)) in MISTAKES.iter().enumerate() {

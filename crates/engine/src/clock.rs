@@ -1,43 +1,48 @@
-//! The sources of time.
+//! The kinds of time that a run can follow, and the machine's clock, read from the processor's time stamp
+//! counter.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use element::Timestamp;
 
-/// The clock that drives a run.
+/// The source of time of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClockKind {
     /// The machine's clock.
     Real,
-    /// The time stamps of captures; without captures, the times of timers.
+    /// The time stamps of the captures' packets, and the times of timers between packets. Without captures,
+    /// time jumps from timer to timer.
     Trace,
-    /// A clock that starts at a given time, moves a little with each look at it, and jumps to the next
-    /// timer when no work is left (Click's `--simtime`).
+    /// A clock that starts at `start`, advances by `tick` each time the driver reads it, and jumps to the
+    /// next timer when no work is left (Click's `--simtime`).
     Simulated {
         /// The start time.
         start: Timestamp,
-        /// The time that each look adds.
+        /// The time by which each reading advances the clock.
         tick: Timestamp,
     },
 }
 
-/// The machine's clock, read from the processor's time stamp counter. A look without a system call takes
-/// about a third of the time of `clock_gettime`, and the hot loop looks once per batch.
+/// The machine's clock, read from the processor's time stamp counter. A reading without a system call takes
+/// about a third of the time of `clock_gettime`; the hot loop reads the clock once per batch.
 pub(crate) struct RealClock {
     start: Instant,
     wall: i64,
-    /// The counter at the last comparison with the system's clock, and the time of that clock then.
+    /// The counter at the last comparison with the system's clock, and that clock's time then, in
+    /// nanoseconds since 1970.
     anchor: (u64, i64),
-    /// The nanoseconds per count, in units of 2^-32. Zero until the value is known.
+    /// The nanoseconds per count of the counter, in units of 2^-32. Zero until they have been measured.
     scale: u64,
-    /// The counter at which to compare again.
+    /// The counter value from which on a reading compares the counter with the system's clock again. With
+    /// 0, every reading compares.
     compare_at: u64,
     last: i64,
 }
 
-/// The time for which the system's clock is used until the counter is trusted.
+/// The time after the start for which readings use the system's clock, until the counter's rate is
+/// measured.
 const CALIBRATION: Duration = Duration::from_millis(50);
-/// The period of later comparisons between the counter and the system's clock.
+/// The time between two comparisons of the counter with the system's clock, once the rate is measured.
 const COMPARISON: Duration = Duration::from_millis(500);
 
 impl RealClock {
@@ -47,11 +52,12 @@ impl RealClock {
         RealClock { start, wall, anchor: (cycles(), wall), scale: 0, compare_at: 0, last: wall }
     }
 
-    /// Returns the time since 1970, which never goes back.
+    /// Returns the nanoseconds since 1970. The result is never less than the previous result.
     #[inline]
     pub(crate) fn now(&mut self) -> Timestamp {
         let counter = cycles();
-        // Also catches a counter that goes back (a virtual machine that moved).
+        // The second condition detects a counter that has gone back, for example in a virtual machine that
+        // has moved to another host.
         if counter >= self.compare_at || counter < self.anchor.0 {
             return self.compare(counter);
         }
@@ -65,7 +71,8 @@ impl RealClock {
         let elapsed = self.start.elapsed();
         let real = self.wall + elapsed.as_nanos() as i64;
         let counted = counter.saturating_sub(self.anchor.0);
-        // Every look comes here until the counter is trusted, and for ever without a counter.
+        // Every reading comes here until the counter's rate is measured. On a machine without a counter,
+        // that never happens.
         let waited = real - self.anchor.1;
         if counter < self.anchor.0 {
             (self.anchor, self.compare_at) = ((counter, real), 0);
@@ -107,7 +114,8 @@ mod tests {
             last = now;
         }
         let system = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as i64;
-        // Another process may run between two looks. A wrong scale would be off by far more than a second.
+        // Another process may run between two readings. A wrong rate of the counter would be off by far
+        // more than a second.
         let (before, now, after) = (system(), clock.now().0, system());
         assert!((before - 1_000_000_000..after + 1_000_000_000).contains(&now), "{before} {now} {after}");
     }

@@ -1,4 +1,4 @@
-//! Builds elements from their arguments.
+//! Builds the elements of a plan from their arguments, and checks the order of the elements.
 
 use std::sync::Arc;
 
@@ -14,36 +14,38 @@ use crate::problem::Problem;
 
 /// The elements of a graph, configured but not yet running: no file is open, no task is scheduled.
 pub struct Configured {
-    /// The elements, by number.
+    /// The elements, indexed by element number.
     pub elements: Vec<Box<dyn Element>>,
     /// The declared effects of each element.
     pub effects: Vec<Effects>,
-    /// Facts that follow from the effects of all elements together.
+    /// Facts that follow from the effects of all elements together, such as the annotations that any
+    /// element reads.
     pub facts: Facts,
-    /// State that elements share.
+    /// The names, services and settings through which elements found each other while they were built.
     pub setup: Setup,
     /// Problems that the user should know, but that do not prevent a run.
     pub warnings: Vec<Problem>,
 }
 
-/// An element, or the errors in its arguments.
+/// The result of building an element: the element, or the errors in its arguments.
 pub(crate) type Built = Result<Box<dyn Element>, Vec<Complaint>>;
 
 impl Plan {
     /// Builds every element. `burst` is the number of packets that sources make per call if their
-    /// configuration does not say.
+    /// configuration does not say; with `None`, sources have Click's own defaults.
     ///
     /// # Errors
-    /// If elements find errors in their arguments: all of these errors.
+    /// If elements find errors in their arguments, or elements are in a wrong order: all of these errors.
     pub fn configure(&self, burst: Option<usize>) -> Result<Configured, Vec<Problem>> {
         self.configure_copy(Setup::new(burst))
     }
 
     /// Like [`configure`](Self::configure), for each of `workers` workers. `spreading` is the rule that
-    /// spreads packets of one flow over workers, if there is one. The warnings are in the first copy.
+    /// spreads packets of one flow over workers, if there is one. Each copy has the same warnings, so the
+    /// warnings of one copy are enough for the user.
     ///
     /// # Errors
-    /// If elements find errors in their arguments: all of these errors.
+    /// If elements find errors in their arguments, or elements are in a wrong order: all of these errors.
     pub fn configure_all(
         &self,
         burst: Option<usize>,
@@ -80,7 +82,7 @@ impl Plan {
         }
         if !problems.is_empty() {
             problems.extend(warnings);
-            // In the order of the text, with the problems of one element together.
+            // Sorted by position in the text. The problems of one element stay together.
             problems.sort_by_key(|(id, _)| (self.config_span(*id), *id));
             return Err(problems.into_iter().map(|(_, problem)| problem).collect());
         }
@@ -102,14 +104,15 @@ impl Plan {
         }
         let mut facts = graph_facts::gather(&effects, &self.forward);
         if setup.spreading.as_ref().is_some_and(|spreading| spreading.keeps_order()) {
-            // Tickets use the field of flow marks (see `exchange/order.rs`).
+            // Tickets are stored in the field of flow marks (see `exchange/order.rs`), so no element may
+            // rely on flow marks.
             facts.flow_marks.clear();
         }
         Ok(Configured { elements, effects, facts, setup, warnings })
     }
 
-    /// Makes the error for an element that gets sliced packets (without their payloads) and cannot work on
-    /// them.
+    /// Makes the error for an element `id` that gets packets without their payloads, which `by` has parked,
+    /// and that needs the payloads. `why` says what it needs.
     fn misplaced(&self, id: ElementId, by: ElementId, why: &str) -> Problem {
         let element = &self.graph.elements[id];
         let text = format!(
@@ -123,13 +126,15 @@ impl Plan {
         )))
     }
 
-    /// Makes the error for an element that parks payloads, or waits for them, without its counterpart.
+    /// Makes the error for an element that parks payloads although no element joins them, or joins payloads
+    /// that no element parks.
     fn unjoined(&self, id: ElementId, what: &str, hint: &str) -> Problem {
         let text = format!("'{}' {what}", self.declaration(id));
         Problem::new(Diagnostic::error(self.graph.elements[id].span, text).with_hint(hint))
     }
 
-    /// Builds one element from its arguments. Returns the element or its errors, and the warnings.
+    /// Builds one element from the arguments in `config`. Returns the element or its errors, and the
+    /// warnings.
     pub(crate) fn build(&self, id: ElementId, setup: &mut Setup, config: &str) -> (Built, Vec<Complaint>) {
         let given = lang::args::split(config).into_iter().map(|arg| arg.text).collect();
         let shape = (self.inputs[id].len(), self.outputs[id].len());
@@ -145,13 +150,14 @@ impl Plan {
         (result, warnings)
     }
 
-    /// Returns the span of an element's arguments, or of the element if it has none.
+    /// Returns the span of an element's arguments, or the span of the element if it has no arguments.
     fn config_span(&self, id: ElementId) -> Span {
         let element = &self.graph.elements[id];
         element.config_span.unwrap_or(element.span)
     }
 
-    /// Returns the span of one argument of an element, or of all its arguments.
+    /// Returns the span of one argument of an element. If `argument` is `None`, or the argument is empty or
+    /// missing, returns the span of all arguments.
     pub(crate) fn argument_span(&self, id: ElementId, argument: Option<usize>) -> Span {
         let element = &self.graph.elements[id];
         let given = |number: usize| lang::args::split(&element.config).into_iter().nth(number);

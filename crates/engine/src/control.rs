@@ -1,4 +1,5 @@
-//! The control of a run: whether it goes on, the text that it writes, and the graph that replaces it.
+//! The control of a run: the run count that ends it, the sink for its text, and the graph that replaces its
+//! graph.
 
 use std::collections::BTreeMap;
 
@@ -10,21 +11,24 @@ use crate::options::Rebuild;
 use crate::streams::Sink;
 use crate::wakeups::Wakeups;
 
-/// The control of a run of one graph.
+/// The control of a run of one graph. When another graph replaces the graph, its control replaces this
+/// control.
 pub(crate) struct Control {
     /// Click's run count: the driver runs while it is positive.
     pub(crate) runcount: i64,
     pub(crate) sink: Box<dyn Sink>,
     /// The configuration as it was written.
     pub(crate) text: String,
-    /// The depth of handler calls within handler calls.
+    /// The number of handler calls that are active now, each made by the one before; see `DEEPEST` in
+    /// `handlers/mod.rs`.
     pub(crate) depth: u32,
-    /// A function that makes graphs for `hotconfig`.
+    /// The function that makes graphs for the handler `hotconfig`. `None` if the handler is not available,
+    /// or while the function is being called.
     pub(crate) rebuild: Option<Rebuild>,
-    /// The graph that replaces this graph before the next round.
+    /// The graph that replaces this graph before the driver's next round, if one has been prepared.
     pub(crate) next: Option<Box<Next>>,
-    /// Elements that replace elements of the same name and class in the previous graph, with the arguments of
-    /// the replaced elements.
+    /// For each element that replaces an element of the same name and class in the previous graph, the
+    /// arguments of the replaced element.
     pub(crate) predecessors: BTreeMap<ElementId, Vec<String>>,
 }
 
@@ -33,24 +37,24 @@ pub(crate) struct Next {
     pub(crate) graph: GraphCopy,
     pub(crate) wakeups: Wakeups,
     pub(crate) control: Control,
-    /// The part of the hot state that belongs to the graph. While the graph is in use, it is in the worker's
-    /// hot state.
+    /// The part of the hot state that belongs to this graph. Exchanged with the worker's hot state while
+    /// the graph is in use.
     pub(crate) hot: PerGraph,
 }
 
 /// The reason why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
-    /// An element or a script stopped the run.
+    /// An element or a driver script stopped the run, or a worker failed.
     Stopped,
-    /// No work was left.
+    /// No task was scheduled, no timer was set, and no packet was on its way.
     Idle,
     /// The user interrupted the run.
     Interrupted,
 }
 
 impl Control {
-    /// Makes the control of a graph that goes on until it is asked to stop.
+    /// Makes the control of a graph, with a run count of 1. `text` is the configuration as it was written.
     pub(crate) fn new(sink: Box<dyn Sink>, text: String) -> Control {
         Control {
             runcount: 1,
@@ -69,7 +73,7 @@ impl Control {
         self.runcount > 0
     }
 
-    /// Asks the run to stop, several times. It goes on while it is asked less often than the run count says.
+    /// Subtracts `times` requests to stop from the run count. The run ends when the count is zero or less.
     pub(crate) fn stop(&mut self, times: i64) {
         self.runcount = self.runcount.saturating_sub(times);
     }

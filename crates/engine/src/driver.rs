@@ -18,23 +18,23 @@ use crate::trace_time::{TurnTakers, run_trace};
 use crate::wakeups::OsSignals;
 use crate::worker::{MOST_WORK, Worker};
 
-/// The number of tasks that run before the driver looks at stop requests and files again, if no timer
-/// is due before.
+/// The number of tasks that run before the driver checks stop requests and files again, unless a timer is
+/// due earlier.
 const TASKS_PER_ROUND: usize = 128;
-/// The longest real time that the tasks of one round may take, so that requests and files do not wait
-/// long where packets take long. Each task counts with at most `MOST_OF_TASK`, because other threads may
-/// have had the core meanwhile.
+/// The longest real time that the tasks of one round may take, so that stop requests and files do not wait
+/// long if tasks are slow. Each task counts with at most `MOST_OF_TASK`, because another thread may have
+/// had the core for the rest of the time.
 const ROUND: Timestamp = Timestamp(10_000_000);
 const MOST_OF_TASK: Timestamp = Timestamp(1_000_000);
-/// The number of timers that run in a row before the driver looks at stop requests.
+/// The number of timers that run in a row before the driver checks stop requests.
 const TIMERS_PER_ROUND: usize = 1024;
-/// The number of rounds between two reports of progress.
+/// The number of rounds between two updates of the progress counter.
 const ROUNDS_PER_REPORT: u64 = 256;
-/// The number of rounds between two looks at the files that elements wait for, while there is other
-/// work. The driver looks at least once in each period [`LOOK`].
+/// The number of rounds between two checks of the files that elements wait for, while there is other work.
+/// The driver checks them at least once in each period [`LOOK`].
 const ROUNDS_PER_LOOK: u64 = 16;
 const LOOK: Timestamp = Timestamp(10_000_000);
-/// The number of times that a driver script may be consulted about one stop.
+/// The number of times that a driver script may refuse to stop, for one request to stop.
 const MOST_CONSULTATIONS: usize = 1000;
 /// The run count after an interrupt: no driver script can raise it above zero.
 const INTERRUPTED: i64 = i64::MIN / 2;
@@ -44,9 +44,10 @@ const INTERRUPTED: i64 = i64::MIN / 2;
 const MOST_LAST_TIMERS: usize = 1_000_000;
 
 impl Worker {
-    /// Initialises every element, in the order of their phases. Under the trace clock, captures are
-    /// initialised first, and time starts with their first packet, so that the timers of other elements
-    /// count from there. Stops at the first failure, after closing the elements.
+    /// Initialises every element of this worker, ordered by the phases of their classes. Under the trace
+    /// clock, elements that read captures are initialised first, and time starts with their first packet,
+    /// so that the timers of other elements count from there. Stops at the first failure, and then drains
+    /// and closes the elements.
     ///
     /// # Errors
     /// If an element cannot be initialised: the problem that it reports.
@@ -84,8 +85,9 @@ impl Worker {
         Ok(())
     }
 
-    /// Runs until an element or script stops the driver, no work is left, or the user interrupts. Call
-    /// [`initialize`](Self::initialize) before and [`finish`](Self::finish) afterwards.
+    /// Runs until an element or script stops the driver, no work is left, or the user interrupts, and
+    /// returns which of these happened. Call [`initialize`](Self::initialize) before and
+    /// [`finish`](Self::finish) afterwards.
     pub fn run(&mut self) -> End {
         let end = match self.options.clock {
             ClockKind::Trace => run_trace(&mut TurnTakers::One(self)),
@@ -120,15 +122,15 @@ impl Worker {
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
-    /// Drains every element, upstream elements first, and repeats this while packets are held and still
-    /// move. Under the trace clock, timers run between the rounds.
+    /// Drains every element, upstream elements first. Repeats this until no packet is held or no packet
+    /// moves any more. Under the trace clock, timers run between the repetitions.
     pub(crate) fn drain(&mut self) {
         drop(std::mem::take(&mut self.reserve));
         let mut order = self.graph.plan.order();
         order.retain(|&id| self.graph.placement.is_at(id, self.graph.worker()));
         let mut timers = MOST_LAST_TIMERS;
-        // A path through the graph has at most `order.len()` elements. Packets that still move after
-        // that many rounds go in circles, and are dropped at the next element.
+        // A path through the graph has at most `order.len()` elements. Packets that still move after as
+        // many rounds go in circles, and are dropped at the next element.
         for round in 0..=order.len() {
             let before = self.traces();
             for &id in &order {
@@ -145,8 +147,8 @@ impl Worker {
         }
     }
 
-    /// Runs timers after a capture has ended, while an element holds packets that a timer may release.
-    /// Runs at most `most` timers, and subtracts their number from it.
+    /// Runs timers after a capture has ended, as long as an element holds packets, which a timer may
+    /// release. Runs at most `most` timers, and subtracts the number of timers that ran from `most`.
     fn run_timers_while_held(&mut self, most: &mut usize) {
         let graph = &self.graph;
         let mut holders: Vec<ElementId> = (0..graph.plan.len()).filter(|&id| graph.held(id) > 0).collect();
@@ -158,18 +160,18 @@ impl Worker {
         }
     }
 
-    /// Returns two numbers that show whether packets have moved: the packets held, and the packets emitted
-    /// so far.
+    /// Returns the number of held packets and the number of packets emitted so far. If both are unchanged,
+    /// no packet has moved.
     pub(crate) fn traces(&self) -> (usize, u64) {
         let held = self.graph.elements.iter().flatten().map(|element| element.held()).sum();
         (held, self.core.counters.iter().map(|counters| counters.emitted).sum())
     }
 
-    /// Runs the driver's loop with real or simulated time.
+    /// Runs the driver's loop with the real or the simulated clock, and returns the reason for its end.
     fn run_live(&mut self) -> End {
         self.ask_for_short_sleeps();
-        // Timers that are due at once, such as a script's, run before the first packet. Simulated time
-        // advances with each look at the clock, and keeps Click's order.
+        // Timers that are already due, such as a script's, run before the first packet. Simulated time is
+        // left out: it advances with each reading of the clock, and Click runs a task first.
         if self.options.clock == ClockKind::Real && self.control.goes_on() {
             self.run_timers(self.core.now);
         }
@@ -202,8 +204,8 @@ impl Worker {
         }
     }
 
-    /// Runs the next timer, which is due at `at`. If `counts` is false for the timer's element, the
-    /// timer is cleared instead.
+    /// Runs the next timer, which is due at `at`, and delivers what its element emits. If `counts` is false
+    /// for the element, the timer is cleared without a call.
     pub(crate) fn run_next_timer_of(
         &mut self,
         at: Timestamp,
@@ -212,14 +214,14 @@ impl Worker {
         if let Some((_, (id, token))) = self.wakeups.timers.take(at)
             && counts(&self.graph, id)
         {
-            // Each timer runs at its own time.
+            // A timer runs at the time for which it was set, even if several are due.
             self.core.now = self.core.now.max(at);
             self.call(id, |element, cx| element.timer(cx, token));
             self.settle();
         }
     }
 
-    /// Returns the elements that have packets of a capture, each with the time of its next packet, in
+    /// Returns the elements that have packets of a capture left, each with the time of its next packet, in
     /// the order of the graph.
     pub(crate) fn sources(&self) -> impl Iterator<Item = (Timestamp, ElementId)> + '_ {
         self.captures.iter().filter_map(|&id| Some((self.next_time(id)?, id)))
@@ -229,7 +231,8 @@ impl Worker {
         self.graph.elements[id].as_ref()?.next_time()
     }
 
-    /// Runs each scheduled task once, except tasks that follow a capture. True if any of them had work.
+    /// Runs each scheduled task once, except tasks that follow a capture, which stay scheduled. True if any
+    /// task had work.
     pub(crate) fn run_other_tasks(&mut self) -> bool {
         let mut worked = false;
         for _ in 0..self.wakeups.tasks.len() {
@@ -246,13 +249,14 @@ impl Worker {
         worked
     }
 
-    /// Runs at most `most` tasks. Stops when a timer is due, so that elements that hold packets for
+    /// Runs at most `most` tasks. Returns earlier if the driver is stopped, no task is scheduled, or the
+    /// tasks have taken [`ROUND`]. Also returns when a timer is due, so that elements that hold packets for
     /// microseconds do not wait for other tasks.
     fn run_tasks(&mut self, most: usize) {
         let mut spent = Timestamp::ZERO;
         self.look_at_clock();
         for _ in 0..most {
-            // A stop request suspends all other tasks at once, as in Click.
+            // A stop request keeps all further tasks from running immediately, as in Click.
             if !self.control.goes_on() || spent > ROUND {
                 return;
             }
@@ -274,15 +278,15 @@ impl Worker {
         }
     }
 
-    /// True if a timer is due. Under the trace clock, timers run when time reaches them, and not
-    /// between tasks.
+    /// True if a timer may be due now. Always false under the trace clock, whose loop runs timers when time
+    /// reaches them, not between tasks.
     #[inline]
     pub(crate) fn has_timer_due(&self) -> bool {
         self.options.clock != ClockKind::Trace && self.wakeups.timers.may_be_due(self.core.now)
     }
 
-    /// True if a source has to wait until other workers have caught up. Sources that read interfaces
-    /// never wait.
+    /// True if an element is a source that has to wait until other workers have processed more packets.
+    /// Sources that read interfaces never wait, because their packets would be lost.
     #[inline]
     fn has_to_wait(&self, id: ElementId) -> bool {
         let plan = &self.graph.plan;
@@ -290,7 +294,7 @@ impl Worker {
         self.exchange.as_ref().is_some_and(|exchange| can_wait() && !exchange.is_clear())
     }
 
-    /// True if all workers are idle, as the first worker sees it, or if there is one worker. Otherwise
+    /// True if there is one worker, or if this is the first worker and all workers are idle. Otherwise
     /// sleeps for a short time.
     fn is_team_idle(&mut self) -> bool {
         let Some(team) = self.team.clone() else { return true };
@@ -302,7 +306,7 @@ impl Worker {
         is_idle
     }
 
-    /// Answers the questions of other workers.
+    /// Answers the handler calls that other workers have asked of this worker.
     #[cold]
     #[inline(never)]
     fn answer(&mut self) {
@@ -312,7 +316,8 @@ impl Worker {
         self.settle();
     }
 
-    /// Does what other workers ask for. True if the run is over for this worker.
+    /// Handles what the team asks of this worker: handler calls, its report, requests to stop. True if the
+    /// run is over for this worker.
     fn attend(&mut self) -> bool {
         let me = self.graph.worker();
         if self.team.as_ref().is_some_and(|team| team.is_asked(me)) {
@@ -326,7 +331,8 @@ impl Worker {
             self.control.stop(team.take_stops());
             return team.has_failed();
         }
-        // The first worker decides about the end of the run, and asks the driver script.
+        // Only the first worker decides about the end of the run and asks the driver script, so this worker
+        // passes its requests to stop to the first worker.
         if !self.control.goes_on() {
             team.ask_to_stop(1 - self.control.runcount);
             self.control.runcount = 1;
@@ -335,7 +341,8 @@ impl Worker {
     }
 
     fn run_timers(&mut self, by: Timestamp) {
-        // Timers that other timers set for now run in the next round, after a look at stop requests.
+        // A timer that another timer sets for the current time runs in the next round, after a check of
+        // stop requests.
         for _ in 0..TIMERS_PER_ROUND {
             if !self.control.goes_on() {
                 return;
@@ -365,9 +372,9 @@ impl Worker {
         }
     }
 
-    /// Does the periodic work of a round: a switch to a new graph, the progress display, requests of
-    /// other workers, files and signals. Returns an end if the run was stopped and no driver script
-    /// objects.
+    /// Does the periodic work of a round: switches to a prepared graph, updates the progress counter,
+    /// serves the requests of other workers, and checks files and signals. Returns the reason for the end
+    /// if the run was stopped or interrupted, and no driver script objects.
     pub(crate) fn stop_check(&mut self) -> Option<End> {
         self.rounds = self.rounds.wrapping_add(1);
         if self.control.next.is_some() {
@@ -391,8 +398,8 @@ impl Worker {
             return None;
         }
         self.serve_requests();
-        // A signal that an element waits for has also raised the interrupt flag. The element handles it
-        // first.
+        // The signal that sets the interrupt flag also sets the flag of an element that waits for this
+        // signal. In that case the element handles it, and the run is not interrupted.
         if self.options.interrupt.load(Ordering::Relaxed) && !self.wakeups.os_signals.has_come() {
             self.control.runcount = INTERRUPTED;
             self.consult();
@@ -409,21 +416,23 @@ impl Worker {
         }
     }
 
-    /// Treats an idle graph as a request to stop. True if the run is over.
+    /// Treats an idle graph as a request to stop, which a driver script may refuse. True if the run is
+    /// over.
     pub(crate) fn end_idle(&mut self) -> bool {
         self.control.runcount = 0;
         if self.consult() {
             return true;
         }
         if self.wakeups.tasks.is_empty() && self.wakeups.timers.next().is_none() {
-            // A driver script may continue although nothing can happen any more. It must not keep a core
-            // busy.
+            // A driver script may refuse to stop although nothing can happen any more. It must not keep a
+            // core busy.
             self.nap();
         }
         false
     }
 
-    /// Asks the driver script, if there is one, whether the run may end. True if the run is over.
+    /// Asks the driver script, if there is one, whether the run may end. True if the run is over. A script
+    /// that refuses adds one to the run count.
     fn consult(&mut self) -> bool {
         let manages = |id: &ElementId| self.graph.plan.classes[*id].notes.manages_driver;
         let managers: Vec<ElementId> = (0..self.graph.plan.len()).filter(manages).collect();
@@ -445,19 +454,20 @@ impl Worker {
         true
     }
 
-    /// True if input may still come from a file. Simulated time does not wait for input.
+    /// True if input may still come from a file that an element waits for. Always false in simulated time,
+    /// which does not wait for input.
     fn is_awaited(&self, clock: ClockKind) -> bool {
         clock == ClockKind::Real && self.wakeups.files.keep_running()
     }
 
-    /// Calls the elements that wait for signals that have come. An interrupt that an element handles
-    /// does not end the run.
+    /// Calls the elements that wait for operating-system signals that have come. An interrupt that an
+    /// element handles does not end the run.
     fn deliver_os_signals(&mut self) {
         for (id, number) in self.wakeups.os_signals.take() {
             if OsSignals::INTERRUPTS.contains(&number) {
-                // The signal sets the flag that wakes this element and the flag that ends the run, one after
-                // the other, perhaps on another thread. Both are set after this time, so that the second can
-                // be cleared.
+                // A signal sets the element's flag and the flag that ends the run, one after the other,
+                // perhaps on another thread. After this sleep both flags are set, so that the second flag
+                // can be cleared.
                 std::thread::sleep(Duration::from_millis(1));
                 self.options.interrupt.store(false, Ordering::Relaxed);
             }

@@ -1,5 +1,5 @@
-//! Finds wrong orders of elements: elements that need payloads where these are parked, payloads that are
-//! parked and never joined again, and elements that undo an order that was restored.
+//! Finds elements in a wrong order: elements that need payloads where payloads are parked, payloads that
+//! are parked and never joined, and elements that may reorder packets whose order was restored.
 
 use std::collections::BTreeSet;
 
@@ -12,8 +12,8 @@ use crate::graph_facts::{Forward, starts_of_packets};
 /// The offset of the start of an Ethernet frame from its IP header, in bytes.
 const ETHERNET: i32 = -14;
 
-/// Returns the elements that get sliced packets and must not: each with the element that has parked the
-/// payloads, and the reason.
+/// Returns the elements that get packets without their payloads and need the payloads: each with the
+/// element that has parked them, and the reason. Each element is in the result once.
 pub(crate) fn misplaced(effects: &[Effects], forward: &Forward) -> Vec<(ElementId, ElementId, String)> {
     let parking = (0..effects.len()).filter_map(|id| Some((id, effects[id].support.sliced.parks?)));
     let mut parking = parking.peekable();
@@ -31,8 +31,8 @@ pub(crate) fn misplaced(effects: &[Effects], forward: &Forward) -> Vec<(ElementI
             if effects[to].support.sliced.joins == Some((input, table)) || !seen.insert((to, input)) {
                 continue;
             }
-            // A stand-in may test fields in another order than the elements that it acts for, but decides
-            // by the same fields.
+            // A stand-in may test fields in another order than the elements that it acts for, but it
+            // decides by the same fields. So those elements are examined in its place.
             let stood_for = &effects[to].replaces;
             let asked = if stood_for.is_empty() { std::slice::from_ref(&to) } else { stood_for };
             let why = |&id: &ElementId| {
@@ -53,7 +53,7 @@ pub(crate) fn misplaced(effects: &[Effects], forward: &Forward) -> Vec<(ElementI
 }
 
 /// Returns the elements that park payloads which no element joins, or join payloads that no element parks:
-/// each with the error and a hint.
+/// each with the text of the error and a hint.
 pub(crate) fn unjoined(
     effects: &[Effects],
     forward: &Forward,
@@ -65,7 +65,8 @@ pub(crate) fn unjoined(
     for (id, effect) in effects.iter().enumerate() {
         let sliced = effect.support.sliced;
         match (sliced.parks, sliced.joins) {
-            // For an element that does both, the way back may lead through anything.
+            // An element that both parks and joins is accepted: its packets may come back by any way, also
+            // outside of this graph.
             (Some((output, table)), None) if !reaches_joint(effects, forward, (id, output), table) => found
                 .push((
                     id,
@@ -83,8 +84,8 @@ pub(crate) fn unjoined(
     found
 }
 
-/// True if packets of an output come to an element that joins payloads of this table, or are sent out while
-/// there is such an element, to which they may come back.
+/// True if packets of an output come to an element that joins payloads of `table`. Also true if they are
+/// sent out of the graph and such an element exists somewhere, because they may come back to it.
 fn reaches_joint(
     effects: &[Effects],
     forward: &Forward,
@@ -110,8 +111,8 @@ fn reaches_joint(
     false
 }
 
-/// Returns the elements that may reorder packets which an element upstream has put in order: each with that
-/// element.
+/// Returns the elements that may reorder packets whose order an element upstream has restored: each with
+/// that upstream element.
 pub(crate) fn reordered(effects: &[Effects], forward: &Forward) -> Vec<(ElementId, ElementId)> {
     let mut found = Vec::new();
     for id in (0..effects.len()).filter(|&id| effects[id].order == Order::Restores) {
@@ -122,8 +123,8 @@ pub(crate) fn reordered(effects: &[Effects], forward: &Forward) -> Vec<(ElementI
                 match effects[to].order {
                     Order::Restores => {}
                     _ if std::mem::replace(&mut seen[to], true) => {}
-                    // An element that holds packets by flow reorders packets of one flow only by their own
-                    // numbers.
+                    // An element that holds packets per flow changes the order within a flow only by the
+                    // packets' own sequence numbers, so it does no harm.
                     Order::MayReorder if effects[to].hold != Hold::PerFlow => found.push((to, id)),
                     _ => open.push(to),
                 }
@@ -186,7 +187,8 @@ mod tests {
 
     #[test]
     fn who_stands_for_others_is_asked_about_them() {
-        // Downstream of the joint there is an element that reads the payload, and one that does not.
+        // The chain's element 0 does not read the payload, and element 4, downstream of the element that
+        // joins, does.
         let standing_for = |replaces: Vec<ElementId>| Effects { replaces, ..reading(&[Field::Length]) };
         assert_eq!(chain(standing_for(vec![0]), true), Vec::<String>::new());
         assert_eq!(chain(standing_for(vec![0, 4]), true), ["writes the payload"]);
@@ -219,7 +221,8 @@ mod tests {
         assert_eq!(row([source(), parks.clone(), joins(7), drops()]), [0; 0]);
         assert_eq!(row([source(), parks.clone(), joins(8), drops()]), [1, 2]);
         assert_eq!(row([source(), joins(7), parks.clone(), drops()]), [2]);
-        // Packets that are sent may come back.
+        // Packets that are sent may come back to an element that joins payloads, so parking is accepted
+        // only if such an element exists.
         assert_eq!(row([source(), joins(7), parks.clone(), ends(Target::Send)]), [0; 0]);
         assert_eq!(row([source(), source(), parks, ends(Target::Send)]), [2]);
     }

@@ -1,5 +1,5 @@
-//! The exchange of packets between two workers on its own, without workers, so that benchmarks can measure
-//! the cost of handing packets over.
+//! The two ends of an exchange without the workers around it, so that benchmarks can measure the cost of
+//! handing packets over.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use crate::exchange::{self, Bell, Departure, Exchange};
 use crate::graph_copy::Target;
 use crate::placement::{Origin, Way};
 
-/// The end at which packets go in.
+/// The end of a ring at which packets go in.
 pub struct Giver(Exchange);
 
-/// The end at which packets come out.
+/// The end of a ring at which packets come out.
 pub struct Taker(Exchange);
 
-/// Makes both ends of a new path.
+/// Makes the two ends of a new ring from one worker to another.
 ///
 /// # Errors
 /// If the process has no file descriptor left.
@@ -32,13 +32,14 @@ pub fn new() -> Result<(Giver, Taker), String> {
 }
 
 impl Giver {
-    /// True if there is room for many packets.
+    /// True if the ring is less than half full.
     #[inline]
     pub fn has_room(&self) -> bool {
         self.0.is_clear()
     }
 
-    /// Hands all packets of a batch over.
+    /// Hands all packets of a batch over, and leaves the batch empty. Packets that find no room wait next
+    /// to the ring; `lost` gets packets for which there is no memory either.
     #[inline]
     pub fn give(&mut self, batch: &mut Batch, lost: impl FnMut(Packet)) {
         let to = Target { element: 0, input: 0, way: Way::To(1) };
@@ -48,7 +49,7 @@ impl Giver {
 }
 
 impl Taker {
-    /// Takes at most `most` packets into an empty batch. True if there were any.
+    /// Takes at most `most` packets out of the ring, into an empty batch. True if there were any packets.
     #[inline]
     pub fn take(&mut self, most: usize, batch: &mut Batch) -> bool {
         self.0.take(0, most, batch).is_some()

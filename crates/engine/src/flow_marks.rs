@@ -1,19 +1,19 @@
-//! Finds out where flow marks can be relied on.
+//! Finds out which elements can rely on the flow marks of packets.
 //!
 //! An element that has looked up a packet's flow marks the packet, so that elements downstream need not
 //! look the flow up again. A mark is reliable if it comes from one element only, and no element between
-//! changes fields that distinguish flows, holds packets (numbers of flows may be used again meanwhile), or
-//! makes packets of its own from others.
+//! changes fields that distinguish flows, holds packets (the number of a flow may be given to another flow
+//! meanwhile), or makes packets of its own from others.
 
 use element::effects::{Action, Effects, Field, Hold, Marks, Target};
 use element::{Base, ElementId};
 
-/// The origin of the marks with which packets come to an element.
+/// The origin of the flow marks on the packets that come to an element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Coming {
     /// The packets have no marks.
     Without,
-    /// Each packet has a mark of this element, or none.
+    /// Each packet has a mark of this one element, or no mark.
     Of(ElementId),
     /// The marks may be out of date, or come from several elements.
     Unreliable,
@@ -29,8 +29,9 @@ impl Coming {
     }
 }
 
-/// Returns, for each element that takes marks, true if it may rely on them, and for each element that gives
-/// marks, true if some element relies on them. Returns an empty vector if no marks are used.
+/// Returns a bool for each element. For an element that takes marks, it is true if the element may rely on
+/// them. For an element that gives marks, it is true if some element relies on them. Returns an empty
+/// vector if no element relies on marks.
 pub(crate) fn used(effects: &[Effects], forward: &[Vec<Vec<(ElementId, usize)>>]) -> Vec<bool> {
     let mut coming = vec![Coming::Without; effects.len()];
     let mut open: Vec<ElementId> =
@@ -44,7 +45,8 @@ pub(crate) fn used(effects: &[Effects], forward: &[Vec<Vec<(ElementId, usize)>>]
         };
         for &(to, _) in forward[id].iter().flatten() {
             let now = coming[to].or(leaving);
-            // The state of each element changes at most twice.
+            // An element's origin changes at most twice (to one giver, then to unreliable), so the loop
+            // ends.
             if std::mem::replace(&mut coming[to], now) != now {
                 open.push(to);
             }
@@ -61,7 +63,8 @@ pub(crate) fn used(effects: &[Effects], forward: &[Vec<Vec<(ElementId, usize)>>]
     if used.contains(&true) { used } else { Vec::new() }
 }
 
-/// True if a mark is still valid on the packets that leave an element.
+/// True if a mark that a packet has at an element's input is still valid when the packet leaves the
+/// element.
 fn keeps(effects: &Effects) -> bool {
     let holds = effects.hold != Hold::None || !effects.emits.is_empty() || effects.opaque.is_some();
     let cases = effects.cases.iter().all(|case| {
@@ -75,15 +78,16 @@ fn keeps(effects: &Effects) -> bool {
     !holds && cases
 }
 
-/// True if a field may distinguish flows: addresses, protocol, ports, and the fields that determine their
-/// offsets.
+/// True if a field may distinguish flows: addresses, protocol, ports, and the fields that determine the
+/// offsets of these.
 fn tells_apart(field: &Field) -> bool {
     let within = |offset: i32, length: u16, free: &[(i32, i32)]| {
         let (start, end) = (offset, offset + i32::from(length));
         free.iter().any(|&(from, to)| from <= start && end <= to)
     };
     match *field {
-        // The type of service, the time to live, the checksum.
+        // Bytes of the network header that distinguish no flows in IPv4: the type of service, the time to
+        // live, the checksum.
         Field::Bytes { base: Base::Network, offset, length } => {
             !within(offset, length, &[(1, 2), (8, 9), (10, 12)])
         }
@@ -109,7 +113,8 @@ mod tests {
         Effects::cases(vec![Case::new(Filter::Any, Target::Output(0)).with(action)])
     }
 
-    /// True if marks are used across these elements, connected in a chain.
+    /// True if marks are relied on in a chain: an element that gives marks, `between`, an element that
+    /// takes marks.
     fn chain(between: Vec<Effects>) -> bool {
         let mut all = vec![marks(Marks::Gives)];
         all.extend(between);
@@ -138,7 +143,7 @@ mod tests {
             Effects { emits: Effects::source("answer").emits, ..Effects::pass() },
         ] {
             assert!(!chain(vec![breaks.clone()]), "{breaks:?}");
-            // Elements further downstream do not make the marks reliable again.
+            // A pass-through element further downstream does not make the marks reliable again.
             assert!(!chain(vec![breaks.clone(), Effects::pass()]));
         }
     }
@@ -148,9 +153,9 @@ mod tests {
         let all = [marks(Marks::Gives), marks(Marks::Gives), Effects::pass(), marks(Marks::Takes)];
         let to = |id| vec![vec![(id, 0)]];
         assert_eq!(used(&all, &[to(2), to(2), to(3), Vec::new()]), []);
-        // In a chain, the marks of the last element count.
+        // In a chain, the second element that gives marks replaces the marks of the first.
         assert_eq!(used(&all, &[to(1), to(2), to(3), Vec::new()]), [false, true, false, true]);
-        // In a circle, with packets from elsewhere.
+        // In a circle, which packets without marks also enter from elsewhere.
         assert_eq!(used(&all, &[to(2), Vec::new(), to(3), to(2)]), [true, false, false, true]);
     }
 }

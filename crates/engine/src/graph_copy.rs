@@ -14,28 +14,29 @@ use crate::stand_ins::{Elements, StandIns};
 /// The copy of a graph that one worker has. An element can be called while the rest of the copy is in use,
 /// because it is taken out of its slot for the time of the call.
 pub(crate) struct GraphCopy {
-    // The work list uses these three for each batch, so they come first.
-    /// The elements, by number. An element is `None` while it is being called.
+    // The work list uses the first three fields for each batch, so they come first.
+    /// The elements, indexed by element number. An element is `None` while it is being called.
     pub(crate) elements: Box<Elements>,
-    /// The index in `targets` of the first output of each element.
+    /// For each element, the index in `targets` of its first output.
     first_target: Box<[u32]>,
-    /// The element and input that each push output is connected to.
+    /// The targets of all push outputs, element by element: the input that each output is connected to.
     targets: Box<[Target]>,
-    /// The fixed part, which all workers share.
+    /// The plan of the graph, which all workers share.
     pub(crate) plan: Arc<Plan>,
     /// The workers that do the work of each element.
     pub(crate) placement: Placement,
-    /// The declared effects of the elements.
+    /// The declared effects of the elements, indexed by element number.
     pub(crate) effects: Vec<Effects>,
-    /// The elements that act in place of other elements.
+    /// The stand-ins of the graph: elements that act in place of other elements.
     stand_ins: StandIns,
-    /// The state that elements share, and the number of this worker.
+    /// The names, services and settings that elements share, and the number of this worker.
     pub(crate) setup: Setup,
-    /// The arguments of elements that were configured again since the start.
+    /// The current arguments of elements that were given other arguments since the start, by element
+    /// number.
     pub(crate) configs: BTreeMap<ElementId, String>,
 }
 
-/// The input that a push output is connected to, and the way to it.
+/// The input that a push output is connected to, and the way by which packets get there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) element: u32,
@@ -48,9 +49,9 @@ impl Target {
     pub(crate) const NOWHERE: Target = Target { element: u32::MAX, input: 0, way: Way::Here };
 }
 
-/// Returns the targets of all push outputs in one array, and the index of the first output of each
-/// element. A push output has exactly one connection (`Plan::check_use`). Other outputs get
-/// [`Target::NOWHERE`].
+/// Returns the targets of all push outputs in one array, and for each element the index of its first output
+/// in the array. A push output has exactly one connection (`Plan::check_use`). An output without a
+/// connection gets [`Target::NOWHERE`].
 fn targets(plan: &Plan, placement: &Placement) -> (Box<[u32]>, Box<[Target]>) {
     let (mut starts, mut targets) = (Vec::new(), Vec::new());
     for (from, outputs) in plan.forward.iter().enumerate() {
@@ -60,7 +61,7 @@ fn targets(plan: &Plan, placement: &Placement) -> (Box<[u32]>, Box<[Target]>) {
             None => Target::NOWHERE,
         };
         targets.extend(outputs.iter().map(first));
-        // Output 0 may be looked up even if the element has no output.
+        // Output 0 may be looked up even if the element has no output, so it needs an entry.
         if outputs.is_empty() {
             targets.push(Target::NOWHERE);
         }
@@ -69,7 +70,8 @@ fn targets(plan: &Plan, placement: &Placement) -> (Box<[u32]>, Box<[Target]>) {
 }
 
 impl GraphCopy {
-    /// Makes a copy that has not been initialised, and the part of the hot state that belongs to it.
+    /// Makes the copy of a graph whose elements are not initialised yet, and the part of the worker's hot
+    /// state that belongs to this copy.
     pub(crate) fn new(plan: Arc<Plan>, configured: Configured) -> (GraphCopy, PerGraph) {
         let Configured { elements, effects, facts, setup, .. } = configured;
         let outputs = plan.outputs.iter().map(|side| side.len() as u32).collect();
@@ -100,7 +102,7 @@ impl GraphCopy {
         (0..self.plan.len()).filter(|&id| self.placement.is_at(id, self.worker()))
     }
 
-    /// Returns the input that an output is connected to. `None` if there is no connection.
+    /// Returns the input that an output is connected to, or `None` if there is no connection.
     #[inline]
     pub(crate) fn target(&self, element: u32, output: u32) -> Option<Target> {
         let target = self.targets[(self.first_target[element as usize] + output) as usize];
@@ -110,7 +112,7 @@ impl GraphCopy {
     /// Puts an element back into the slot that it was taken from.
     #[inline]
     pub(crate) fn put_back(&mut self, id: ElementId, element: Box<dyn Element>) {
-        // The slot is `None`. `forget` saves the check for an old element that would have to be dropped.
+        // The slot is `None`. `forget` saves the check whether there is an old element to be dropped.
         std::mem::forget(self.elements[id].replace(element));
     }
 
@@ -124,7 +126,7 @@ impl GraphCopy {
         self.configs.get(&id).unwrap_or(&self.plan.graph.elements[id].config)
     }
 
-    /// Returns the flat configuration with the current arguments of its elements.
+    /// Returns the flat configuration, with the current arguments of its elements.
     pub(crate) fn flat(&self) -> String {
         if self.configs.is_empty() {
             return lang::flatten(&self.plan.graph);
@@ -136,17 +138,19 @@ impl GraphCopy {
         lang::flatten(&graph)
     }
 
-    /// Reports to all elements what stand-ins have done in their place.
+    /// Has all stand-ins report to the elements that they act for. See [`StandIns::settle`].
     pub(crate) fn settle_stand_ins(&mut self, core: &mut Core) {
         self.stand_ins.settle(&mut self.elements, &self.effects, core);
     }
 
-    /// Called after a handler of an element was written. See [`StandIns::look_for_changes`].
+    /// Notifies stand-ins if writing a handler of the element `written` has changed effects that they rely
+    /// on. See [`StandIns::look_for_changes`].
     pub(crate) fn look_for_changes(&mut self, written: ElementId) {
         self.stand_ins.look_for_changes(&mut self.elements, &self.effects, written);
     }
 
-    /// Notifies the stand-ins of an element that its effects differ from those at the start.
+    /// Notifies the stand-ins of an element that they may no longer act for it, because its effects have
+    /// changed. See [`StandIns::outdate`].
     pub(crate) fn outdate(&mut self, id: ElementId) {
         self.stand_ins.outdate(&mut self.elements, &self.effects, id);
     }

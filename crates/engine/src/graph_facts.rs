@@ -1,4 +1,5 @@
-//! Derives facts from the declared effects of all elements of a graph together.
+//! Derives facts about a graph from the declared effects of all its elements together: annotations that are
+//! read, work that may be left for devices, and bytes that a replay has to restore.
 
 use std::collections::BTreeSet;
 
@@ -11,13 +12,13 @@ use crate::flow_marks;
 
 /// The length of the longest IPv4 header, in bytes.
 const IP_HEADER: i64 = 60;
-/// An offset after every byte that a packet can have.
+/// An offset beyond every byte of a packet, for offsets that are not known.
 const ANYWHERE: i64 = u32::MAX as i64;
 
 /// For each element and output, the elements and inputs that the output is connected to.
 pub(crate) type Forward = [Vec<Vec<(ElementId, usize)>>];
 
-/// Combines the declared effects of a graph.
+/// Derives all facts about a graph. `effects` are the declared effects, by element.
 pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
     let (mut annotations_read, mut annotations_written) = ([false; 48], [false; 48]);
     let mark = |bytes: &mut [bool; 48], field: &Field| {
@@ -43,9 +44,10 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
     if tells_lengths {
         mark(&mut annotations_read, &EXTRA_LENGTH);
     }
-    // No element sees a field that is only written.
     let offloads = offloads(effects, forward);
-    // The fields of virtio-net are stored next to the annotations, and are cleared with them.
+    // Work left for a device is described next to the annotations, and is cleared with them. So annotations
+    // count as used if they are read, or if work may be left. An annotation that is only written has no
+    // effect.
     let large_segments = large_segments(effects, forward);
     let receives_offloads = receives_offloads(effects, forward, |id| offloads[id] || large_segments[id]);
     let left = offloads.contains(&true) || large_segments.contains(&true);
@@ -54,7 +56,7 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
     let restore = Restore {
         bytes: written_bytes(effects, forward),
         copies: effects.iter().any(holds),
-        // The work left for a device is stored next to the annotations.
+        // The description of work left for a device is restored together with the annotations.
         annotations: receives_offloads.contains(&true)
             || annotations_read.iter().zip(annotations_written).any(|(&read, written)| read && written),
         annotations_read: receives_offloads.contains(&true) || annotations_read.contains(&true),
@@ -76,7 +78,7 @@ pub(crate) fn gather(effects: &[Effects], forward: &Forward) -> Facts {
 }
 
 /// Returns, by element and output, a mask of the annotation bytes that elements downstream of the output
-/// read.
+/// read: bit N is set for byte N.
 fn annotations_seen(effects: &[Effects], forward: &Forward, tells_lengths: bool) -> Vec<Vec<u64>> {
     let looks_at = |effects: &Effects| {
         if effects.opaque.is_some() {
@@ -105,7 +107,8 @@ fn annotations_seen(effects: &[Effects], forward: &Forward, tells_lengths: bool)
     forward.iter().map(|outputs| outputs.iter().map(|to| behind(&seen, to)).collect()).collect()
 }
 
-/// Returns, for each element, true if it may emit frames in which work is left for a device.
+/// Returns, for each element, true if it may emit frames with work left for a device: partial checksums or
+/// segmentation.
 fn offloads(effects: &[Effects], forward: &Forward) -> Vec<bool> {
     let may = |source: ElementId| {
         let start = effects[source].support.offloads?;
@@ -122,7 +125,7 @@ fn large_segments(effects: &[Effects], forward: &Forward) -> Vec<bool> {
     let may = |source: ElementId| {
         let start = effects[source].support.offloads?;
         let next: Vec<ElementId> = forward[source].iter().flatten().map(|&(to, _)| to).collect();
-        // Packets that come in start at the offset of their source.
+        // The starts of the packets that come to the element; for a source, the start that it declares.
         let here = if starts[source].is_empty() { BTreeSet::from([start]) } else { starts[source].clone() };
         let takes = |&start: &i32| take_large_segments(effects, forward, next.clone(), start);
         Some(!next.is_empty() && here.iter().all(takes))
@@ -134,8 +137,8 @@ fn large_segments(effects: &[Effects], forward: &Forward) -> Vec<bool> {
 const ETHERNET: i32 = -14;
 
 /// Returns, for each element, the possible starts of the packets that come to it, as offsets from their IP
-/// header in bytes. Ethernet is assumed if a source does not declare the start, and if the start cannot be
-/// followed.
+/// header in bytes. The start of an Ethernet frame is assumed if a source does not declare the start, or if
+/// the start cannot be followed.
 pub(crate) fn starts_of_packets(effects: &[Effects], forward: &Forward) -> Vec<BTreeSet<i32>> {
     let mut starts = vec![BTreeSet::new(); effects.len()];
     let mut is_source = vec![true; effects.len()];
@@ -157,8 +160,8 @@ pub(crate) fn starts_of_packets(effects: &[Effects], forward: &Forward) -> Vec<B
     starts
 }
 
-/// Returns the number of bytes by which a case moves the start of a packet. `None` if it differs from
-/// packet to packet.
+/// Returns the number of bytes that a case strips from the start of a packet (negative: adds). `None` if
+/// the number differs from packet to packet.
 fn moved(case: &Case) -> Option<i32> {
     let moves = case.actions.iter().map(|action| match action {
         Action::Strip(n) => Some(*n),
@@ -168,10 +171,10 @@ fn moved(case: &Case) -> Option<i32> {
     moves.sum()
 }
 
-/// Returns the numbers of bytes by which cases that lead to an output move the start of a packet. The set
-/// contains `None` if the number differs from packet to packet.
+/// Returns the numbers of bytes that the cases for an output strip from the start of a packet. The set
+/// contains `None` if a number differs from packet to packet.
 fn moves(effects: &Effects, output: usize) -> BTreeSet<Option<i32>> {
-    // Packets of a source have their start at the source.
+    // Packets of an element without cases have their start at the source.
     if effects.cases.is_empty() {
         return BTreeSet::from([Some(0)]);
     }
@@ -185,8 +188,8 @@ fn moves(effects: &Effects, output: usize) -> BTreeSet<Option<i32>> {
     if by_output.is_empty() { effects.cases.iter().map(moved).collect() } else { by_output }
 }
 
-/// Returns, for each element, true if it takes packets in which work is left, and may get such packets from
-/// an element for which `leaves` is true.
+/// Returns, for each element, true if it can handle packets with work left for a device, and may get such
+/// packets from an element for which `leaves` is true.
 fn receives_offloads(
     effects: &[Effects],
     forward: &Forward,
@@ -204,15 +207,15 @@ fn receives_offloads(
 }
 
 /// The distance from the IP header, in bytes, beyond which the start of packets is not followed. No header
-/// is that long.
+/// is that long, so only a circle gets there.
 const FAR: i32 = 256;
 
 /// The effects of all elements, where a stand-in is replaced by the elements that it acts for. A stand-in
-/// decides by the same fields as these elements, though in another order, so that the effects of the
-/// elements count.
+/// decides by the same fields as these elements, though in another order, so its own effects do not count.
 struct Asked<'e> {
     effects: &'e [Effects],
-    /// For each element, the possible starts of the packets that come to it. Empty if there is no stand-in.
+    /// For each element, the possible starts of the packets that come to it. Empty if the graph has no
+    /// stand-in.
     starts: Vec<BTreeSet<i32>>,
 }
 
@@ -223,8 +226,9 @@ impl<'e> Asked<'e> {
         Asked { effects, starts }
     }
 
-    /// True if `holds` is true for an element and packets that start at `start`. For a stand-in: if it is
-    /// true for any element that it acts for, and packets as they come to that element.
+    /// True if `holds` is true for the effects of an element and packets that start at `start`. For a
+    /// stand-in, true if `holds` is true for any element that it acts for, and packets as they come to that
+    /// element.
     fn any(&self, id: ElementId, start: i32, holds: impl Fn(&Effects, i32) -> bool) -> bool {
         let stood_for = &self.effects[id].replaces;
         if stood_for.is_empty() {
@@ -238,8 +242,8 @@ impl<'e> Asked<'e> {
 }
 
 /// True if the given elements may get packets that hold many segments and start at `start`: neither the
-/// elements nor any element downstream has an obstacle. The device at the end finds the headers again, so
-/// packets may start elsewhere there.
+/// elements nor any element downstream, up to a device, has an obstacle. The device finds the headers
+/// again, so packets may have another start there.
 pub(crate) fn take_large_segments(
     effects: &[Effects],
     forward: &Forward,
@@ -268,9 +272,9 @@ pub(crate) fn take_large_segments(
     true
 }
 
-/// True if the given elements may get frames that start at `start` (see
-/// [`Support::offloads`](element::effects::Support::offloads)) and in which work is left for a device:
-/// neither the elements nor any element downstream has an obstacle.
+/// True if the given elements may get frames with work left for a device, which start at `start` (see
+/// [`Effects::offloads`]): neither the elements nor any element downstream has an obstacle, and each device
+/// takes frames with this start.
 pub(crate) fn take_offloads(
     effects: &[Effects],
     forward: &Forward,
@@ -297,9 +301,10 @@ pub(crate) fn take_offloads(
     true
 }
 
-/// True if a replayed packet may get bytes ahead of its first byte at the replay.
+/// True if elements downstream of a replay may prepend bytes, so that a replayed packet starts before the
+/// first byte that it had when it was stored.
 fn grows_in_front(effects: &[Effects], forward: &Forward) -> bool {
-    // The least distance from the start of a packet at its source to its start at each element.
+    // The least number of bytes that were stripped on the way from the replay to each element.
     let mut starts: Vec<Option<i64>> = vec![None; effects.len()];
     let mut open: Vec<(ElementId, i64)> = Vec::new();
     open.extend((0..effects.len()).filter(|&id| effects[id].hold == Hold::Replay).map(|id| (id, 0)));
@@ -315,7 +320,7 @@ fn grows_in_front(effects: &[Effects], forward: &Forward) -> bool {
         if start < 0 {
             return true;
         }
-        // Where paths meet, and in circles, only starts that are earlier than before have to be followed.
+        // Where paths meet, and in circles, only smaller numbers than before have to be followed.
         let mut next: Vec<ElementId> = forward[id].iter().flatten().map(|&(to, _)| to).collect();
         next.retain(|&to| starts[to].is_none_or(|seen| start < seen));
         for to in next {
@@ -326,7 +331,7 @@ fn grows_in_front(effects: &[Effects], forward: &Forward) -> bool {
     false
 }
 
-/// Returns the largest value that a number can have. `None` if it is not known.
+/// Returns the largest value that a declared number can have, or `None` if that is not known.
 fn largest(number: &Number) -> Option<i64> {
     number.terms.iter().try_fold(number.constant, |sum, (factor, field, mask)| {
         let bytes = match field {
@@ -335,14 +340,14 @@ fn largest(number: &Number) -> Option<i64> {
             _ => return None,
         };
         let bits = mask.count_ones().min(8 * bytes);
-        // Wider fields are not header lengths.
+        // A field of more than 16 bits is not a header length, so it is unbounded.
         let most = if bits <= 16 { (1i64 << bits) - 1 } else { return None };
         sum.checked_add(factor.checked_mul(most)?.max(0))
     })
 }
 
-/// Returns the largest offset from the start of a packet that a header may have if its annotation is set to
-/// this value.
+/// Returns the largest offset, in bytes from the start of a packet, that a header may have if its
+/// annotation is set to `value`.
 fn farthest(value: &Value) -> i64 {
     let known = match value {
         // Four bytes may encode a negative offset.
@@ -354,7 +359,7 @@ fn farthest(value: &Value) -> i64 {
     known.unwrap_or(ANYWHERE)
 }
 
-/// Returns, for each element, true if replayed packets come to it.
+/// Returns, for each element, true if packets from a replay come to it.
 fn replayed(effects: &[Effects], forward: &Forward) -> Vec<bool> {
     let mut reached = vec![false; effects.len()];
     let mut open: Vec<ElementId> =
@@ -369,9 +374,10 @@ fn replayed(effects: &[Effects], forward: &Forward) -> Vec<bool> {
     reached
 }
 
-/// Returns the range of bytes that any element may write, if no element downstream of a replay marks
-/// transport headers. Then these headers are at the same offset as when the packets were stored. `None`
-/// otherwise.
+/// Returns the range of bytes that any element may write, for a replay that finds transport headers by the
+/// packets' annotations. `None` if an element downstream of a replay sets these annotations: the headers
+/// may then be at other offsets than when the packets were stored. Also `None` if an element may write
+/// anywhere.
 fn behind_marks(effects: &[Effects], forward: &Forward) -> Option<ReachFromTransport> {
     let marks = |effect: &Effects| {
         let mut actions = effect.cases.iter().flat_map(|case| &case.actions);
@@ -387,6 +393,7 @@ fn behind_marks(effects: &[Effects], forward: &Forward) -> Option<ReachFromTrans
 }
 
 /// Returns the number of bytes, from the start of a packet at its source, that elements may write.
+/// `usize::MAX` if an element may write anywhere.
 fn written_bytes(effects: &[Effects], forward: &Forward) -> usize {
     let starts = Starts::new(effects, forward);
     let Some(written) = written(effects, &starts) else { return usize::MAX };
@@ -396,10 +403,10 @@ fn written_bytes(effects: &[Effects], forward: &Forward) -> usize {
     }
 }
 
-/// The largest offsets, from the start of a packet at its source, at which the packet and its headers may
-/// start.
+/// The largest offsets, in bytes from the start of a packet at its source, at which the packet and its
+/// headers may start.
 struct Starts {
-    /// The start of the packet at each element.
+    /// The start of the packet, by element.
     packet: Vec<i64>,
     mac: i64,
     network: i64,
@@ -409,8 +416,8 @@ struct Starts {
 impl Starts {
     fn new(effects: &[Effects], forward: &Forward) -> Starts {
         let packet = farthest_starts(effects, forward);
-        // A header annotation is set only by an element that declares it. Elsewhere it is unset, and
-        // elements that write relative to it do not write.
+        // A header annotation is set only by an element that declares it. Without the annotation, elements
+        // that write relative to it do not write.
         let mut starts = Starts { packet, mac: 0, network: 0, transport: 0 };
         for (id, effect) in effects.iter().enumerate() {
             for action in effect.cases.iter().flat_map(|case| &case.actions) {
@@ -424,7 +431,8 @@ impl Starts {
                 };
                 *place = (starts.packet[id] + farthest(value)).max(*place);
             }
-            // Packets that an element makes have their headers marked.
+            // A packet that an element makes has its headers marked: its transport header is at most
+            // `IP_HEADER` bytes after the start of the packet.
             if effect.emits.iter().any(|emit| emit.starts == Some(Header::Ipv4)) {
                 starts.transport = starts.transport.max(IP_HEADER);
             }
@@ -433,8 +441,8 @@ impl Starts {
     }
 }
 
-/// Returns, for each element, the largest offset from its first start at which a packet may start there.
-/// Where paths meet, the path that strips most counts.
+/// Returns, for each element, the largest offset from the start of a packet at its source at which the
+/// packet may start at this element. Where paths meet, the path that strips most counts.
 fn farthest_starts(effects: &[Effects], forward: &Forward) -> Vec<i64> {
     let mut starts: Vec<Option<i64>> = vec![None; effects.len()];
     let mut is_source = vec![true; effects.len()];
@@ -443,11 +451,11 @@ fn farthest_starts(effects: &[Effects], forward: &Forward) -> Vec<i64> {
         (0..effects.len()).filter(|&id| is_source[id]).map(|id| (id, 0)).collect();
     while let Some((id, start)) = open.pop() {
         let at = |moved: Option<i32>| match moved.map(|moved| start + i64::from(moved)) {
-            // Stripping in a circle has no limit.
+            // Stripping in a circle has no limit, and no packet is stripped so far otherwise.
             Some(start) if start <= i64::from(FAR) => start,
             _ => ANYWHERE,
         };
-        // An element that strips may write before or after it strips.
+        // An element that both strips and writes may do so in either order.
         let within =
             effects[id].cases.iter().map(|case| at(moved(case))).chain([start]).max().unwrap_or(start);
         if starts[id].is_some_and(|seen| seen >= within) {
@@ -465,7 +473,8 @@ fn farthest_starts(effects: &[Effects], forward: &Forward) -> Vec<i64> {
 /// The ranges of bytes that elements may write.
 #[derive(Default)]
 struct Written {
-    /// The number of bytes from the start of a packet, without writes relative to the transport header.
+    /// The number of bytes from the start of a packet at its source, without writes relative to the
+    /// transport header.
     bytes: usize,
     /// The number of bytes from the start of the transport header.
     behind_transport: usize,
@@ -502,7 +511,7 @@ mod tests {
     use super::*;
     use element::effects::{Filter, PAINT, Support, Target, wire_field};
 
-    /// Gathers the facts of elements that are not connected.
+    /// Derives the facts about elements that are not connected.
     fn gathered(effects: &[Effects]) -> Facts {
         gather(effects, &vec![Vec::new(); effects.len()])
     }
@@ -516,8 +525,7 @@ mod tests {
     fn annotations_are_seen_behind_an_output_if_somebody_there_looks_at_them() {
         let looks = |offset| Effects::pass().observing(&[Field::Annotation { offset, length: 2 }]);
         let unknown = Effects { opaque: Some("nothing is known"), ..Effects::default() };
-        // The second element leads back to itself through the third element, and on to the fourth and the
-        // fifth.
+        // Element 1 leads back to itself through element 2, and on to elements 3 and 4.
         let effects = [Effects::pass(), Effects::pass(), looks(4), looks(9), unknown];
         let forward = [
             vec![vec![(1, 0)]],
@@ -550,8 +558,8 @@ mod tests {
         let ttl = writing(wire_field::IP_TTL);
         assert_eq!(gathered(std::slice::from_ref(&ttl)).restore.bytes, 9);
         let case = || Case::new(Filter::Any, Target::Output(0));
-        // A header that is added brings back what was stripped. Where paths meet, the path that strips more
-        // counts.
+        // Stripped bytes that are added back do not move later writes. Where paths meet, the path that
+        // strips more counts.
         let strip = |n| Effects::cases(vec![case().with(Action::Strip(n))]);
         let written = |chain: &[Effects], more: &[(usize, usize)]| {
             let mut forward: Vec<_> = (1..=chain.len()).map(|next| vec![vec![(next, 0)]]).collect();
@@ -570,12 +578,13 @@ mod tests {
         assert_eq!(written(&[Effects::cases(vec![both])], &[]), 12);
         let offset = Action::Set(Field::HeaderOffset(Base::Network), Value::Constant(vec![0, 14]));
         assert_eq!(gathered(&[ttl.clone(), Effects::cases(vec![case().with(offset)])]).restore.bytes, 23);
-        // A header keeps its offset, whatever is added ahead of it or stripped.
+        // A header keeps its offset from the packet's first start, whatever is added ahead of it or
+        // stripped.
         let mark = Effects::cases(vec![
             case().with(Action::Set(Field::HeaderOffset(Base::Network), Value::Constant(vec![0, 14]))),
         ]);
         assert_eq!(written(&[strip(14), mark, strip(14), ttl.clone()], &[]), 14 + 23);
-        // A header that was stripped is ahead of the packet's start.
+        // A MAC header that was stripped is ahead of the packet's start.
         let stripped =
             Action::Set(Field::HeaderOffset(Base::Mac), Value::Constant(vec![0xff, 0xff, 0xff, 0xf2]));
         let mac = writing(Field::Bytes { base: Base::Mac, offset: 0, length: 6 });
@@ -601,7 +610,7 @@ mod tests {
         let many =
             Number::constant(8).plus(2, Field::Bytes { base: Base::Data, offset: 4, length: 1 }, u128::MAX);
         assert_eq!(bytes_with(Value::Number(many)), 8 + 510 + 2, "addresses of ARP");
-        // For example, after IPv6 extension headers.
+        // The offset of the transport header is unbounded, for example after IPv6 extension headers.
         assert!(bytes_with(Value::Pure { name: "somewhere", reads: Vec::new() }) > 1 << 20);
         assert!(bytes_with(Value::Number(Number::of(Field::Length))) > 1 << 20);
     }
@@ -693,7 +702,7 @@ mod tests {
         assert!(!gathered(std::slice::from_ref(&looks)).restore.annotations);
         assert!(!gathered(&[writing(PAINT)]).restore.annotations);
         assert!(gathered(&[writing(PAINT), looks.clone()]).restore.annotations);
-        // Other bytes of the annotation area.
+        // Writing other bytes of the annotation area does not make a restore necessary.
         let other = Field::Annotation { offset: 0, length: 4 };
         assert!(!gathered(&[writing(other), looks]).restore.annotations);
     }
@@ -720,7 +729,7 @@ mod tests {
         assert!(!in_front(&[replay.clone(), strip(14), strip(-14)], None));
         assert!(in_front(&[replay.clone(), strip(14), strip(-18)], None));
         assert!(!in_front(&[strip(-14), replay.clone(), Effects::pass()], None));
-        // A header that is added in a circle grows without limit. Stripping in a circle ends.
+        // A header that is added in a circle grows without limit. Stripping in a circle adds nothing.
         assert!(in_front(&[replay.clone(), strip(14), strip(-1)], Some(2)));
         assert!(!in_front(&[replay, strip(14), strip(1)], Some(1)));
     }

@@ -1,8 +1,8 @@
-//! The engine's side of the contract with elements: everything that an element asks for other than
-//! packets and batches.
+//! The engine's side of the contract with elements: the calls of elements, and everything that an element
+//! asks of the engine other than packets and batches.
 //!
-//! [`WorkerHost`] calls elements, and implements [`Host`], through which an element sets timers, schedules
-//! tasks, reads and writes handlers, and asks about the graph.
+//! [`WorkerHost`] calls elements. It also implements [`Host`], through which an element sets timers,
+//! schedules tasks, reads and writes handlers, and asks about the graph.
 
 use std::any::{Any, TypeId};
 use std::collections::BTreeSet;
@@ -27,19 +27,19 @@ use crate::placement;
 use crate::team::Team;
 use crate::wakeups::Wakeups;
 
-/// The parts of a worker that elements may use while one of them is called. It is borrowed from the worker
-/// for a call; the hot state ([`Core`]) is passed beside it.
+/// The parts of a worker that are in use while an element is called, borrowed from the worker for the call.
+/// The hot state ([`Core`]) is passed next to it, as an argument.
 pub(crate) struct WorkerHost<'a> {
     pub(crate) graph: &'a mut GraphCopy,
     pub(crate) wakeups: &'a mut Wakeups,
     pub(crate) control: &'a mut Control,
-    /// The other workers, if there are any.
+    /// The state that this worker shares with other workers; `None` with a single worker.
     pub(crate) team: &'a Option<Arc<Team>>,
 }
 
 impl WorkerHost<'_> {
-    /// Takes an element out of its slot, calls it, and puts it back. Returns `None` if the element is
-    /// being called already.
+    /// Calls an element: takes it out of its slot, passes it to `call`, and puts it back. Returns `None`,
+    /// without a call, if the element is being called already.
     #[inline]
     pub(crate) fn call<R>(
         &mut self,
@@ -54,8 +54,8 @@ impl WorkerHost<'_> {
         Some(result)
     }
 
-    /// Pushes a batch into an element. Returns the packets for its output 0, which are not yet counted
-    /// as emitted.
+    /// Pushes a batch into an input of an element. Returns the packets for its output 0, which are not yet
+    /// counted as emitted, or `None` if there are none.
     #[inline]
     pub(crate) fn push(
         &mut self,
@@ -64,8 +64,8 @@ impl WorkerHost<'_> {
         input: usize,
         batch: Batch,
     ) -> Option<Batch> {
-        // Only the element that is being called is out of its slot, and the engine calls one element at
-        // a time.
+        // The slot is never empty here: only an element that is being called is out of its slot, and the
+        // engine pushes into one element at a time.
         let mut element = self.graph.elements[id].take()?;
         let rest = element.push(&mut Cx::new(core, self, id), input, batch);
         self.check_balance(core, id, &*element, rest.as_ref().map_or(0, |batch| batch.len()));
@@ -73,8 +73,9 @@ impl WorkerHost<'_> {
         rest
     }
 
-    /// Panics in debug builds if an element has lost count of packets: after each call, a packet that has
-    /// come in has gone out, is held, or was dropped. `passed_on` packets are not yet counted as emitted.
+    /// In debug builds, panics if an element has lost or duplicated a packet. After each call, every packet
+    /// that has come in or was made must have gone out, be held, or have been dropped. `passed_on` is the
+    /// number of returned packets, which are not yet counted as emitted.
     #[inline]
     fn check_balance(&self, core: &Core, id: ElementId, element: &dyn Element, passed_on: usize) {
         if cfg!(debug_assertions) {
@@ -83,8 +84,8 @@ impl WorkerHost<'_> {
         }
     }
 
-    /// Returns the rule that gives packets to the workers' copies of an element. `None` if the element
-    /// has only one copy.
+    /// Returns the rule that gives packets to the workers' copies of an element. Returns `None` if the
+    /// element works on one worker only, or if there is one worker.
     #[inline]
     fn dispatch_of(&self, element: ElementId) -> Option<&dyn Dispatch> {
         let has_copies = !matches!(self.graph.placement.places[element], placement::Place::One(_));

@@ -1,10 +1,11 @@
 //! Replaces a running configuration by another one (Click's hot-swapping).
 //!
 //! The new graph is built and initialised while the old graph still runs. The caller that wrote the handler
-//! `hotconfig` gets the errors of the new graph. Before the next round of the driver, the new graph
-//! replaces the old one. Elements hand their state on to elements of the same name and class. Other packets
-//! that the old elements hold are drained, and the old elements are closed. Packets in which work is left
-//! for a device are not handed on if elements of the new graph do not take such packets.
+//! `hotconfig` gets the errors of the new graph. Before the driver's next round, the new graph replaces the
+//! old one. Elements hand their state, including packets that they hold, on to elements of the same name
+//! and class. All other packets that the old elements hold are drained, and the old elements are closed. If
+//! a held packet has work left for a device, and the element that would get it or an element downstream
+//! cannot handle such packets, it is drained, too.
 
 use std::collections::BTreeSet;
 
@@ -28,7 +29,8 @@ use crate::wakeups::Wakeups;
 use crate::worker::{Worker, captures};
 
 impl Next {
-    /// Calls `work` with the graph in use.
+    /// Calls `work` while this graph's part of the hot state is in `core`, and takes that part back
+    /// afterwards.
     fn in_use<T>(&mut self, core: &mut Core, work: impl FnOnce(&mut Core, &mut WorkerHost<'_>) -> T) -> T {
         let Next { graph, wakeups, control, hot } = self;
         core.exchange(hot);
@@ -38,21 +40,21 @@ impl Next {
     }
 }
 
-/// The state of an old element for a new one, and the number of packets in it.
+/// The state of an old element for the new element that gets it, and the number of packets in the state.
 struct SavedState {
     heir: ElementId,
     state: Box<dyn Any + Send>,
     packets: u64,
 }
 
-/// Returns the pairs of a new and an old element of the same name and class.
+/// Returns the pairs of a new element and the old element of the same name and class.
 fn heirs(old: &Plan, new: &Plan) -> Vec<(ElementId, ElementId)> {
     let named = new.graph.elements.iter().enumerate();
     let pairs = named.filter_map(|(heir, element)| Some((heir, old.graph.find(&element.name)?)));
     pairs.filter(|&(heir, id)| std::ptr::eq(old.classes[id], new.classes[heir])).collect()
 }
 
-/// A sink that drops its text, for a graph that does not run yet.
+/// A sink that drops its text, for a graph that has lent its sink to another graph.
 struct Nowhere;
 
 impl Sink for Nowhere {
@@ -61,10 +63,11 @@ impl Sink for Nowhere {
 }
 
 impl WorkerHost<'_> {
-    /// Builds and initialises a graph that is to replace this graph.
+    /// Builds and initialises the graph that is to replace this graph before the next round. `value` is the
+    /// text written to `hotconfig`.
     ///
     /// # Errors
-    /// If the new graph cannot be built or initialised: its errors. This graph then stays.
+    /// If the new graph cannot be built or initialised: its errors. This graph then continues to run.
     pub(crate) fn prepare(&mut self, core: &mut Core, value: &str) -> Result<(), String> {
         let Some(mut rebuild) = self.control.rebuild.take() else {
             return Err("another configuration is being built already".into());
@@ -72,11 +75,12 @@ impl WorkerHost<'_> {
         let built = rebuild(value, core.rights.origin);
         self.control.rebuild = Some(rebuild);
         let Rebuilt { plan, configured, text, tell } = built?;
-        // Calls during initialisation belong to the new configuration, whatever caller has asked for it.
+        // Calls during initialisation have the rights of the new configuration, not the rights of the caller
+        // that wrote the handler.
         core.rights = Rights::default();
         let (graph, hot) = GraphCopy::new(plan, configured);
         let wakeups = Wakeups::new(&graph.plan, &graph.setup);
-        // The new graph writes its text until it is initialised.
+        // The new graph borrows the sink until it is initialised, so that its messages appear.
         let sink = std::mem::replace(&mut self.control.sink, Box::new(Nowhere));
         let mut control = Control::new(sink, text);
         let arguments =
@@ -88,7 +92,7 @@ impl WorkerHost<'_> {
             next.in_use(core, |core, host| initialize(core, host).inspect_err(|_| abandon(core, host)));
         std::mem::swap(&mut self.control.sink, &mut next.control.sink);
         result.map_err(|problem| tell(&problem))?;
-        // A graph that was prepared before and did not run yet is closed.
+        // If another graph was prepared before and has not run yet, it is closed.
         if let Some(mut never) = self.control.next.replace(next) {
             never.in_use(core, abandon);
         }
@@ -96,7 +100,8 @@ impl WorkerHost<'_> {
     }
 }
 
-/// Initialises the elements of a graph.
+/// Initialises the elements of a graph, in the order of the phases of their classes. Stops at the first
+/// failure.
 fn initialize(core: &mut Core, host: &mut WorkerHost<'_>) -> Result<(), Box<Problem>> {
     let plan = Arc::clone(&host.graph.plan);
     let mut order: Vec<ElementId> = (0..plan.len()).collect();
@@ -109,7 +114,7 @@ fn initialize(core: &mut Core, host: &mut WorkerHost<'_>) -> Result<(), Box<Prob
     Ok(())
 }
 
-/// Closes a graph that never ran.
+/// Drains and closes a graph that never ran, and drops the packets that its elements have emitted.
 fn abandon(core: &mut Core, host: &mut WorkerHost<'_>) {
     for id in 0..host.graph.plan.len() {
         host.call(core, id, |element, cx| element.drain(cx));
@@ -132,7 +137,7 @@ fn abandon(core: &mut Core, host: &mut WorkerHost<'_>) {
 }
 
 impl Worker {
-    /// Replaces this graph by the graph that was prepared.
+    /// Replaces this graph by the graph that was prepared, if there is one.
     #[cold]
     pub(crate) fn switch(&mut self) {
         let Some(mut next) = self.control.next.take() else { return };
@@ -148,7 +153,8 @@ impl Worker {
         let (old, new) = (&mut next.control, &mut self.control);
         std::mem::swap(&mut old.sink, &mut new.sink);
         std::mem::swap(&mut old.rebuild, &mut new.rebuild);
-        // Packets of the old graph may have annotations, and the new graph may need them.
+        // Packets from the old graph may have annotations, so the pool continues to use them even if the
+        // new graph does not need them.
         let used = self.core.pool.uses_annotations() || self.core.facts.annotations_used;
         self.core.pool.use_annotations(used);
         self.captures = captures(&self.graph.plan);
@@ -165,8 +171,8 @@ impl Worker {
         self.settle();
     }
 
-    /// Drains elements that hold packets in which work may be left for a device, if elements of the new
-    /// graph do not take such packets.
+    /// Drains old elements that hold packets in which work may be left for a device, if the element of the
+    /// new graph that would get these packets, or an element downstream of it, cannot handle such packets.
     fn drain_unacceptable(&mut self, new: &GraphCopy) {
         let (old, facts) = (&self.graph, &self.core.facts);
         let starts = |passing: &[bool]| -> BTreeSet<i32> {
@@ -174,7 +180,8 @@ impl Worker {
             passing.filter_map(|(_, effects)| effects.support.offloads).collect()
         };
         let (partial, large) = (starts(&facts.offloads), starts(&facts.large_segments));
-        // Elements that send packets have to know that work may be left in them.
+        // Without any use of offloads in the new graph, its elements that send packets do not look for work
+        // left in them.
         let are_known = graph_facts::gather(&new.effects, &new.plan.forward).uses_offloads();
         let (effects, forward) = (&new.effects, &new.plan.forward);
         let minds = |heir: ElementId| {
@@ -190,7 +197,8 @@ impl Worker {
             .filter(|&(heir, id)| minds(heir) && old.held(id) > 0)
             .map(|(_, id)| id)
             .collect();
-        // Upstream elements first: their packets may come to other elements of the list.
+        // Upstream elements are drained first, because their packets may come to other elements of the
+        // list.
         let order = old.plan.order();
         minded.sort_by_key(|id| order.iter().position(|other| other == id));
         for id in minded {
@@ -199,8 +207,8 @@ impl Worker {
         }
     }
 
-    /// Takes the state of all elements that have an heir: an element of the same name and class in the new
-    /// graph.
+    /// Takes the state of each old element that has an heir: an element of the same name and class in the
+    /// new graph.
     fn take_states(&mut self, plan: &Plan) -> Vec<SavedState> {
         self.graph.settle_stand_ins(&mut self.core);
         let mut legacies = Vec::new();
@@ -209,7 +217,8 @@ impl Worker {
             let held = old.held();
             if let Some(state) = old.take_state() {
                 let packets = (held - old.held()) as u64;
-                // In the old graph, these packets count as sent.
+                // The packets leave the old graph, so they count as sent there. In the new graph they count
+                // as made.
                 self.core.counters[id].sent += packets;
                 legacies.push(SavedState { heir, state, packets });
             }

@@ -1,18 +1,19 @@
-//! The lateness of sleeps: a worker that has to be awake at some time sleeps less by this time.
+//! The lateness of sleeps: the time by which a worker wakes up later than it asked for. A worker that waits
+//! for a timer ends its sleep earlier by this time.
 
-/// The lateness of sleeps, in nanoseconds. Four of five sleeps end no later.
+/// The lateness of sleeps, in nanoseconds: four of five sleeps end no later than this.
 pub(crate) struct Lateness(i64);
 
 impl Default for Lateness {
-    /// Returns the timer slack that Linux gives ordinary threads.
+    /// Returns the timer slack that Linux gives ordinary threads, 50 us.
     fn default() -> Self {
         Lateness(50_000)
     }
 }
 
 impl Lateness {
-    /// The largest lateness that counts for one sleep. If it is larger, other threads may have had the
-    /// core.
+    /// The largest lateness that counts for one sleep, in nanoseconds. A larger lateness means that another
+    /// thread had the core.
     const MOST: i64 = 1_000_000;
 
     /// Returns the lateness in nanoseconds.
@@ -20,8 +21,8 @@ impl Lateness {
         self.0
     }
 
-    /// Notes how late a sleep has ended. The value rises four times as fast as it falls, so that every
-    /// fifth sleep is later.
+    /// Notes that a sleep has ended `late` nanoseconds late. The estimate rises by a quarter of the
+    /// difference and falls by a sixteenth, so it settles where one sleep of five is later.
     pub(crate) fn note(&mut self, late: i64) {
         let more = late.clamp(0, Self::MOST) - self.0;
         self.0 += if more > 0 { more / 4 } else { more / 16 };

@@ -1,4 +1,4 @@
-//! The options of a run, and the functions and flags by which its owner takes part in it.
+//! The options of a run, and the functions and flags by which the owner of a run takes part in it.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,48 +13,49 @@ use crate::plan::Plan;
 use crate::problem::Problem;
 use crate::report::Report;
 
-/// The default of [`Options::spin`]. Most sleeps are less late than this.
+/// The default of [`Options::spin`]. Most sleeps end less than this late.
 const SPIN: Duration = Duration::from_micros(200);
 
-/// The options of a worker.
+/// The options of a run. With several workers, each worker has a copy.
 pub struct Options {
-    /// The clock that drives time.
+    /// The source of time.
     pub clock: ClockKind,
     /// The maximum number of packets in a batch that a source makes.
     pub burst: usize,
-    /// The size of the packet pool's address space, in bytes.
+    /// The size of the packet pool's address space, in bytes. Memory is allocated as packets need it.
     pub memory: usize,
-    /// The seed of random numbers.
+    /// The seed of random numbers; worker N adds N.
     pub seed: u64,
     /// True if idle workers poll for work and never sleep. The latency is lowest, but each worker
     /// occupies a core even when idle.
     pub busy_poll: bool,
-    /// The longest time that a worker stays awake before a timer is due, because sleeps end late. With
-    /// zero, the worker sleeps until the timer is due.
+    /// The longest time for which a worker stays awake before a timer is due, because sleeps end late. With
+    /// zero, the worker sleeps until the timer is due, and the timer runs late.
     pub spin: Duration,
-    /// The longest time for which timers run between two packets of a capture, under the trace clock.
-    /// In a longer gap, such as a damaged time stamp makes, time then jumps to the next packet.
+    /// Under the trace clock, the longest time for which timers run between two packets of a capture. In a
+    /// longer gap, such as a damaged time stamp causes, time then jumps to the next packet.
     pub max_gap: Duration,
-    /// True if a run ends when no task is scheduled and no timer is set. Click's own driver waits for
-    /// ever.
+    /// True if a run ends when no task is scheduled and no timer is set. If false, the run waits, as with
+    /// Click's own driver.
     pub ends_when_idle: bool,
     /// A flag that is set from outside (by a signal handler) to end the run.
     pub interrupt: Arc<AtomicBool>,
-    /// Requests by signals that do not end a run.
+    /// Flags by which signals ask for something without ending the run.
     pub requests: Requests,
     /// The text of the configuration, for the handler `config`. If empty, the handler returns the flat
     /// configuration.
     pub text: String,
-    /// A function that makes the graph for the handler `hotconfig`. Without it, there is no such handler.
+    /// The function that makes the graph for the handler `hotconfig`. Without the function, the handler
+    /// does not exist.
     pub rebuild: Option<Rebuild>,
-    /// The number of packets that have entered the graph so far, for a progress display. The driver
-    /// updates it.
+    /// The number of packets that have entered the graph so far. The driver updates it now and then, for a
+    /// progress display.
     pub progress: Arc<AtomicU64>,
 }
 
 impl Options {
-    /// Returns a copy for another worker. The text and the `rebuild` function, which only one worker
-    /// can have, are left out.
+    /// Returns a copy of the options for another worker, without the text and the `rebuild` function, which
+    /// only one worker can have.
     pub(crate) fn clone_for_copy(&self) -> Options {
         Options {
             clock: self.clock,
@@ -74,7 +75,7 @@ impl Options {
     }
 }
 
-/// The shortest gap between packets of a capture that is reported, and the default of
+/// The shortest gap between packets of a capture that is reported as long, and the default of
 /// [`Options::max_gap`].
 pub(crate) const DAY: Duration = Duration::from_secs(86_400);
 
@@ -98,25 +99,25 @@ impl Default for Options {
     }
 }
 
-/// A function that makes the text of a report.
+/// A function that renders a report as text.
 pub type Render = Arc<dyn Fn(&Report) -> String + Send + Sync>;
 
-/// Flags that signal handlers raise, and the function that renders reports. If an element waits for one of
+/// Flags that signal handlers set, and the function that renders reports. If an element waits for one of
 /// these signals, the element is called instead.
 #[derive(Clone, Default)]
 pub struct Requests {
-    /// The flag of USR1. The report so far is written to standard error.
+    /// Set by SIGUSR1: the report so far is to be written to standard error.
     pub report: Arc<AtomicBool>,
-    /// The flag of HUP. A message says that the configuration cannot be read again.
+    /// Set by SIGHUP: a message is to say that the configuration cannot be read again.
     pub reload: Arc<AtomicBool>,
-    /// The flag of USR2. A message says that the signal does nothing.
+    /// Set by SIGUSR2: a message is to say that the signal does nothing.
     pub nothing: Arc<AtomicBool>,
-    /// The function that renders a report. Without it, no report is written.
+    /// The function that renders the report for SIGUSR1. Without the function, no report is written.
     pub render: Option<Render>,
 }
 
 impl Requests {
-    /// Clears the flag of a signal that an element handles.
+    /// Clears the flag of a signal, because an element has handled the signal.
     pub(crate) fn take_back(&self, number: i32) {
         let flag = match number {
             SIGUSR1 => &self.report,
@@ -128,21 +129,21 @@ impl Requests {
     }
 }
 
-/// A function that makes a graph from a value of the handler `hotconfig`. The error text lists the errors
-/// of the configuration, or says why a caller of this origin may not install it.
+/// A function that makes a graph from a value of the handler `hotconfig`, for a caller of this origin. Its
+/// error lists the errors of the configuration, or says why a caller of this origin may not install it.
 pub type Rebuild = Box<dyn FnMut(&str, Origin) -> Result<Rebuilt, String> + Send>;
 
-/// A message about a problem of a graph.
+/// A function that returns the message about a problem of a graph, for the caller of `hotconfig`.
 pub type Tell = Box<dyn Fn(&Problem) -> String>;
 
-/// A graph that has been made.
+/// A graph that has been made for the handler `hotconfig`.
 pub struct Rebuilt {
-    /// The connected graph.
+    /// The plan of the graph.
     pub plan: Arc<Plan>,
-    /// The elements of the graph.
+    /// The elements of the graph, configured but not initialised.
     pub configured: Configured,
-    /// The text of the configuration.
+    /// The text of the configuration, for the handler `config`.
     pub text: String,
-    /// Returns the message about an element that cannot be initialised.
+    /// The function that returns the message if an element cannot be initialised.
     pub tell: Tell,
 }

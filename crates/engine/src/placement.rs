@@ -2,8 +2,9 @@
 //!
 //! Each worker has a copy of the graph. An element without state, or with state per core, works on every
 //! copy. An element with an entry per flow also works on every copy, each copy for the flows whose home is
-//! its worker. An element that has only one place outside (such as a file), or state that every packet must
-//! see, works on one copy only, and packets are handed over to that worker.
+//! its worker. An element works on one copy only if it has a single destination or source outside of the
+//! graph (such as a file), or state that every packet must see. Packets for it are handed over to the
+//! worker of this copy.
 //!
 //! Packets of one flow may be spread over workers ([`Spreading`](element::steering::Spreading)). Then they
 //! are spread directly after their sources. An element with an entry per flow works on every copy for any
@@ -23,64 +24,66 @@ use crate::plan::Plan;
 pub enum Place {
     /// Every worker, for any packet.
     Everywhere,
-    /// Every worker, for the flows whose home it is.
+    /// Every worker, each for the packets of flows whose home it is.
     Owner,
-    /// The given worker alone.
+    /// The worker with this number alone.
     One(usize),
 }
 
-/// The places of all elements of a graph.
+/// The places of all elements of a graph, and the facts that decide the ways between places.
 #[derive(Clone, Debug)]
 pub struct Placement {
-    /// The place of each element, by number.
+    /// The place of each element, indexed by element number.
     pub places: Vec<Place>,
-    /// For each element, the reason why it works on one worker only.
+    /// For each element that works on one worker only, the reason.
     pub reasons: Vec<Option<String>>,
-    /// For each element, true if the user has assigned it to a thread. Packets that it passes on stay
-    /// there.
+    /// For each element, true if the user has assigned it to a thread. Packets that it passes on stay at
+    /// that thread's worker.
     assigned: Vec<bool>,
-    /// For each element, true if the packets that it passes on are at the home of their flow.
+    /// For each element, true if all packets that it passes on are certainly at the home of their flow.
     sorted: Vec<bool>,
-    /// True if packets of one flow are spread.
+    /// True if packets of one flow are spread over workers.
     is_spread: bool,
-    /// For each element, true if packets are spread and the element finds the state of flows of other
-    /// workers.
+    /// For each element, true if packets are spread and the element can read the state of flows that other
+    /// workers own.
     finds: Vec<bool>,
-    /// For each element, true if packets are spread and the element is a source, whose packets have not
-    /// been spread yet.
+    /// For each element, true if packets are spread and the element is a source whose packets have not been
+    /// spread yet.
     gives: Vec<bool>,
-    /// For each element, true if packets are spread and those from this element come to elements that
-    /// look flows up by the addresses and ports that the packets have at this element.
+    /// For each element, true if packets are spread and the packets from this element come to an element
+    /// that can read the state of other workers' flows, with the addresses and ports that they have here.
     meets_boards: Vec<bool>,
 }
 
-/// The way by which a batch gets to the input of an element.
+/// The way by which a batch gets to the input of an element: which worker gets each packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// All packets stay at their worker.
+    /// Every packet stays at the worker that has it.
     Here,
     /// Each packet goes to the home of its flow.
     ToOwner,
-    /// Each packet goes to the worker that it is spread to.
+    /// Each packet goes to the worker that the spreading policy chooses.
     Spread,
-    /// Each packet goes to the home of its flow, unless it may stay at its worker.
+    /// Each packet goes to the home of its flow, unless any worker may process it: then it stays.
     Stay,
     /// All packets go to this worker.
     To(usize),
 }
 
-/// Facts about the packets that an element passes on.
+/// Facts about the packets that an element passes on, which the exchange uses.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Origin {
-    /// True if the packets are at the home of their flow.
+    /// True if the packets are certainly at the home of their flow.
     pub(crate) is_home: bool,
-    /// True if the packets come to elements that look flows up by the addresses and ports that the
-    /// packets have now.
+    /// True if the packets come to an element that can read the state of other workers' flows, with the
+    /// addresses and ports that they have now. Then an unknown flow can be recognised early
+    /// (`exchange/unknown_flows.rs`).
     pub(crate) meets_boards: bool,
 }
 
 impl Placement {
-    /// Decides the places of all elements for `workers` workers.
+    /// Decides the place of each element for `workers` workers. With one worker, every place is
+    /// [`Place::Everywhere`].
     pub fn new(plan: &Plan, effects: &[Effects], setup: &Setup, workers: usize) -> Placement {
         let mut placement = Placement {
             places: vec![Place::Everywhere; plan.len()],
@@ -111,7 +114,7 @@ impl Placement {
             };
             (placement.places[id], placement.reasons[id]) = (place, reason);
         }
-        // An element that uses the state of others, or acts for others, works where they work.
+        // An element that uses the state of other elements, or acts for them, works where they work.
         let beside =
             effects.iter().enumerate().map(|(id, effects)| (id, &effects.beside, "uses the state of"));
         let standing = effects.iter().enumerate().map(|(id, effects)| (id, &effects.replaces, "stands for"));
@@ -132,8 +135,8 @@ impl Placement {
         placement
     }
 
-    /// Gives elements that pull from each other, directly or through others, one place: the strictest
-    /// of their places.
+    /// Gives elements that pull from each other, directly or through other elements, the same place: the
+    /// strictest of their places, or the place of an element that the user has assigned.
     fn join_pulled(&mut self, plan: &Plan) {
         let mut done = vec![false; plan.len()];
         for start in 0..plan.len() {
@@ -173,11 +176,11 @@ impl Placement {
         }
     }
 
-    /// Finds the elements whose packets are certainly at the home of their flow when they leave. These
-    /// elements get all of their packets that way, and change no field that distinguishes flows.
+    /// Finds the elements that pass on only packets at the home of their flow. They get all of their
+    /// packets there, and change no field that distinguishes flows.
     fn find_sorted(&mut self, plan: &Plan, effects: &[Effects]) {
-        // An element keeps packets at home if it makes and renames none, or if it chooses their home
-        // itself.
+        // An element keeps packets at their home if it neither makes packets nor changes their flow, or if
+        // it chooses the home of a changed flow itself.
         let keeps: Vec<bool> = (0..plan.len())
             .map(|id| {
                 let makes = effects[id].emits.iter().any(|emit| !emit.is_copy());
@@ -207,7 +210,7 @@ impl Placement {
         }
     }
 
-    /// Returns the way of packets from an output of one element to an input of another.
+    /// Returns the way of packets from an output of the element `from` to an input of the element `to`.
     pub(crate) fn way(&self, from: ElementId, to: ElementId) -> Way {
         self.way_if(from, to, self.sorted[from])
     }
@@ -232,9 +235,9 @@ impl Placement {
         }
     }
 
-    /// Returns the elements that keep state for flows by addresses and ports, and that may get fragments,
-    /// which have no ports. Their verdict on a fragment may differ from the verdict of a single worker,
-    /// because fragments do not come to the home of their flow.
+    /// Returns the elements that keep state for flows by addresses and ports and may get fragments, which
+    /// have no ports. Fragments do not come to the home of their flow. So such an element may decide
+    /// otherwise about a fragment than it would with a single worker.
     pub fn meet_fragments(&self, plan: &Plan, effects: &[Effects]) -> Vec<ElementId> {
         let comes_from_outside = |id: usize| {
             let notes = plan.classes[id].notes;
@@ -258,8 +261,8 @@ impl Placement {
         found
     }
 
-    /// Returns the elements at which packets may be sent home because their flow belongs to another
-    /// worker, upstream elements first.
+    /// Returns the elements at which packets may be sent home, because another worker owns the state of
+    /// their flow, upstream elements first.
     pub(crate) fn aside(&self, plan: &Plan) -> Vec<ElementId> {
         let mut order = plan.order();
         order.retain(|&to| {
@@ -270,14 +273,14 @@ impl Placement {
         order
     }
 
-    /// Returns the known facts about the packets that an element passes on.
+    /// Returns the facts about the packets that an element passes on.
     #[inline]
     pub(crate) fn origin(&self, id: ElementId) -> Origin {
         Origin { is_home: self.sorted[id], meets_boards: self.meets_boards.get(id) == Some(&true) }
     }
 
-    /// True if an element downstream finds the states of all workers' flows, and no element between
-    /// gives packets other addresses or ports.
+    /// True if packets from an element come to an element that can read the state of all workers' flows,
+    /// and no element between them changes addresses or ports.
     fn find_boards(&self, plan: &Plan, effects: &[Effects], from: ElementId) -> bool {
         let renames = |id: ElementId| {
             let is_field = |field: &Field| !matches!(field, Field::HeaderOffset(_));
@@ -306,7 +309,7 @@ impl Placement {
     }
 }
 
-/// Returns the elements that an element pulls from, and those that pull from it.
+/// Returns the elements that this element pulls from, and the elements that pull from it.
 fn pulled(plan: &Plan, id: ElementId) -> impl Iterator<Item = (ElementId, usize)> + '_ {
     let ends = |sides: &'_ [Processing], ends: &'_ [Vec<(ElementId, usize)>]| {
         let of_pull = sides.iter().zip(ends).filter(|(side, _)| **side == Processing::Pull);
@@ -321,7 +324,8 @@ fn own_place(plan: &Plan, id: ElementId, effects: &Effects, keeps_order: bool) -
     let notes = plan.classes[id].notes;
     let one = |reason: String| (Place::One(0), Some(reason));
     let (inputs, outputs) = (plan.inputs[id].len(), plan.outputs[id].len());
-    // Other elements use an element without ports. If it has state, the rules below decide.
+    // An element without ports gets no packets. If it has state, other elements use the state, and the
+    // rules below decide.
     if inputs == 0 && outputs == 0 && effects.state.is_empty() {
         return one("no packets come to it".into());
     }
@@ -363,34 +367,35 @@ fn own_place(plan: &Plan, id: ElementId, effects: &Effects, keeps_order: bool) -
     }
 }
 
-/// True if packets change the state, and only at their home.
+/// True if packets change the state, and may do so only at the home of their flow.
 fn is_written(state: &State) -> bool {
     !is_anywhere(state) && state.access != Access::Read
 }
 
-/// True if packets of any worker may use the state.
+/// True if packets at any worker may use the state, because its entries are per core or shared.
 fn is_anywhere(state: &State) -> bool {
     matches!(state.access, Access::Soft | Access::Shared)
 }
 
-/// True if packets change state that is found by ports.
+/// True if packets change the state, and the key of the state has a port.
 fn goes_by_ports(state: &State) -> bool {
     let is_port = |field: &Field| matches!(field, Field::Bytes { base: Base::Transport, offset: 0..4, .. });
     is_written(state) && state.key.iter().any(is_port)
 }
 
-/// True if an element holds the fragments of a datagram until all have come.
+/// True if an element holds the fragments of a datagram until all of them have come: its state has the IP
+/// identification in its key.
 fn joins_fragments(effects: &Effects) -> bool {
     let is_identification = |field: &Field| *field == wire_field::IP_ID;
     effects.hold != Hold::None && effects.state.iter().any(|state| state.key.iter().any(is_identification))
 }
 
-/// True if all packets that use one entry of the state belong to one worker. Its key must have both
-/// addresses and the ports, or the identification that fragments have in common instead of ports; or the
-/// addresses and ports of a quoted packet.
+/// True if all packets that use one entry of the state have one home. The key of the state must have both
+/// addresses, and also the ports, or the identification that fragments have in common instead of ports. A
+/// key with the addresses and ports of a quoted packet is also enough.
 fn is_per_flow(state: &State) -> bool {
-    // Bytes of addresses and ports in each kind of header, and of the fields that replace ports in
-    // fragments.
+    // True if the key has all these bytes. Addresses and ports are at different offsets in each kind of
+    // header, and fragments have an identification in place of ports.
     let has = |base, from: i32, to: i32| {
         (from..to).all(|byte| {
             state.key.iter().any(|field| {
@@ -408,19 +413,21 @@ fn is_per_flow(state: &State) -> bool {
     (v4 || v6) && (ports || identifier || identification) || quoted
 }
 
-/// True if packets that differ in a field may belong to different workers.
+/// True if packets that differ in this field may have different homes.
 fn tells_flows_apart(field: &Field) -> bool {
     let overlaps =
         |offset: i32, length: u16, from: i32, to: i32| offset < to && from < offset + i32::from(length);
     match field {
         Field::Bytes { base: Base::Network, offset, length } => {
-            // Fragment offset and protocol of IPv4, and the addresses of either version; but not IPv4's
-            // time to live and checksum, nor IPv6's hop limit, which routers change.
+            // The fragment offset and protocol of IPv4, and the addresses of both versions distinguish
+            // flows. The fields that routers change do not: time to live and checksum in IPv4, hop limit in
+            // IPv6.
             let routed = matches!((*offset, *length), (7 | 8, 1) | (10, 2));
             !routed && overlaps(*offset, *length, 6, i32::MAX)
         }
         Field::Bytes { base: Base::Transport, offset, length } => {
-            // Ports, or type and identifier. ICMP has its checksum where other protocols have a port.
+            // The ports of TCP and UDP, or the type and identifier of ICMP. The checksum of ICMP is at the
+            // offset of a port.
             overlaps(*offset, *length, 0, 6)
         }
         Field::Bytes { base: Base::Data, .. } => true,

@@ -1,4 +1,4 @@
-//! The fixed part of a running graph: classes, ports, processing, connections.
+//! The plan of a graph, the part that does not change in a run: classes, ports, push and pull, connections.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,28 +9,28 @@ use lang::{Diagnostic, Graph};
 
 use crate::problem::Problem;
 
-/// A graph whose classes are known and whose connections are valid.
+/// A graph whose classes are known and whose connections are valid. Elements are numbered as in the graph.
 pub struct Plan {
-    /// The graph.
+    /// The graph as the configuration describes it.
     pub graph: Graph,
-    /// The class of each element.
+    /// The class of each element, by element number.
     pub classes: Vec<&'static Class>,
-    /// The processing of each input, by element and input.
+    /// By element and input, the processing of the input: push or pull.
     pub inputs: Vec<Vec<Processing>>,
-    /// The processing of each output, by element and output.
+    /// By element and output, the processing of the output: push or pull.
     pub outputs: Vec<Vec<Processing>>,
-    /// Every input that an output is connected to, by element and output.
+    /// By element and output, every element and input that the output is connected to.
     pub forward: Vec<Vec<Vec<(ElementId, usize)>>>,
-    /// Every output that an input is connected to, by element and input.
+    /// By element and input, every element and output that the input is connected to.
     pub backward: Vec<Vec<Vec<(ElementId, usize)>>>,
 }
 
 impl Plan {
     /// Checks a graph against the classes of a registry, in Click's order: classes, port counts, push and
-    /// pull, doubled and unused ports. Reports all errors of the first kind of which there are any.
+    /// pull, doubled and unused ports. If a check finds errors, the later checks are not made.
     ///
     /// # Errors
-    /// If the graph is not valid: the errors.
+    /// If the graph is not valid: all errors that the failed check has found.
     pub fn new(graph: Graph, registry: &Registry) -> Result<Plan, Vec<Problem>> {
         let classes = find_classes(&graph, registry)?;
         let mut plan = Plan {
@@ -57,7 +57,7 @@ impl Plan {
         self.classes.is_empty()
     }
 
-    /// True if an element has a task.
+    /// True if an element has a task, which may depend on the processing of its first port.
     pub fn has_task(&self, id: ElementId) -> bool {
         match self.classes[id].notes.task {
             Task::Never => false,
@@ -67,16 +67,17 @@ impl Plan {
         }
     }
 
-    /// Returns an element that gets packets at any time, such as an interface, if there is one.
+    /// Returns an element whose packets may come at any time, such as an interface. `None` if there is no
+    /// such element.
     pub fn live(&self) -> Option<ElementId> {
         (0..self.len()).find(|&id| self.classes[id].notes.is_live && !self.outputs[id].is_empty())
     }
 
-    /// Returns all elements, upstream elements first. The order within a circle starts at an element where
-    /// packets enter it.
+    /// Returns all elements, upstream elements first. In a circle, the order starts at an element where
+    /// packets enter the circle.
     pub fn order(&self) -> Vec<ElementId> {
         // Depth-first search, in the reverse order of leaving elements. It starts at elements without
-        // inputs, so that it enters a circle where packets enter it.
+        // inputs, so that it enters each circle where packets enter it.
         let mut found = vec![false; self.len()];
         let mut order = Vec::with_capacity(self.len());
         let (beginnings, others): (Vec<_>, Vec<_>) =
@@ -101,18 +102,18 @@ impl Plan {
         order
     }
 
-    /// Returns the elements that the outputs of an element are connected to.
+    /// Returns the elements that the outputs of an element are connected to, once per connection.
     fn next(&self, id: ElementId) -> Vec<ElementId> {
         self.forward[id].iter().flatten().map(|&(to, _)| to).collect()
     }
 
-    /// Returns `name :: Class`, as messages show it.
+    /// Returns the declaration of an element, `name :: Class`, for messages.
     pub fn declaration(&self, id: ElementId) -> String {
         let element = &self.graph.elements[id];
         format!("{} :: {}", element.name, element.class)
     }
 
-    /// The problem of an element that cannot begin.
+    /// Makes the problem of an element whose initialisation has failed with this message.
     pub(crate) fn initialization_failed(&self, id: ElementId, message: String) -> Problem {
         let context = format!("While initializing '{}'", self.declaration(id));
         let span = self.graph.elements[id].span;
@@ -178,11 +179,14 @@ impl Plan {
         Ok(())
     }
 
-    /// Propagates push and pull over connections and through agnostic elements until nothing changes. Ports
-    /// that are still agnostic then become push.
+    /// Propagates push and pull along connections and through agnostic elements until nothing changes.
+    /// Ports that are agnostic after that become push.
+    ///
+    /// # Errors
+    /// If a port would have to be both push and pull: all such errors.
     fn resolve_processing(&mut self) -> Result<(), Vec<Problem>> {
         let mut problems = Vec::new();
-        // Each change is propagated once, so the time is proportional to ports and connections.
+        // Only changes are propagated, so the time is proportional to the numbers of ports and connections.
         let mut changed: Vec<ElementId> = (0..self.len()).collect();
         let mut mixed = BTreeSet::new();
         while let Some(id) = changed.pop() {
@@ -226,7 +230,8 @@ impl Plan {
                     }
                 }
             }
-            // What was learned from outputs may now apply to inputs of the same element.
+            // The processing of an output may have become known above, and may decide an input of the same
+            // element.
             if self.agnostic_pairs(id).any(|(i, o)| {
                 (self.inputs[id][i] == Processing::Agnostic) != (self.outputs[id][o] == Processing::Agnostic)
             }) {
@@ -259,7 +264,8 @@ impl Plan {
         if problems.is_empty() { Ok(()) } else { Err(problems) }
     }
 
-    /// Returns the pairs of an input and an output of one element that must have the same processing.
+    /// Returns the pairs of an agnostic input and an agnostic output of one element between which packets
+    /// flow. Both ports of a pair must have the same processing.
     fn agnostic_pairs(&self, id: ElementId) -> impl Iterator<Item = (usize, usize)> + use<> {
         let class = self.classes[id];
         let agnostic = move |output, port| {
@@ -271,8 +277,9 @@ impl Plan {
             .filter(move |&(i, o)| agnostic(false, i) && agnostic(true, o) && ports::flows(class.flow, i, o))
     }
 
-    /// Follows every path of packets from an element's outputs (or, upstream, to its inputs). Each path
-    /// ends at the first element for which `pick` returns a value. Returns these values.
+    /// Follows every path of packets from an element's outputs (or, if not `downstream`, upstream from its
+    /// inputs). Each path ends at the first element for which `pick` returns a value. Returns these values,
+    /// one for each such element.
     pub(crate) fn nearest<T>(
         &self,
         from: ElementId,
@@ -281,7 +288,7 @@ impl Plan {
     ) -> Vec<T> {
         let ends = if downstream { &self.forward } else { &self.backward };
         let mut found = Vec::new();
-        // Ports by which the search leaves elements, and elements already picked.
+        // The ports by which the search leaves elements, and the elements that have been picked.
         let mut seen: Vec<(ElementId, usize)> = (0..ends[from].len()).map(|port| (from, port)).collect();
         let mut picked = BTreeSet::new();
         let mut next = 0;
@@ -309,7 +316,7 @@ impl Plan {
         found
     }
 
-    /// Returns all elements that packets from an output may come to.
+    /// Returns all elements that packets from an output may come to, directly or through other elements.
     pub(crate) fn reached(&self, from: ElementId, output: usize) -> BTreeSet<ElementId> {
         let mut reached = BTreeSet::new();
         let mut seen = BTreeSet::from([(from, output)]);
@@ -325,7 +332,8 @@ impl Plan {
         reached
     }
 
-    /// Checks that push outputs and pull inputs have exactly one connection, and every port at least one.
+    /// Checks that each push output and pull input has exactly one connection, and each other port at least
+    /// one connection.
     fn check_use(&self) -> Result<(), Vec<Problem>> {
         let mut problems = Vec::new();
         for (output, side) in [(false, &self.inputs), (true, &self.outputs)] {
@@ -356,7 +364,7 @@ impl Plan {
     }
 }
 
-/// Returns the class of each element, or an error for each unknown class.
+/// Returns the class of each element, or one error for each class that is not in the registry.
 fn find_classes(graph: &Graph, registry: &Registry) -> Result<Vec<&'static Class>, Vec<Problem>> {
     let mut unknown: BTreeMap<&str, Vec<ElementId>> = BTreeMap::new();
     let mut classes = Vec::with_capacity(graph.elements.len());

@@ -1,16 +1,17 @@
-//! Problems of a configuration that has no syntax errors.
+//! The problems that the engine and elements find in a configuration without syntax errors.
 
 use lang::{Diagnostic, Sources, Span};
 
-/// A problem that the engine or an element has found.
+/// A problem of a configuration: an error, a warning or a note.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Problem {
-    /// The context, such as `While configuring 'name :: Class'`, if the problem comes from an element.
+    /// The context of the message, such as `While configuring 'name :: Class'`, if an element has found the
+    /// problem.
     pub context: Option<String>,
-    /// The span of the element that the context names. The span of the diagnostic may be a part of its
-    /// arguments, or a value elsewhere.
+    /// The span of the element that the context names. The span of the diagnostic may be narrower, such as
+    /// one argument, or elsewhere.
     pub context_span: Option<Span>,
-    /// The message and its span.
+    /// The message, its severity and its span.
     pub diagnostic: Diagnostic,
 }
 
@@ -20,7 +21,7 @@ impl Problem {
         Problem { context: None, context_span: None, diagnostic }
     }
 
-    /// Renders the problem: a line `file:line:column: error: message`, and further lines for hints.
+    /// Renders the problem as text: a line `file:line:column: error: message`, and further lines for hints.
     pub fn render(&self, sources: &Sources) -> String {
         let mut diagnostic = self.diagnostic.clone();
         if let Some(context) = &self.context {

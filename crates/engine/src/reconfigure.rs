@@ -1,4 +1,4 @@
-//! Gives an element other arguments while the graph runs.
+//! Gives an element other arguments while the graph runs (the write handler `config`).
 
 use std::sync::Arc;
 
@@ -10,12 +10,12 @@ use crate::graph_facts;
 use crate::host::WorkerHost;
 
 impl WorkerHost<'_> {
-    /// Makes a new element from other arguments, and puts it into the slot of the old element, with its
-    /// state. If there is an error, the old element stays as it is.
+    /// Makes a new element from other arguments, and puts it into the slot of the old element, whose state
+    /// it gets. On an error, the old element continues unchanged.
     ///
     /// # Errors
-    /// If the arguments are wrong, or would break facts that other elements rely on: a message for the
-    /// user.
+    /// If the element is being called, if the arguments are wrong, or if the new effects would break facts
+    /// that other elements rely on: a message for the user.
     pub(crate) fn reconfigure(&mut self, core: &mut Core, id: ElementId, config: &str) -> Result<(), String> {
         if self.graph.elements[id].is_none() {
             return Err(format!("'{}' is busy", self.graph.plan.graph.elements[id].name));
@@ -38,8 +38,8 @@ impl WorkerHost<'_> {
             return Err(error);
         }
         if let Some(state) = old.take_state() {
-            // The state fits, because the class is the same. If it did not, the new element would start
-            // without it.
+            // The state fits, because the class is the same. An element that does not accept it starts
+            // without state.
             let _ = new.put_state(&mut cx, state);
         }
         debug_assert_eq!(old.held(), 0, "{} keeps packets back", plan.declaration(id));
@@ -57,12 +57,13 @@ impl WorkerHost<'_> {
 }
 
 impl GraphCopy {
-    /// Checks the effects of a new element. Elements were configured at the start for the annotations that
-    /// are read and the bytes that are written, so the new effects must not add to these.
+    /// Checks that the effects of a new element keep all facts that other elements rely on. At the start,
+    /// elements were configured for certain annotations that are read, bytes that are written, offloads and
+    /// flow marks, so the new effects must not need more.
     fn check_declaration(&mut self, core: &Core, id: ElementId, new: Effects) -> Result<(), String> {
         let old = std::mem::replace(&mut self.effects[id], new);
         let facts = graph_facts::gather(&self.effects, &self.plan.forward);
-        // An element that no longer takes marks does not look at them.
+        // An element that takes no marks with its new effects does not need them any more.
         let takers: Vec<ElementId> =
             (0..self.effects.len()).filter(|&id| self.effects[id].support.marks == Marks::Takes).collect();
         self.effects[id] = old;

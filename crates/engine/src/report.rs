@@ -1,13 +1,13 @@
-//! Accounts for every packet of a run.
+//! The report of a run, which accounts for every packet.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-/// The final report of a run.
+/// The report of a run, at its end or while it goes on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
-    /// The report of each element, in the order of the graph.
+    /// The report of each element, in the order of the graph, summed over workers.
     pub elements: Vec<ElementReport>,
     /// The sums for the whole graph.
     pub totals: Totals,
@@ -19,23 +19,24 @@ pub struct Report {
 /// The report of one of several workers: `in + taken = out + held + dropped + handed`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct WorkerReport {
-    /// The number of packets that elements of its copy made.
+    /// The number of packets that entered the graph at this worker: read, generated or copied.
     #[serde(rename = "in")]
     pub packets_in: u64,
-    /// The number of packets that left the graph here.
+    /// The number of packets that left the graph at this worker.
     pub out: u64,
-    /// The number of packets that elements of its copy hold.
+    /// The number of packets that this worker's elements hold.
     pub held: u64,
-    /// The number of packets dropped here.
+    /// The number of packets dropped at this worker.
     pub dropped: u64,
     /// The number of packets handed over to other workers.
     pub handed: u64,
-    /// The number of packets taken over from other workers.
+    /// The number of packets taken from other workers.
     pub taken: u64,
     /// The largest number of packets that have waited for this worker at once in the rings from other
     /// workers.
     pub waited: u64,
-    /// The number of packets that left after packets that had been spread later, if order is kept.
+    /// The number of packets that left a window after packets that had been spread later. 0 if order is not
+    /// kept.
     pub late: u64,
     /// The largest number of packets by which a packet that this worker has processed was overtaken. `None`
     /// if packets of a flow are not spread, or their order is kept.
@@ -53,26 +54,27 @@ pub struct ElementReport {
     pub name: String,
     /// The class of the element.
     pub class: String,
-    /// The number of packets that came in or were made (read, copied, generated).
+    /// The number of packets that came in through inputs or were made by the element (read, copied,
+    /// generated).
     #[serde(rename = "in")]
     pub packets_in: u64,
-    /// The number of packets among them that were made by the element.
+    /// The number of packets in `packets_in` that the element made.
     pub made: u64,
-    /// The number of packets that left through outputs or left the graph.
+    /// The number of packets that left through outputs, or left the graph at this element.
     pub out: u64,
     /// The number of packets that the element holds.
     pub held: u64,
-    /// The number of dropped packets for each reason.
+    /// For each reason, the number of packets dropped.
     pub drops: BTreeMap<&'static str, u64>,
-    /// The number of packets that came to the element's interface and were lost there. No other count
-    /// includes them.
+    /// The number of packets that came to the element's interface and were lost before they were received.
+    /// No other count includes them.
     pub missed: u64,
 }
 
 /// The sums for the whole graph: `in = out + held + dropped`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Totals {
-    /// The number of packets that elements made: read from files and interfaces, copied, generated.
+    /// The number of packets that entered the graph: read from files and interfaces, copied, generated.
     #[serde(rename = "in")]
     pub packets_in: u64,
     /// The number of packets that left the graph.
@@ -81,9 +83,10 @@ pub struct Totals {
     pub held: u64,
     /// The number of packets dropped.
     pub dropped: u64,
-    /// The number of dropped packets for each reason.
+    /// For each reason, the number of packets dropped.
     pub drops: BTreeMap<&'static str, u64>,
-    /// The number of packets that came to interfaces and were lost there. No other count includes them.
+    /// The number of packets that came to interfaces and were lost before they were received. No other
+    /// count includes them.
     pub missed: u64,
 }
 
@@ -93,14 +96,15 @@ impl ElementReport {
         self.drops.values().sum()
     }
 
-    /// True if every packet is accounted for.
+    /// True if every packet is accounted for: `in = out + held + dropped`.
     pub fn balances(&self) -> bool {
         self.packets_in == self.out + self.held + self.dropped()
     }
 }
 
 impl Report {
-    /// Adds up the reports of several workers on their copies of one graph.
+    /// Adds up the reports of workers that have copies of the same graph. Without reports, the sum is
+    /// empty.
     pub(crate) fn sum(reports: impl IntoIterator<Item = Report>) -> Report {
         let mut reports = reports.into_iter();
         let Some(mut sum) = reports.next() else {
@@ -127,7 +131,7 @@ impl Report {
         sum
     }
 
-    /// True if every packet is accounted for, in each element and in the sums.
+    /// True if every packet is accounted for, at each element and in the sums.
     pub fn balances(&self) -> bool {
         let t = &self.totals;
         t.packets_in == t.out + t.held + t.dropped && self.elements.iter().all(ElementReport::balances)

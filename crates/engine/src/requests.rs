@@ -10,14 +10,15 @@ use crate::options::Requests;
 use crate::report::Report;
 use crate::worker::Worker;
 
-/// The time that other workers have for their part of a report.
+/// The time to wait for the reports of other workers. A worker that needs longer is left out.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// The time to sleep between two checks for reports of other workers.
+/// The time to sleep between two checks for the reports of other workers.
 const LOOK: Duration = Duration::from_micros(200);
 
 impl Worker {
-    /// Does what signals have asked for.
+    /// Handles the signals USR1, HUP and USR2 that have come since the last round. Without a signal, this
+    /// costs three loads.
     #[inline]
     pub(crate) fn serve_requests(&mut self) {
         let Requests { report, reload, nothing, .. } = &self.options.requests;
@@ -30,7 +31,8 @@ impl Worker {
     fn serve_raised(&mut self) {
         let requests = self.options.requests.clone();
         let is_raised = |flag: &AtomicBool, number: i32| {
-            // A signal that an element waits for has raised the element's flag too.
+            // If an element waits for the signal, its own flag is set too. The element handles the signal,
+            // and nothing is written here.
             flag.swap(false, Ordering::Relaxed) && !self.wakeups.os_signals.awaits(number)
         };
         let [report, reload, nothing] = [
@@ -52,7 +54,8 @@ impl Worker {
         self.control.sink.flush();
     }
 
-    /// Returns the report of all workers while they run. Workers that do not answer in time are left out.
+    /// Returns the report of all workers while they run. Workers that do not give theirs within
+    /// [`PATIENCE`] are left out.
     fn report_of_all(&mut self) -> Report {
         let own = self.report();
         let Some(team) = self.team.clone() else { return own };
@@ -70,7 +73,8 @@ impl Worker {
         others.for_each(|worker| team.ask_for_report(worker));
         let end = Instant::now() + PATIENCE;
         while team.awaits_reports() && Instant::now() < end {
-            // Another worker may be waiting for an answer of this worker.
+            // Another worker may be waiting for an answer of this worker, and would then not give its
+            // report.
             let (core, mut host) = self.host();
             host.answer(core);
             std::thread::sleep(LOOK);

@@ -1,9 +1,9 @@
-//! Puts a worker without work to sleep, and keeps it awake for the last moment before a timer.
+//! Puts a worker without work to sleep, and keeps it awake for the last moment before a timer is due.
 //!
 //! A sleep ends late. The kernel's timer, an idle core and the scheduler add some 10 to 100 microseconds,
 //! which is longer than many elements hold packets. So a worker that waits for a timer sleeps less, by as
 //! much as its sleeps have been late. Then it polls for work until the timer is due, like a worker that
-//! never sleeps. [`Options::spin`](crate::Options::spin) is the longest time that it stays awake.
+//! never sleeps. [`Options::spin`](crate::Options::spin) is the longest time for which it stays awake.
 
 use std::time::{Duration, Instant};
 
@@ -13,23 +13,26 @@ use nix::sys::prctl;
 use crate::exchange::Exchange;
 use crate::worker::Worker;
 
-/// The longest sleep of an idle driver, so that an interrupt is noticed.
+/// The longest sleep of the first worker, so that it notices an interrupt.
 const NAP: Duration = Duration::from_millis(20);
 /// The time for which a worker polls for work from other workers before it sleeps.
 const LOOKOUT: Duration = Duration::from_micros(10);
-/// The longest sleep of workers that need not notice interrupts. Other workers ring their bell.
+/// The longest sleep of other workers, which need not notice interrupts and are woken by their bell.
 const SLEEP: Duration = Duration::from_secs(1);
 
 impl Worker {
-    /// Asks the kernel for sleeps that end as early as possible, if timers are to be exact.
+    /// Asks the kernel for sleeps that end as early as possible, unless
+    /// [`Options::spin`](crate::Options::spin) is zero.
     pub(crate) fn ask_for_short_sleeps(&self) {
         if !self.options.spin.is_zero() {
-            // If the kernel refuses, the measured lateness of sleeps shows it.
+            // If the kernel refuses, sleeps stay late. Their lateness is measured, so timers still run in
+            // time.
             let _ = prctl::set_timerslack(1);
         }
     }
 
-    /// Waits for the next timer: asleep if it is far enough away, otherwise awake for a moment.
+    /// Waits for the next timer. Sleeps if the timer is far enough away; otherwise returns after a moment,
+    /// so that the driver polls.
     pub(crate) fn wait_for_timer(&mut self) {
         let spin = i64::try_from(self.options.spin.as_nanos()).unwrap_or(i64::MAX);
         let Some(at) = self.wakeups.timers.wake_up(Timestamp(self.lateness.nanoseconds().min(spin))) else {
@@ -44,12 +47,13 @@ impl Worker {
         }
     }
 
-    /// Waits for an event from outside.
+    /// Sleeps until another worker has work for this worker, a file is ready, or the longest sleep is over.
     pub(crate) fn nap(&mut self) {
         self.rest(SLEEP);
     }
 
-    /// Sleeps for at most the given time.
+    /// Sleeps for at most `longest`, and then calls the elements whose files are ready. With `busy_poll`,
+    /// returns after a moment.
     fn rest(&mut self, longest: Duration) {
         self.control.sink.flush();
         if self.options.busy_poll {
@@ -67,20 +71,22 @@ impl Worker {
         } else {
             self.wakeups.files.wait(longest, None)
         };
-        // A worker that was woken slept less.
+        // Negative if the worker was woken before the end of its sleep. Then nothing is known about the
+        // lateness.
         let late = self.clock.now() - end;
         if late >= Timestamp::ZERO {
             self.lateness.note(late.0);
         }
         if self.team.is_some() {
-            // The sleep does not count as work, whatever comes next.
+            // Reads the clock, so that the sleep does not count as work.
             self.look_at_clock();
         }
         self.tell_ready(ready);
     }
 
-    /// Sleeps until another worker has work for this worker, a file is ready, or the time is over. Polls
-    /// for a moment first, because waking up takes longer than most pauses last.
+    /// Sleeps until another worker rings this worker's bell, a file is ready, or the time `longest` is
+    /// over. Polls for [`LOOKOUT`] first, because waking up takes longer than most pauses last. Returns the
+    /// elements and tokens whose files are ready.
     #[cold]
     fn sleep_in_team(&mut self, longest: Duration) -> Vec<(ElementId, u32)> {
         let (Some(team), Some(exchange)) = (self.team.clone(), &self.exchange) else {
@@ -89,7 +95,7 @@ impl Worker {
         let me = self.graph.worker();
         let bell = &team.bells[me];
         bell.listen();
-        // From here on, any worker that has work for this worker rings.
+        // From here on, each worker that has work for this worker rings its bell.
         if exchange.has_work() || team.has_word_for(me) {
             return Vec::new();
         }
@@ -109,7 +115,7 @@ impl Worker {
         ready
     }
 
-    /// Calls the elements whose files are ready, so that they read and write.
+    /// Calls the elements whose files are ready, without waiting, so that they read and write.
     pub(crate) fn serve_files(&mut self) {
         let ready = self.wakeups.files.wait(Duration::ZERO, None);
         self.tell_ready(ready);

@@ -1,27 +1,28 @@
-//! Stand-ins: elements that act in place of other elements, which stay in the graph.
+//! Stand-ins: elements that act in place of other elements, such as a program for the region that it
+//! replaces; the other elements stay in the graph.
 //!
-//! A stand-in takes packets past the elements that it acts for. It reports what it has done for each of
-//! them when it is asked: before a handler is read or written, before state is taken, before the report,
-//! and at the end of a run. The element adds the reported packets to its own counts, and the engine adds
-//! them to the counters that its work list would have counted. A stand-in reports to the copies of elements
-//! at its own worker.
+//! Packets that a stand-in handles bypass the elements that it acts for. When it is asked, it reports how
+//! many packets it has handled for each of them: before a handler is read or written, before state is
+//! taken, before the report, and at the end of a run. The element adds these packets to its own counts, and
+//! the engine adds them to the counters that its work list would have counted. A stand-in reports to the
+//! copies of elements at its own worker.
 
 use std::collections::BTreeSet;
 
 use element::{Core, Effects, Element, ElementId, Tally};
 
-/// The elements of a graph. An element is `None` while it is being called.
+/// The elements of a graph, indexed by element number. An element is `None` while it is being called.
 pub(crate) type Elements = [Option<Box<dyn Element>>];
 
-/// The stand-ins of a graph.
+/// The stand-ins of a graph, and the reports and notices that could not be delivered yet.
 pub(crate) struct StandIns {
     ids: Vec<ElementId>,
-    /// Elements that have changed, so that no stand-in acts for them any more.
+    /// Elements whose effects have changed, so that no stand-in acts for them any more.
     outdated: BTreeSet<ElementId>,
-    /// Stand-ins that must be notified of such a change, and were being called when it came. Each comes
-    /// with the changed element.
+    /// Notices that could not be delivered because the stand-in was being called: the stand-in, and the
+    /// element whose effects have changed.
     unaware: Vec<(ElementId, ElementId)>,
-    /// Reports for elements that were being called when the report came.
+    /// Reports that could not be delivered because their element was being called.
     unheard: Vec<(ElementId, Tally)>,
 }
 
@@ -32,7 +33,8 @@ impl StandIns {
         StandIns { ids, outdated: BTreeSet::new(), unaware: Vec::new(), unheard: Vec::new() }
     }
 
-    /// Reports to all elements what stand-ins have done in their place.
+    /// Has all stand-ins report what they have done for each element, and adds the reports to the counts of
+    /// these elements.
     pub(crate) fn settle(&mut self, elements: &mut Elements, effects: &[Effects], core: &mut Core) {
         if !self.ids.is_empty() {
             self.settle_some(elements, effects, core);
@@ -66,8 +68,8 @@ impl StandIns {
         }
     }
 
-    /// Called after a handler of an element was written. Notifies the stand-ins that act for this element,
-    /// or for an element that uses its state, if that element's effects are different now.
+    /// Notifies stand-ins if effects have changed because a handler of the element `written` was written.
+    /// This may concern the element itself, and elements that use its state, if stand-ins act for them.
     pub(crate) fn look_for_changes(
         &mut self,
         elements: &mut Elements,
@@ -82,7 +84,7 @@ impl StandIns {
         let depends = |id: &ElementId| *id == written || effects[*id].beside.contains(&written);
         let concerned: BTreeSet<_> = stood_for.filter(|id| depends(id) && !outdated.contains(id)).collect();
         for id in concerned {
-            // An element that is being called cannot declare its effects. Then a change is assumed.
+            // An element that is being called cannot be asked for its effects, so a change is assumed.
             let same = elements[id].as_ref().is_some_and(|element| element.effects() == effects[id]);
             if !same {
                 self.outdate(elements, effects, id);
@@ -90,7 +92,8 @@ impl StandIns {
         }
     }
 
-    /// Notifies the stand-ins of an element that its effects differ from those at the start.
+    /// Notifies the stand-ins that act for an element that they may no longer do so, because its effects
+    /// differ from the start. Each element is announced once.
     pub(crate) fn outdate(&mut self, elements: &mut Elements, effects: &[Effects], id: ElementId) {
         let stand_ins = self.ids.iter().copied();
         let stand_ins: Vec<_> = stand_ins.filter(|&other| effects[other].replaces.contains(&id)).collect();

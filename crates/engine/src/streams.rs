@@ -1,4 +1,4 @@
-//! The outputs for the text of a run: standard output, standard error, and the stamps at the start of log
+//! The outputs for the text of a run: standard output and standard error, with stamps at the start of log
 //! lines.
 
 use std::fmt;
@@ -12,11 +12,11 @@ use time::OffsetDateTime;
 use time::format_description::well_known::Iso8601;
 use time::format_description::well_known::iso8601::{Config, EncodedConfig, TimePrecision};
 
-/// An output for the text of a run.
+/// An output for the text of a run: of scripts, elements and messages.
 pub trait Sink: Send {
-    /// Writes text without changes.
+    /// Writes text unchanged, except for a stamp ahead of log lines. Errors are not reported.
     fn write(&mut self, stream: Stream, text: fmt::Arguments<'_>);
-    /// Flushes all text.
+    /// Writes out all text that is still buffered.
     fn flush(&mut self);
 }
 
@@ -25,17 +25,18 @@ pub struct StandardStreams {
     output: io::BufWriter<io::Stdout>,
     messages: io::BufWriter<io::Stderr>,
     stamp: Stamp,
-    /// True if standard output is used otherwise: its text then goes to standard error.
+    /// True if standard output carries other data, such as a report in JSON: text for it then goes to
+    /// standard error.
     yields_output: bool,
 }
 
-/// The stamp at the start of lines about the run.
+/// The kind of stamp at the start of log lines.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Stamp {
     /// No stamp.
     #[default]
     None,
-    /// Date and time (UTC), and the severity: for files and terminals.
+    /// Date and time (UTC) and the severity, for log files and terminals.
     Time,
     /// The severity as a number in angle brackets, as in sd-daemon(3): for systemd's journal, which adds
     /// the time itself.
@@ -43,7 +44,7 @@ pub enum Stamp {
 }
 
 impl StandardStreams {
-    /// Makes buffered streams with this stamp at the start of lines about the run.
+    /// Makes buffered streams with this stamp at the start of log lines.
     pub fn new(stamp: Stamp) -> Self {
         StandardStreams {
             output: io::BufWriter::new(io::stdout()),
@@ -53,8 +54,8 @@ impl StandardStreams {
         }
     }
 
-    /// Makes the streams send all text to standard error if `yes` is true, because standard output is used
-    /// otherwise.
+    /// Sends text for standard output to standard error if `yes` is true, because standard output carries
+    /// other data.
     pub fn yielding_output(self, yes: bool) -> Self {
         StandardStreams { yields_output: yes, ..self }
     }
@@ -67,7 +68,7 @@ impl Default for StandardStreams {
 }
 
 impl Stamp {
-    /// Returns the stamp of a line that is written now.
+    /// Returns the stamp for a line of this severity that is written now.
     fn text(self, severity: Severity) -> String {
         match (self, severity) {
             (Stamp::None, _) => String::new(),
@@ -79,7 +80,7 @@ impl Stamp {
     }
 }
 
-/// Returns date and time, UTC, to the millisecond, in the format of RFC 3339.
+/// Returns the current date and time, in UTC and with milliseconds, in the format of RFC 3339.
 fn now() -> String {
     const MILLISECONDS: NonZero<u8> = NonZero::new(3).expect("3 is not 0");
     const FORMAT: EncodedConfig = Config::DEFAULT
@@ -90,8 +91,8 @@ fn now() -> String {
 
 impl Sink for StandardStreams {
     fn write(&mut self, stream: Stream, text: fmt::Arguments<'_>) {
-        // Errors are ignored: a closed terminal or pipe must not end the run, because the packets matter
-        // more than the text.
+        // Errors are ignored: a closed terminal or pipe must not end the run, because its packets matter
+        // more than its text.
         let _ = match stream {
             Stream::Output if self.yields_output => self.messages.write_fmt(text),
             Stream::Output => self.output.write_fmt(text),
@@ -109,7 +110,8 @@ impl Sink for StandardStreams {
     }
 }
 
-/// A sink that several workers share. Text is written for people, so the cost of the lock does not matter.
+/// A sink that several workers share, protected by a lock. Text is written for people and is rare, so the
+/// cost of the lock does not matter.
 #[derive(Clone)]
 pub(crate) struct Shared(Arc<Mutex<Box<dyn Sink>>>);
 
@@ -140,7 +142,7 @@ mod tests {
         let text = Stamp::Time.text(Severity::Note);
         let (time, rest) = text.split_once(' ').unwrap();
         assert_eq!(rest, "note: ");
-        // Such as 2026-11-27T17:30:01.123Z.
+        // The shape of a time such as 2026-11-27T17:30:01.123Z.
         let shape: String = time.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
         assert_eq!(shape, "0000-00-00T00:00:00.000Z");
     }

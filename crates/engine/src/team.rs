@@ -1,9 +1,9 @@
-//! The state that the workers of one graph share: which of them are idle, their questions to each other,
-//! and the end of the run.
+//! The state that the workers of one graph share: which of them are idle, their handler calls to each
+//! other, and the end of the run.
 //!
-//! A team keeps the workers that wait for their turn, and each worker refers to its team. So these two
-//! modules use each other: the worker whose turn it is must be able to read handlers and reports of the
-//! others.
+//! If workers take turns, the team keeps the workers that wait, and each worker refers to its team. So the
+//! modules `team` and `worker` use each other: the worker whose turn it is must be able to read handlers
+//! and reports of the others.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -18,67 +18,71 @@ use crate::exchange::{Bell, Board};
 use crate::report::Report;
 use crate::worker::Worker;
 
-/// All workers.
+/// The state that all workers of a graph share.
 pub(crate) struct Team {
     pub(crate) bells: Arc<[Bell]>,
-    /// The rule that says which worker a packet belongs to.
+    /// The rule that says which worker is the home of a packet's flow.
     pub(crate) dispatch: Arc<dyn Dispatch>,
-    /// True if the workers take turns on one thread.
+    /// True if the workers take turns on one thread (under the trace clock).
     pub(crate) in_turn: bool,
-    /// The workers that wait for their turn, if they take turns. The worker whose turn it is can ask them.
+    /// The workers that wait for their turn, by number, if workers take turns. The worker whose turn it
+    /// is can call them.
     waiting: Vec<Mutex<Option<Box<Worker>>>>,
     members: Vec<Member>,
-    /// The displacement of packets and its limit, where packets of flows are spread without their order.
+    /// The displacement of packets at all workers, and its limit. Set only if packets of flows are spread
+    /// without keeping order.
     pub(crate) displacement: OnceLock<(Arc<Board>, Option<u64>)>,
-    /// True if the run is over.
+    /// True if the run is over, so that workers leave their loops.
     over: AtomicBool,
     failed: AtomicBool,
     /// The number of requests to stop that the first worker has not handled yet.
     stops: AtomicI64,
 }
 
-/// The state of one worker that other workers can read.
+/// The state of one worker that other workers read, on cache lines of its own.
 #[derive(Default)]
 #[repr(align(64))]
 struct Member {
-    /// The number of times that the worker has begun or ceased to be idle. Odd while it is idle.
+    /// The number of times that the worker has become idle or ceased to be idle. It is odd while the worker
+    /// is idle.
     idle: AtomicU64,
-    /// The number of packets handed over, and taken, when the worker became idle.
+    /// The number of packets that the worker had handed over, and had taken, when it became idle.
     handed: AtomicU64,
     taken: AtomicU64,
-    /// The number of packets that have entered the graph at this worker.
+    /// The number of packets that have entered the graph at this worker, for the progress display.
     made: AtomicU64,
-    /// True if the worker's thread answers requests.
+    /// True while the worker's thread answers handler calls.
     answers: AtomicBool,
     has_requests: AtomicBool,
-    /// True while the worker's report is asked for.
+    /// True from the time when the worker's report is asked for until the worker has given it.
     wants_report: AtomicBool,
-    /// The report that the worker has given.
+    /// The report that the worker has given, until it is taken.
     report: Mutex<Option<Report>>,
     requests: Mutex<VecDeque<Request>>,
 }
 
-/// A handler call from another worker.
+/// A handler call that another worker has sent to this worker.
 pub(crate) struct Request {
     pub(crate) element: Option<ElementId>,
     pub(crate) handler: String,
-    /// The parameter to read with, or the value to write.
+    /// The value to write, or the parameter to read with.
     pub(crate) value: String,
-    /// For a value to write, the rights of the caller.
+    /// The rights of the caller if the call writes; `None` if it reads.
     pub(crate) writes: Option<Rights>,
     reply: Sender<Result<String, String>>,
 }
 
 impl Request {
     pub(crate) fn answer(self, result: Result<String, String>) {
-        // The worker that asked may not wait any more.
+        // An error means that the worker that asked does not wait any more.
         let _ = self.reply.send(result);
     }
 }
 
 impl Team {
-    /// Makes a team of `workers` workers. Under the real clock, the key that gives packets to workers is
-    /// secret.
+    /// Makes a team of `workers` workers, which take turns on one thread if `in_turn`. If they do not, the
+    /// key of the hash that gives packets to workers is secret, so that an attacker cannot choose the
+    /// worker of packets.
     ///
     /// # Errors
     /// If the process has no file descriptor left.
@@ -101,12 +105,13 @@ impl Team {
         self.members.len()
     }
 
-    /// Stores a worker where others can ask it until its turn comes.
+    /// Stores a worker that waits for its turn, so that the worker whose turn it is can call it.
     pub(crate) fn let_wait(&self, number: usize, worker: Box<Worker>) {
         *lock(&self.waiting[number]) = Some(worker);
     }
 
-    /// Takes a worker that waits. Returns `None` if it does not wait, or is being asked already.
+    /// Takes a worker that waits for its turn. Returns `None` if it does not wait, or is being called
+    /// already.
     pub(crate) fn take_waiting(&self, number: usize) -> Option<Box<Worker>> {
         lock(&self.waiting[number]).take()
     }
@@ -116,7 +121,7 @@ impl Team {
         self.over.load(Ordering::Acquire)
     }
 
-    /// Notes that a worker's thread has panicked.
+    /// Notes that a worker's thread has panicked, and wakes the first worker, which ends the run.
     pub(crate) fn fail(&self) {
         self.failed.store(true, Ordering::Release);
         self.bells[0].ring();
@@ -127,19 +132,19 @@ impl Team {
         self.failed.load(Ordering::Relaxed)
     }
 
-    /// Begins or ends a run.
+    /// Sets the flag that the run is over, and wakes all workers.
     pub(crate) fn set_over(&self, over: bool) {
         self.over.store(over, Ordering::Release);
         self.bells.iter().for_each(Bell::ring);
     }
 
-    /// Asks the first worker to stop the run.
+    /// Asks the first worker `times` times to stop the run. It compares the number with the run count.
     pub(crate) fn ask_to_stop(&self, times: i64) {
         self.stops.fetch_add(times, Ordering::AcqRel);
         self.bells[0].ring();
     }
 
-    /// Returns the number of requests to stop since the last call.
+    /// Returns the number of requests to stop since the last call, and resets it.
     pub(crate) fn take_stops(&self) -> i64 {
         match self.stops.load(Ordering::Relaxed) {
             0 => 0,
@@ -147,7 +152,8 @@ impl Team {
         }
     }
 
-    /// Notes that a worker is idle, and how many packets it has handed over and taken.
+    /// Notes that a worker is idle, and the numbers of packets that it has handed over and taken. Has no
+    /// effect if the worker was idle before.
     pub(crate) fn begin_idle(&self, me: usize, (handed, taken): (u64, u64)) {
         let member = &self.members[me];
         if member.idle.load(Ordering::Relaxed).is_multiple_of(2) {
@@ -160,7 +166,7 @@ impl Team {
         }
     }
 
-    /// Notes that a worker is not idle any more. To be called before it does any work.
+    /// Notes that a worker is not idle any more. Must be called before the worker does any work.
     pub(crate) fn end_idle(&self, me: usize) {
         let member = &self.members[me];
         if !member.idle.load(Ordering::Relaxed).is_multiple_of(2) {
@@ -168,9 +174,10 @@ impl Team {
         }
     }
 
-    /// True if all workers are idle and no packet is on its way. A worker works only after it has called
-    /// [`end_idle`](Self::end_idle). So if all workers were idle for the whole time between two looks at
-    /// their counts, and as many packets were taken as were handed over, no work can begin any more.
+    /// True if all workers are idle and no packet is on its way between them. A worker works only after it
+    /// has called [`end_idle`](Self::end_idle). So if all workers were idle for the whole time between two
+    /// readings of their counts, and as many packets were taken as were handed over, no work can begin any
+    /// more.
     pub(crate) fn is_idle(&self) -> bool {
         let all = || self.members.iter().map(|member| member.idle.load(Ordering::SeqCst));
         let before: Vec<u64> = all().collect();
@@ -182,14 +189,15 @@ impl Team {
             && all().eq(before.iter().copied())
     }
 
-    /// Notes the number of packets that have entered the graph at a worker. Returns their number at all
+    /// Notes the number of packets that have entered the graph at a worker. Returns the sum for all
     /// workers.
     pub(crate) fn note_made(&self, me: usize, made: u64) -> u64 {
         self.members[me].made.store(made, Ordering::Relaxed);
         self.members.iter().map(|member| member.made.load(Ordering::Relaxed)).sum()
     }
 
-    /// Sets whether a worker answers requests. When it stops, the requests that are left end with an error.
+    /// Sets if a worker answers handler calls. When it stops, calls that it has not answered end with an
+    /// error at their callers.
     pub(crate) fn set_answers(&self, me: usize, answers: bool) {
         self.members[me].answers.store(answers, Ordering::SeqCst);
         if !answers {
@@ -201,7 +209,8 @@ impl Team {
         lock(&self.members[me].requests)
     }
 
-    /// Asks a worker. Returns `None` if it does not answer now.
+    /// Sends a handler call to a worker. The answer comes through the returned channel. Returns `None` if
+    /// the worker does not answer calls now.
     pub(crate) fn ask(
         &self,
         worker: usize,
@@ -225,19 +234,20 @@ impl Team {
         Some(answer)
     }
 
-    /// True if there is a request for a worker.
+    /// True if handler calls wait for a worker.
     #[inline]
     pub(crate) fn is_asked(&self, me: usize) -> bool {
         self.members[me].has_requests.load(Ordering::Relaxed)
     }
 
-    /// True if a worker has to do something for the team: answer, stop, or decide that others stop.
+    /// True if a worker has something to do for the team: handler calls, its report, or the end of the run.
+    /// The first worker also has requests to stop and panics of other workers.
     pub(crate) fn has_word_for(&self, me: usize) -> bool {
         let for_first = || self.stops.load(Ordering::Relaxed) != 0 || self.has_failed();
         self.is_asked(me) || self.is_asked_for_report(me) || self.is_over() || (me == 0 && for_first())
     }
 
-    /// Asks a worker for its report, if it answers.
+    /// Asks a worker for its report, if the worker answers handler calls now.
     pub(crate) fn ask_for_report(&self, worker: usize) {
         let member = &self.members[worker];
         if member.answers.load(Ordering::SeqCst) {
@@ -246,12 +256,12 @@ impl Team {
         }
     }
 
-    /// True if a worker's report is asked for.
+    /// True if a worker's report is asked for and has not been given yet.
     pub(crate) fn is_asked_for_report(&self, me: usize) -> bool {
         self.members[me].wants_report.load(Ordering::Acquire)
     }
 
-    /// Stores the report that a worker was asked for.
+    /// Stores the report of a worker, so that [`take_reports`](Self::take_reports) finds it.
     pub(crate) fn give_report(&self, me: usize, report: Report) {
         *lock(&self.members[me].report) = Some(report);
         self.members[me].wants_report.store(false, Ordering::Release);
@@ -270,7 +280,7 @@ impl Team {
         self.members.iter().filter_map(|member| lock(&member.report).take()).collect()
     }
 
-    /// Takes the next request for a worker.
+    /// Takes the next handler call for a worker out of its queue.
     pub(crate) fn next_request(&self, me: usize) -> Option<Request> {
         let mut requests = self.requests(me);
         let next = requests.pop_front();

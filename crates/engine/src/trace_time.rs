@@ -1,5 +1,5 @@
-//! Runs under the trace clock, where time is taken from the captures. The same captures give the same
-//! result.
+//! The driver's loop under the trace clock, where time follows the time stamps of captures, so that the
+//! same captures give the same result.
 //!
 //! Several workers take turns on one thread, so that their order does not depend on the machine.
 
@@ -13,14 +13,15 @@ use crate::options::DAY;
 use crate::team::Team;
 use crate::worker::Worker;
 
-/// The number of rounds in which other tasks may run before a capture continues although they still have
-/// work. An endless source must not keep time from passing.
+/// The number of rounds of tasks that run at one time of the clock, while the tasks have work. Then a
+/// capture continues all the same, so that an endless source does not keep time from passing.
 const ROUNDS_PER_STEP: usize = 1024;
-/// The number of timers after the captures' end that may run without moving a packet. After that, packets
-/// that are held are assumed to stay.
+/// The number of timers in a row, after the captures' end, that may run without moving a packet. After
+/// that, held packets are assumed to stay, and the run ends.
 const MOST_STILL: usize = 1_000;
 
-/// The number of timers for which no packet has moved.
+/// Counts the timers in a row that have moved no packet. To detect movement, it has the number of held
+/// packets and of emitted packets after the last timer.
 #[derive(Default)]
 struct Stillness {
     timers: usize,
@@ -28,14 +29,15 @@ struct Stillness {
     gone: u64,
 }
 
-/// The number of gaps between packets of captures that are reported.
+/// The number of long gaps between packets of captures that are reported.
 const MOST_GAPS_TOLD: usize = 5;
 
-/// The time since the last packet of a capture.
+/// The gap since the last packet of a capture.
 struct Gap {
-    /// The time of that packet. At first, the start of the run.
+    /// The time of the last packet; before the first packet, the start of the run.
     last: Timestamp,
-    /// The longest time for which timers run without a packet.
+    /// The longest time for which timers run without a packet
+    /// ([`Options::max_gap`](crate::Options::max_gap)).
     most: Timestamp,
     /// The number of long gaps that have been reported.
     told: usize,
@@ -47,13 +49,13 @@ impl Gap {
         Gap { last: worker.core.now, most: Timestamp(most), told: 0 }
     }
 
-    /// True if a timer is due too long after the last packet to run before the next one.
+    /// True if a timer is due so long after the last packet that the next packet comes first.
     fn is_over(&self, timer: Timestamp) -> bool {
         timer > self.last + self.most
     }
 
-    /// Ends the gap with a packet of an element's capture. Reports a long gap, because a wrong time stamp
-    /// is often the cause.
+    /// Ends the gap with a packet at the time `at` in the capture of the element `id`. Reports a gap of
+    /// more than a day, because a wrong time stamp is often the cause.
     fn end(&mut self, worker: &mut Worker, id: ElementId, at: Timestamp) {
         let length = at - self.last;
         self.last = self.last.max(at);
@@ -81,9 +83,10 @@ impl Gap {
 
 /// The workers that take turns.
 pub(crate) enum TurnTakers<'a> {
-    /// A single worker.
+    /// A single worker, which always has its turn.
     One(&'a mut Worker),
-    /// Several workers. While one of them has its turn, the others wait where it can ask them.
+    /// Several workers, by number. While one of them has its turn, the team keeps the others, so that it
+    /// can call them.
     Several(Vec<Option<Box<Worker>>>, Arc<Team>),
 }
 
@@ -120,7 +123,7 @@ impl TurnTakers<'_> {
         self.iter().count()
     }
 
-    /// Returns the first worker.
+    /// Returns the first worker, which decides about the end of the run.
     fn first(&self) -> &Worker {
         match self {
             TurnTakers::One(worker) => worker,
@@ -130,7 +133,8 @@ impl TurnTakers<'_> {
         }
     }
 
-    /// Gives a worker its turn, and calls `work` with it.
+    /// Calls `work` with one worker. During the call, the team keeps the other workers, so that this worker
+    /// can call their handlers.
     fn turn<T>(&mut self, number: usize, work: impl FnOnce(&mut Worker) -> T) -> T {
         let (workers, team) = match self {
             TurnTakers::One(worker) => return work(worker),
@@ -153,24 +157,25 @@ impl TurnTakers<'_> {
     }
 }
 
-/// Runs until the first worker says that the run is over. A source that knows the time of its next packet
-/// waits until all workers are idle. Then the earliest timer or packet is next.
+/// Runs the loop until the first worker says that the run is over, and returns the reason. Captures
+/// continue only when all workers are idle at the current time. Then the earliest timer or packet is next.
 pub(crate) fn run_trace(crew: &mut TurnTakers<'_>) -> End {
     let has_captures = crew.iter().any(|worker| !worker.captures.is_empty());
-    // Timers that have run since time moved or a capture gave a packet.
+    // The number of timers that have run at the current time since a capture last gave a packet.
     let mut timers_in_a_row = 0;
-    // True if the last capture that was asked gave no packet because packet memory is full.
+    // True if the last capture gave no packet because the packet memory was full. Then timers run first,
+    // which may free memory.
     let mut stalled = false;
     let mut still = Stillness::default();
     let mut gap = Gap::new(crew.first());
     loop {
         for number in (0..crew.count()).rev() {
-            // The first worker comes last, and decides.
+            // The first worker comes last, because it decides if the run goes on.
             if let Some(end) = crew.turn(number, Worker::stop_check) {
                 return end;
             }
         }
-        // At the current time: all workers that have work.
+        // At the current time, all workers run their tasks until none has work.
         let mut busy = true;
         for _ in 0..ROUNDS_PER_STEP {
             busy = crew.first().control.goes_on() && run_others(crew);
@@ -181,16 +186,17 @@ pub(crate) fn run_trace(crew: &mut TurnTakers<'_>) -> End {
         if !crew.first().control.goes_on() || crew.first().control.next.is_some() {
             continue;
         }
-        // Then the next time at which something happens.
+        // Then time moves to the next packet or timer.
         let pushes = sources(crew).filter(|source| source.is_scheduled).min_by_key(|source| source.at);
         let timer = next_timer(crew);
-        // A driver script that wants to wait gets its time, and so do timers until then.
+        // After the captures' end, the run goes on while a driver script waits for a timer.
         let waits = |worker: &Worker| worker.manager.is_some_and(|id| worker.wakeups.timers.is_waiting(id));
         let goes_on = !has_captures || sources(crew).next().is_some() || crew.iter().any(waits);
         let tail = !goes_on && is_moving(crew, &mut still);
         let now = crew.first().core.now;
         match (pushes, timer) {
-            // A timer that sets itself for now, over and over, must not keep captures from continuing.
+            // A timer that sets itself for the current time again and again must not keep captures from
+            // continuing.
             (Some(Source { at, .. }), Some((timer, worker)))
                 if stalled
                     || (timer <= at.max(now) && timers_in_a_row < ROUNDS_PER_STEP && !gap.is_over(timer)) =>
@@ -199,7 +205,7 @@ pub(crate) fn run_trace(crew: &mut TurnTakers<'_>) -> End {
                 stalled = false;
                 run_timer(crew, (timer, worker), |_, _| true);
             }
-            // No timer is left that could free memory.
+            // No timer is left that could free packet memory.
             (Some(_), None) if stalled => {
                 if crew.turn(0, Worker::end_idle) {
                     return End::Idle;
@@ -216,18 +222,18 @@ pub(crate) fn run_trace(crew: &mut TurnTakers<'_>) -> End {
             }
             (None, Some(timer)) if goes_on => run_timer(crew, timer, |_, _| true),
             (None, Some(timer)) if tail => run_timer(crew, timer, |graph, id| {
-                // After the captures, elements that make packets by themselves stop, and elements that hold
-                // packets go on.
+                // After the captures' end, elements that make packets by themselves stop. Timers run for
+                // elements with inputs, which may hold packets, and for driver scripts.
                 !graph.plan.inputs[id].is_empty() || graph.plan.classes[id].notes.manages_driver
             }),
-            // The round is over, but tasks still have work.
+            // The rounds at this time are used up, but tasks still have work.
             (None, _) if busy => {}
-            // The captures are over, or there is nothing else to wait for.
+            // The captures have ended, or the graph has none, and nothing else is due.
             (None, timer) => {
                 if crew.turn(0, Worker::end_idle) {
                     return End::Idle;
                 }
-                // A driver script wants to go on, so time goes on too.
+                // A driver script has refused to stop, so time goes on to the next timer.
                 if let Some(timer) = timer {
                     run_timer(crew, timer, |_, _| true);
                 }
@@ -236,7 +242,8 @@ pub(crate) fn run_trace(crew: &mut TurnTakers<'_>) -> End {
     }
 }
 
-/// Lets each worker take in packets and run its tasks that follow no capture. True if any worker had work.
+/// Lets each worker process the packets handed over to it, and run its tasks that follow no capture. True
+/// if any worker had work.
 fn run_others(crew: &mut TurnTakers<'_>) -> bool {
     let mut busy = false;
     for number in 0..crew.count() {
@@ -245,9 +252,9 @@ fn run_others(crew: &mut TurnTakers<'_>) -> bool {
     busy
 }
 
-/// An element that has packets of a capture.
+/// An element with a capture that has packets left.
 struct Source {
-    /// The time of the next packet.
+    /// The time stamp of the next packet.
     at: Timestamp,
     worker: usize,
     id: ElementId,
@@ -265,7 +272,8 @@ fn sources(crew: &TurnTakers<'_>) -> impl Iterator<Item = Source> {
     })
 }
 
-/// Returns the time at which the next timer of any worker is due, and the number of that worker.
+/// Returns the earliest time at which a timer of any worker is due, and the number of that worker. `None`
+/// if no timer is set.
 fn next_timer(crew: &mut TurnTakers<'_>) -> Option<(Timestamp, usize)> {
     let each = crew.iter_mut().enumerate();
     each.filter_map(|(number, worker)| Some((worker.wakeups.timers.next()?, number))).min()
@@ -280,14 +288,15 @@ fn run_timer(
     crew.turn(worker, |worker| worker.run_next_timer_of(at, counts));
 }
 
-/// Moves the time of all workers forward.
+/// Moves the time of all workers forward to `at`. It never goes back.
 fn move_to(crew: &mut TurnTakers<'_>, at: Timestamp) {
     for worker in crew.iter_mut() {
         worker.core.now = worker.core.now.max(at);
     }
 }
 
-/// After the end of the captures, true if packets are held and timers still move them.
+/// True, after the captures' end, if packets are held and the last [`MOST_STILL`] timers have moved any
+/// packet.
 fn is_moving(crew: &TurnTakers<'_>, still: &mut Stillness) -> bool {
     let add = |(held, gone), (more, further)| (held + more, gone + further);
     let (held, gone) = crew.iter().map(Worker::traces).fold((0, 0), add);

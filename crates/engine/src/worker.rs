@@ -45,52 +45,53 @@ use crate::streams::Sink;
 use crate::team::Team;
 use crate::wakeups::Wakeups;
 
-/// Returns the elements that follow captures, in the order of the graph.
+/// Returns the elements that follow captures, in the order of the graph: their packets give the trace clock
+/// its time.
 pub(crate) fn captures(plan: &Plan) -> Vec<ElementId> {
     (0..plan.len()).filter(|&id| plan.classes[id].notes.follows_captures).collect()
 }
 
-/// The maximum number of work items from one call of a task or timer. Beyond it, packets are assumed to
-/// go in circles.
+/// The maximum number of work items that one call of a task or timer may cause. Beyond it, packets are
+/// assumed to go in circles, and are dropped.
 pub(crate) const MOST_WORK: u64 = 4_000_000;
 
-/// A running copy of a graph.
+/// A worker: its copy of the graph, and all state that is needed to run it on one thread.
 pub struct Worker {
     pub(crate) core: Core,
     pub(crate) graph: GraphCopy,
     pub(crate) wakeups: Wakeups,
     pub(crate) control: Control,
-    /// The state that all workers share, if there are several.
+    /// The state that all workers share. `None` with a single worker.
     pub(crate) team: Option<Arc<Team>>,
-    /// The exchange of packets with other workers, if there are any.
+    /// The exchange of packets with other workers. `None` with a single worker.
     pub(crate) exchange: Option<Exchange>,
-    /// Items that were emitted and are not delivered yet, the next item last.
+    /// Emitted items that are not delivered yet; the last of them is delivered next.
     work: Vec<Emitted>,
     pub(crate) options: Options,
     pub(crate) clock: RealClock,
-    /// The driver script that has kept the run from ending, if there is one.
+    /// The driver script that last refused to stop the run, if there is one.
     pub(crate) manager: Option<ElementId>,
-    /// The number of driver rounds so far.
+    /// The number of rounds of the driver so far, which wraps around.
     pub(crate) rounds: u64,
     /// The time at which the driver last looked at the files that elements wait for.
     pub(crate) looked: Timestamp,
-    /// Elements that follow captures, in the order of the graph.
+    /// The elements that follow captures, in the order of the graph.
     pub(crate) captures: Vec<ElementId>,
-    /// True if there was work since the last look at the clock.
+    /// True if a task had work, or packets were received, since the last reading of the clock.
     pub(crate) has_worked: bool,
-    /// The lateness of sleeps so far.
+    /// The measured lateness of this worker's sleeps.
     pub(crate) lateness: Lateness,
     /// Memory that is released when the run ends, so that elements can be closed and the report written
     /// even if packets have used up all memory.
     pub(crate) reserve: Vec<u8>,
 }
 
-/// The size of `Worker::reserve` in bytes; `RESERVE_EACH` more bytes are added for each element.
+/// The size of [`Worker::reserve`] in bytes, and the bytes that are added to it for each element.
 const RESERVE: usize = 64 << 10;
 const RESERVE_EACH: usize = 256;
 
 impl Worker {
-    /// Makes a worker: gives configured elements a packet pool, a clock and a sink for text.
+    /// Makes a worker from configured elements: adds a packet pool, a clock, and the sink for text.
     ///
     /// # Errors
     /// If the packet pool cannot be allocated.
@@ -153,24 +154,24 @@ impl Worker {
         &self.graph.plan
     }
 
-    /// Returns the declared effects of the elements.
+    /// Returns the declared effects of the elements, indexed by element number.
     pub fn effects(&self) -> &[Effects] {
         &self.graph.effects
     }
 
-    /// Returns the hot state, for tests and benchmarks.
+    /// Returns the worker's hot state, for tests and benchmarks.
     pub fn core(&self) -> &Core {
         &self.core
     }
 
-    /// Returns the hot state, and the parts of the worker that elements may use beside it.
+    /// Returns the hot state, and the other parts of the worker that are in use while an element is called.
     #[inline]
     pub(crate) fn host(&mut self) -> (&mut Core, WorkerHost<'_>) {
         let Worker { core, graph, wakeups, control, team, .. } = self;
         (core, WorkerHost { graph, wakeups, control, team })
     }
 
-    /// Calls an element. Returns `None` if the element is being called already.
+    /// Calls an element. Returns `None`, without a call, if the element is being called already.
     #[inline]
     pub(crate) fn call<R>(
         &mut self,
@@ -196,11 +197,11 @@ impl Worker {
         loop {
             let next = match self.core.emitted.pop() {
                 None => self.work.pop(),
-                // The usual case: one batch, which goes straight on.
+                // The usual case: a single item, which is delivered without being put on the work list.
                 Some(only) if self.core.emitted.is_empty() => Some(only),
                 Some(last) => {
-                    // Moved from the end of one stack to the other, so that what was emitted first is
-                    // popped first.
+                    // Moved from the end of one stack to the other, so that the item that was emitted first
+                    // is popped first.
                     self.work.push(last);
                     while let Some(emitted) = self.core.emitted.pop() {
                         self.work.push(emitted);
@@ -228,7 +229,8 @@ impl Worker {
         }
     }
 
-    /// Writes the handler of a call that an element has emitted.
+    /// Writes the handler of a call that the element `caller` has emitted. An error is written as a
+    /// message.
     fn write_emitted(&mut self, caller: u32, call: &Call) {
         let (core, mut host) = self.host();
         let Call { element, handler, value, rights } = call;
@@ -238,9 +240,9 @@ impl Worker {
         }
     }
 
-    /// Pushes a batch along the connection of an output, then the packets that the element returns along
-    /// its next connection, and so on. Ends when no packet is left, or when an element has emitted other
-    /// items first. Returns the number of elements that were called.
+    /// Delivers a batch that an element has emitted at an output. Returns the number of elements that were
+    /// called. If `endless`, the batch is dropped at the next element. Without a connection, it is dropped
+    /// at the emitting element.
     #[inline]
     fn deliver(&mut self, element: u32, output: u32, batch: Batch, endless: bool) -> u64 {
         let Some(at) = self.graph.target(element, output) else {
@@ -252,8 +254,10 @@ impl Worker {
         self.push_on(element, at, batch, endless)
     }
 
-    /// Pushes a batch into its target, then the packets that the element returns along the connection of
-    /// its output 0, and so on. `from` is the element that has emitted the batch.
+    /// Pushes a batch into its target, then the packets that this element returns along the connection of
+    /// its output 0, and so on. Ends when no packet is left, or when an element has emitted other items.
+    /// `from` is the element that has emitted the batch. If `endless`, the batch is dropped at its target,
+    /// because packets go in circles. Returns the number of elements that were called.
     #[inline]
     fn push_on(&mut self, mut from: u32, mut at: Target, mut batch: Batch, endless: bool) -> u64 {
         let Worker { core, graph, wakeups, control, team, exchange, .. } = self;
@@ -287,15 +291,15 @@ impl Worker {
                 (from, at, batch) = (at.element, next, rest);
                 continue;
             }
-            // The batch waits until what was emitted before it is delivered. Without a connection it is
-            // dropped there.
+            // The batch has to wait until the items emitted before it are delivered, so it is emitted, too.
+            // If output 0 has no connection, the batch is dropped when it is delivered.
             Cx::new(core, &mut host, id).emit(0, rest);
             return hops;
         }
     }
 
     /// Sends packets that have arrived at an element to the element's copies at other workers, and pushes
-    /// the packets that stay into the copy here.
+    /// the packets that stay into the copy at this worker. Returns the number of elements that were called.
     #[cold]
     fn send_to_copies(&mut self, to: Target, batch: Batch, endless: bool) -> u64 {
         let origin = self.graph.placement.origin(to.element as usize);
@@ -306,9 +310,9 @@ impl Worker {
         here.map_or(0, |batch| self.push_on(to.element, Target { way: Way::Here, ..to }, batch, endless))
     }
 
-    /// Processes packets that other workers have handed over. True if there were any, or if some still
-    /// wait. If the run `ends`, packets that go in circles are dropped at the element that they come to
-    /// next, and no packet waits for earlier packets.
+    /// Processes packets that other workers have handed over. True if there were any, or if packets still
+    /// wait. If the run `ends`, no packet waits for earlier packets, and packets from the rings are dropped
+    /// after one element, because they go in circles.
     #[inline]
     pub(crate) fn receive(&mut self, ends: bool) -> bool {
         self.exchange.as_mut().is_some_and(Exchange::poll) && self.receive_all(ends)
@@ -333,7 +337,7 @@ impl Worker {
         }
     }
 
-    /// Reports to the team that this worker is idle, or is not idle any more.
+    /// Tells the team, if there is one, that this worker is idle or is not idle any more.
     pub(crate) fn set_idle(&self, idle: bool) {
         if let (Some(team), Some(exchange)) = (&self.team, &self.exchange) {
             match idle {
@@ -352,10 +356,10 @@ impl Worker {
         worked.unwrap_or(false)
     }
 
-    /// Reads a handler from outside the graph.
+    /// Reads a handler for a caller outside of the graph. `element` is `None` for a handler of the graph.
     ///
     /// # Errors
-    /// If the handler cannot be read: a message for the user.
+    /// If the handler does not exist or cannot be read: a message for the user.
     pub fn read(&mut self, element: Option<ElementId>, handler: &str, param: &str) -> Result<String, String> {
         let (core, mut host) = self.host();
         let result = host.read_handler(core, element, handler, param);
@@ -363,7 +367,7 @@ impl Worker {
         result
     }
 
-    /// Reads a handler of this worker's copy.
+    /// Reads a handler at this worker only, as [`read`](Self::read) does for all workers.
     pub(crate) fn read_here(
         &mut self,
         element: Option<ElementId>,
@@ -376,7 +380,8 @@ impl Worker {
         result
     }
 
-    /// Writes a handler of this worker's copy.
+    /// Writes a handler at this worker only, with the rights of the caller, as [`write`](Self::write) does
+    /// for all workers.
     pub(crate) fn write_here(
         &mut self,
         element: Option<ElementId>,
@@ -390,10 +395,10 @@ impl Worker {
         result
     }
 
-    /// Writes a handler from outside the graph.
+    /// Writes a handler for a caller outside of the graph. `element` is `None` for a handler of the graph.
     ///
     /// # Errors
-    /// If the handler cannot be written: a message for the user.
+    /// If the handler does not exist or cannot be written: a message for the user.
     pub fn write(&mut self, element: Option<ElementId>, handler: &str, value: &str) -> Result<(), String> {
         let (core, mut host) = self.host();
         let result = host.write_handler(core, element, handler, value, &Rights::default());
@@ -401,13 +406,14 @@ impl Worker {
         result
     }
 
-    /// Returns true if a handler can be read. `None` if there is no such handler.
+    /// Returns true if a handler can be read, false if it can only be written, and `None` if it does not
+    /// exist.
     pub fn can_read(&self, element: Option<ElementId>, handler: &str) -> Option<bool> {
         handlers::access(&self.graph, &self.control, self.team.as_deref(), element, handler)
             .map(|access| access.read)
     }
 
-    /// Flushes all text to the sink.
+    /// Writes out all text that the sink still buffers.
     pub fn flush(&mut self) {
         self.control.sink.flush();
     }

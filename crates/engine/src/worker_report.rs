@@ -1,4 +1,4 @@
-//! Makes the report of one worker.
+//! Makes the report of one worker from its counters.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use crate::report::{ElementReport, Report, Totals, WorkerReport};
 use crate::worker::Worker;
 
 impl Worker {
-    /// Makes a report of all packets so far.
+    /// Makes a report about all packets of this worker so far.
     pub fn report(&mut self) -> Report {
         self.graph.settle_stand_ins(&mut self.core);
         let mut totals = Totals::default();

@@ -1,8 +1,9 @@
-//! All workers of a graph: one thread each, pinned to a core of its own, with a copy of the graph. Under
-//! the trace clock they take turns on one thread.
+//! All workers of a graph: each has a copy of the graph and a thread, pinned to a core of its own. Under
+//! the trace clock, the workers take turns on one thread instead.
 //!
 //! The first worker runs on the caller's thread. It decides when the run is over, handles interrupts and
-//! asks the driver script. Elements that have one place only are usually there.
+//! asks the driver script. Elements that have a single place are at this worker unless the user assigns
+//! them to another one.
 
 use std::io;
 use std::sync::{Arc, mpsc};
@@ -30,24 +31,27 @@ use crate::team::Team;
 use crate::trace_time::{TurnTakers, run_trace};
 use crate::worker::{MOST_WORK, Worker};
 
-/// A graph on one or several workers.
+/// A configured graph on one or several workers.
 #[allow(clippy::vec_box, reason = "workers change places, and a box is one word to move")]
 pub struct Workers {
-    /// The first worker, and workers whose threads have ended or not begun.
+    /// The workers that are not on a thread of their own now: the first worker, and others before their
+    /// threads start or after their threads have ended.
     here: Vec<Box<Worker>>,
-    /// The threads of the other workers while they run.
+    /// The threads of the other workers while they run. Each returns its worker at its end.
     threads: Vec<JoinHandle<Option<Box<Worker>>>>,
-    /// The cores that this thread could run on before it was pinned.
+    /// The set of cores that the caller's thread could run on before it was pinned, to be restored.
     allowed: Option<CpuSet>,
     team: Option<Arc<Team>>,
 }
 
 impl Workers {
-    /// Makes a worker for each copy of a configured graph (see [`Plan::configure_all`]), with a packet
-    /// pool, a clock and its part of the memory. With one copy, the result acts like a single [`Worker`].
+    /// Makes a worker for each copy of a configured graph (see [`Plan::configure_all`]). Each has a packet
+    /// pool, with an equal part of the memory, and a clock; all share the sink. With one copy, the result
+    /// acts like a single [`Worker`].
     ///
     /// # Errors
-    /// If the system has no memory, event or other resource for the workers.
+    /// If the system has no memory, event or other resource for the workers, or if several workers are to
+    /// use simulated time.
     pub fn new(
         plan: &Arc<Plan>,
         copies: Vec<Configured>,
@@ -87,10 +91,10 @@ impl Workers {
         Ok(workers)
     }
 
-    /// Connects the workers by rings.
+    /// Connects the workers by rings, if there are several.
     fn connect(&mut self) {
         let Some(team) = &self.team else { return };
-        // Packets of interfaces do not wait.
+        // Packets of interfaces cannot wait for room in a ring.
         let waits = self.plan().live().is_none();
         let spreading = self.here.first().and_then(|worker| worker.graph.setup.spreading.clone());
         let aside = self.placement().aside(self.plan());
@@ -125,16 +129,17 @@ impl Workers {
         self.here[0].plan()
     }
 
-    /// Returns the workers that do the work of each element.
+    /// Returns the placement: which workers do the work of each element.
     pub fn placement(&self) -> &Placement {
         &self.here[0].graph.placement
     }
 
-    /// Initialises the elements of every worker and starts the threads. Stops at the first failure, after
-    /// closing what was opened. The first worker comes last, so that scripts find the others running.
+    /// Initialises the elements of every worker and starts the threads. The first worker comes last, so
+    /// that scripts find the others running. At the first failure, closes all elements that were
+    /// initialised.
     ///
     /// # Errors
-    /// If an element cannot be initialised: the problem that it reports.
+    /// If an element cannot be initialised, or a thread cannot be started: the problem.
     pub fn initialize(&mut self) -> Result<(), Box<Problem>> {
         if self.team.as_ref().is_some_and(|team| team.in_turn) {
             return self.initialize_in_turn();
@@ -147,15 +152,16 @@ impl Workers {
         }
         let result = self.start().and_then(|()| self.here[0].begin());
         if result.is_err() {
-            // The threads end first, so that nothing is closed while a worker still uses it.
+            // The threads end before elements are closed, so that no worker uses what another one has
+            // closed.
             self.join();
             let _ = self.finish();
         }
         result
     }
 
-    /// Like [`initialize`](Self::initialize), where no thread runs. Time starts with the captures of the
-    /// first worker.
+    /// Initialises the elements of workers that take turns; no thread is started. All workers start at the
+    /// time of the first packet in the first worker's captures.
     fn initialize_in_turn(&mut self) -> Result<(), Box<Problem>> {
         for number in 0..self.here.len() {
             self.here[number].core.now = self.here[0].core.now;
@@ -176,8 +182,8 @@ impl Workers {
         for number in 1..team.len() {
             let core = cores.get(number).copied();
             let leaves = Leaves { team: Arc::clone(&team), worker: number };
-            // The worker is sent to its thread once that runs. If there is no thread, the worker stays
-            // here.
+            // The worker is sent to its thread once the thread runs. If the thread cannot be started, the
+            // worker stays in `here`.
             let (give, take) = mpsc::sync_channel::<Box<Worker>>(1);
             let thread = thread::Builder::new().spawn(move || {
                 let mut worker = take.recv().ok()?;
@@ -208,7 +214,8 @@ impl Workers {
         Box::new(Problem::new(Diagnostic::error(span, text)))
     }
 
-    /// Ends the threads and takes their workers back.
+    /// Ends the threads, takes their workers back into `here`, and lifts the pinning of the caller's
+    /// thread. A panic of a thread continues in the caller.
     fn join(&mut self) {
         let Some(team) = &self.team else { return };
         team.set_over(true);
@@ -225,8 +232,9 @@ impl Workers {
         }
     }
 
-    /// Runs until an element or script stops the driver, no work is left, or the user interrupts. Call
-    /// [`initialize`](Self::initialize) before and [`finish`](Self::finish) afterwards.
+    /// Runs until an element or script stops the driver, no work is left, or the user interrupts, and
+    /// returns which of these happened. Call [`initialize`](Self::initialize) before and
+    /// [`finish`](Self::finish) afterwards.
     pub fn run(&mut self) -> End {
         if let Some(team) = self.team.clone().filter(|team| team.in_turn) {
             let mut crew = TurnTakers::several(std::mem::take(&mut self.here), team);
@@ -240,14 +248,15 @@ impl Workers {
         end
     }
 
-    /// Drains and closes every element.
+    /// Drains and closes every element of every worker.
     ///
     /// # Errors
     /// If elements cannot write all of their output: the messages of all such elements.
     pub fn finish(&mut self) -> Result<(), Vec<String>> {
         if self.team.is_some() {
-            // Packets that a worker releases may go on to another worker. A path through the graph has at
-            // most `most` elements; packets that are handed over more often go in circles.
+            // Packets that a worker drains may go on to another worker, so draining and receiving
+            // alternate. A path through the graph has at most `most` elements; packets that are handed over
+            // more often go in circles.
             let most = self.plan().len();
             let held: usize = self.here.iter().map(|worker| worker.core.pool.stats().in_use).sum();
             let bound = self.handed() + MOST_WORK + (held * most) as u64;
@@ -272,7 +281,7 @@ impl Workers {
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
-    /// Returns the number of packets that workers have handed over so far.
+    /// Returns the number of packets that all workers have handed over so far.
     fn handed(&self) -> u64 {
         self.here
             .iter()
@@ -281,15 +290,16 @@ impl Workers {
             .sum()
     }
 
-    /// Makes a report of all packets so far, at all workers together.
+    /// Makes a report of all packets so far, with sums over all workers.
     pub fn report(&mut self) -> Report {
         Report::sum(self.here.iter_mut().map(|worker| worker.report()))
     }
 
-    /// Reads a handler from outside the graph. Values of several workers are merged by the handler's rule.
+    /// Reads a handler for a caller outside of the graph. The values of several workers are merged by the
+    /// handler's rule.
     ///
     /// # Errors
-    /// If the handler cannot be read: a message for the user.
+    /// If the handler does not exist or cannot be read: a message for the user.
     pub fn read(&mut self, element: Option<ElementId>, handler: &str, param: &str) -> Result<String, String> {
         if !self.threads.is_empty() || self.here.len() == 1 {
             return self.here[0].read(element, handler, param);
@@ -309,31 +319,33 @@ impl Workers {
         }
     }
 
-    /// Returns true if a handler can be read. `None` if there is no such handler.
+    /// Returns true if a handler can be read, false if it can only be written, and `None` if it does not
+    /// exist.
     pub fn can_read(&self, element: Option<ElementId>, handler: &str) -> Option<bool> {
         self.here[0].can_read(element, handler)
     }
 
-    /// Flushes all text to the sink.
+    /// Writes out all text that the sink still buffers.
     pub fn flush(&mut self) {
         self.here[0].flush();
     }
 }
 
 impl Drop for Workers {
-    /// Ends threads that still run, and drops their workers.
+    /// Ends threads that still run and drops their workers, for example after a panic of the caller.
     fn drop(&mut self) {
         if let Some(team) = &self.team {
             team.set_over(true);
         }
         for thread in self.threads.drain(..) {
-            // The panic has been shown already.
+            // The thread has already printed its panic.
             let _ = thread.join();
         }
     }
 }
 
-/// Notifies the others when a worker's thread ends, for any reason.
+/// A guard on a worker's thread. When the thread ends, for any reason, the worker's unanswered handler
+/// calls end with an error; after a panic, the whole run ends.
 struct Leaves {
     team: Arc<Team>,
     worker: usize,
@@ -348,7 +360,7 @@ impl Drop for Leaves {
     }
 }
 
-/// Converts an error about a worker's part of the memory into an error about the memory of all workers,
+/// Converts an error about one worker's part of the memory into an error about the memory of all workers,
 /// which is the amount that the user has given.
 fn of_all(error: PoolError, workers: usize) -> PoolError {
     match error {
@@ -359,14 +371,14 @@ fn of_all(error: PoolError, workers: usize) -> PoolError {
     }
 }
 
-/// Returns a core for each worker. Empty if there are fewer cores than workers.
+/// Returns a core for each worker. Returns no cores if the allowed cores are fewer than the workers.
 fn cores(allowed: Option<&CpuSet>, workers: usize) -> Vec<usize> {
     let Some(allowed) = allowed else { return Vec::new() };
     let cores: Vec<usize> = (0..CpuSet::count()).filter(|&core| allowed.is_set(core) == Ok(true)).collect();
     if cores.len() < workers { Vec::new() } else { cores }
 }
 
-/// Pins this thread to a core. Without the permission, the thread runs on any core.
+/// Pins the current thread to a core. If there is no core or no permission, the thread runs on any core.
 fn pin(core: Option<&usize>) {
     let mut set = CpuSet::new();
     if let Some(&core) = core

@@ -51,12 +51,12 @@ struct Firewall {
 }
 
 impl Function for Firewall {
-    /// The number that the flow adds to `open`: 1 in the direction that opened the connection, 0 in the
-    /// other.
+    /// The number that this direction of a connection adds to `open`: 1 for the direction that opened the
+    /// connection, 0 for the other direction.
     type State = u64;
 
     fn init(args: &mut Args<'_>, needs: &mut Needs) -> Firewall {
-        // This function does not change packets.
+        // This function does not change packets, so its declaration is complete.
         needs.effects.opaque = None;
         let open = args.setup.common.get_or_make(args.id(), AtomicU64::default);
         Firewall { limit: args.required("LIMIT"), open, refused: 0 }
@@ -82,7 +82,7 @@ impl Function for Firewall {
     }
 
     fn regular_packets(&mut self, _flows: &Flows<'_, u64>, _packets: &mut [FlowPacket<u64>]) {
-        // The connection of these packets is known, so they pass.
+        // The connections of these packets are known, so the packets pass.
     }
 
     fn flow_ended(&mut self, connections: &u64) {

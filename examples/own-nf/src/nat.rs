@@ -51,12 +51,12 @@ const FIRST_PORT: u16 = 1024;
 
 struct Nat {
     address: Ipv4Addr,
-    /// The port that was tried last.
+    /// The port that was assigned or tried last; the search for a free port continues after it.
     port: u16,
 }
 
 impl Function for Nat {
-    /// The five-tuple of the translated packets.
+    /// The five-tuple that packets of this direction get.
     type State = FiveTuple;
 
     fn init(args: &mut Args<'_>, needs: &mut Needs) -> Nat {
@@ -71,7 +71,8 @@ impl Function for Nat {
     ) {
         for packet in packets {
             let mut translated = flows.get_local_flow(&packet.flow);
-            // Only the first SYN opens a connection.
+            // Only a SYN from input 0 opens a connection. If the SYN is sent again, the connection is
+            // already known.
             if translated.is_none() && packet.input == 0 && packet.flags & (SYN | ACK) == SYN {
                 translated = self.select_port(flows, &packet.flow).filter(|translated| {
                     let back = (&translated.reversed(), &packet.flow.reversed());
@@ -90,8 +91,8 @@ impl Function for Nat {
 }
 
 impl Nat {
-    /// Returns the translated five-tuple of a connection. Replies to it have this worker as their home and
-    /// belong to no other connection.
+    /// Returns the five-tuple that a new connection gets: with a port such that replies have this worker as
+    /// their home, and belong to no other connection. `None` if no port is free.
     fn select_port(&mut self, flows: &Flows<'_, FiveTuple>, flow: &FiveTuple) -> Option<FiveTuple> {
         let IpAddr::V4(server) = flow.destination() else { return None };
         (FIRST_PORT..=u16::MAX).find_map(|_| {
@@ -111,7 +112,8 @@ fn translate(packet: &mut FlowPacket<FiveTuple>, translated: Option<FiveTuple>) 
     }
 }
 
-/// Replaces the addresses and ports of a TCP segment over IPv4, and updates its checksums.
+/// Replaces the addresses and ports of a TCP segment over IPv4, and updates its checksums. Returns `None`,
+/// without a change, if the packet is too short or the addresses are not IPv4.
 fn update_header(packet: &mut Packet, to: &FiveTuple) -> Option<()> {
     let (IpAddr::V4(source), IpAddr::V4(destination)) = (to.source(), to.destination()) else { return None };
     let header = packet.header_mut(Base::Network)?;

@@ -15,14 +15,15 @@ use wire::tcp::flags::{ACK, FIN, PSH, RST, SYN};
 const CONNECTIONS: u32 = 200;
 const LIMIT: usize = 60;
 
-/// Ten packets of each connection.
+/// Returns ten packets of each connection, made by `make`, round by round. The first packet of a connection
+/// has the flags `first`.
 fn segments(make: fn(u32, u32, u8, Timestamp) -> Input, first: u8) -> Vec<Input> {
     let time = Timestamp(1_000_000_000);
     let rounds = (0..10).map(|number| (number, if number == 0 { first } else { ACK | PSH }));
     rounds.flat_map(|(number, flags)| (0..CONNECTIONS).map(move |n| make(n, number, flags, time))).collect()
 }
 
-/// Returns the configuration of a firewall with a reply to each packet.
+/// Returns a configuration with the firewall, in which the outside replies to each packet that passes.
 fn text(exchange: u64) -> String {
     format!(
         "TestSource({exchange}, 0) -> CheckIPHeader -> limit :: ConnectionLimit({LIMIT});
@@ -62,12 +63,13 @@ fn nothing_comes_in_by_itself() {
     }
 }
 
-/// Closed connections make room for others ten seconds after their end.
+/// A connection that is closed makes room for another connection ten seconds after its end.
 #[test]
 fn connections_end() {
     let secs = Timestamp::from_secs;
     let open = |first: u32, at| (first..first + LIMIT as u32).map(move |n| segment(n, 0, SYN, secs(at)));
-    // Sixty open. Twenty of them are reset, twenty closed by both ends, ten by one end.
+    // Sixty connections open. Of these, twenty are reset, twenty are closed by both ends, and ten by one
+    // end only.
     let mut packets: Vec<_> = open(0, 100).collect();
     packets.extend((0..20).map(|n| segment(n, 1, RST, secs(101))));
     packets.extend((20..50).map(|n| segment(n, 1, FIN | ACK, secs(101))));
@@ -98,7 +100,8 @@ fn connections_end() {
     }
 }
 
-/// Runs the program itself, with both of its configurations.
+/// The configurations of this crate run with the crate's program, and its manual has a page for the
+/// firewall.
 #[test]
 fn configurations_run() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");

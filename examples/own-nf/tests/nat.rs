@@ -14,7 +14,7 @@ use wire::tcp::flags::{ACK, FIN, PSH, RST, SYN};
 const CONNECTIONS: u32 = 300;
 const SEGMENTS: u32 = 6;
 
-/// Connections that open, send, and close.
+/// Returns the segments of connections that open, send data, and close.
 fn connections() -> Vec<Input> {
     let flags = |round| match round {
         0 => SYN,
@@ -74,7 +74,7 @@ fn every_connection_is_translated_one_way_and_back() {
 fn strangers_are_dropped() {
     let time = Timestamp(1_000_000_000);
     for how in runs() {
-        // Packets that open no connection, and a SYN from outside.
+        // Packets from inside that open no connection, and a SYN from outside.
         let inside = [ACK, SYN | ACK, FIN | ACK, RST].map(|flags| segment(1, 0, flags, time));
         let exchange = offer(vec![inside.to_vec(), vec![segment(2, 0, SYN, time)]]);
         let text = format!(
@@ -88,13 +88,13 @@ fn strangers_are_dropped() {
     }
 }
 
-/// Time-outs: packets at other workers keep a connection open, and a closed connection is translated for a
-/// while.
+/// Time-outs: packets that other workers handle keep a connection open, and a closed connection is
+/// translated for some seconds more.
 #[test]
 fn connections_last_as_long_as_anybody_sees_them() {
     let secs = |n: u32| Timestamp::from_secs(1000 + i64::from(n));
-    // A connection with a segment every 100 s, one without further packets, one that is reset, and a later
-    // one with the same ends.
+    // Connection 0 has a segment every 100 s. Connection 1 has no packet for a long time. Connection 2 is
+    // reset, and later a new connection has the same addresses and ports.
     let mut packets: Vec<_> =
         (0..40).map(|n| segment(0, n, if n == 0 { SYN } else { ACK }, secs(100 * n))).collect();
     packets.push(segment(1, 0, SYN, secs(1)));

@@ -1,4 +1,5 @@
-//! Judges for a trace what each mechanism would gain, and if that is worth its cost.
+//! Judges, for the traffic of a trace, the gain of each mechanism, and if the gain is worth the mechanism's
+//! cost.
 
 use serde::Serialize;
 use trace::Report;
@@ -6,36 +7,42 @@ use trace::Report;
 use super::measure::Outcome;
 use crate::numbers::percent;
 
-/// The delays that are tried, in microseconds.
+/// The values of Reframer's DELAY that are tried, in microseconds.
 pub(super) const DELAYS: [u32; 6] = [16, 32, 64, 128, 256, 512];
-/// The numbers of packets after which a flow is tried as heavy.
+/// The values of Reframer's ELEPHANTS that are tried: the number of packets after which a flow counts as
+/// heavy.
 pub(super) const ELEPHANTS: [u32; 3] = [16, 64, 256];
 
-/// A delay with this share of the best gain is good enough, because a lower delay has a value, too.
+/// The share of the best gain that a shorter delay must reach to be advised: a short delay is worth a small
+/// loss of gain.
 const GOOD_ENOUGH: f64 = 0.9;
-/// The least gain that is worth the effort, as a share of a core.
+/// The least gain that is worth the effort, as a share of a core's time.
 const CORE: f64 = 0.01;
-/// Bounds for a share that can be gained: from the first bound on a mechanism pays, from the second on it
-/// pays little.
+/// Two bounds for a share that a mechanism gains. From the first bound on the mechanism pays, from the
+/// second bound on it pays little. `ACKS` is for the share of packets that COMPRESS drops, `SLICED` for the
+/// share of bytes that can be parked.
 const ACKS: (f64, f64) = (0.02, 0.002);
 const SLICED: (f64, f64) = (0.5, 0.25);
-/// Links below this rate, in bits per second, move payloads without effort.
+/// The rate in bits per second below which a server moves payloads without effort, so that slicing gains
+/// little.
 const FAST: f64 = 1e10;
-/// The packets per second that a core handles in a light chain. Spraying is for higher rates.
+/// The packets per second that one core handles in a light chain. At lower rates, spraying gains little.
 const CORE_PACKETS: f64 = 1e6;
-/// The share of busy cores above which spreading whole flows is enough.
+/// The share of busy cores from which on spreading whole flows is enough, so that spraying does not pay.
 const BUSY: f64 = 0.8;
-/// Bounds for the share of segments that can be put in order, as for [`ACKS`].
+/// Bounds, as [`ACKS`], for the share of segments that REORDER puts in order.
 const MENDED: (f64, f64) = (0.001, 0.0001);
-/// The share of packets with a time stamp before the previous one from which on arrival times are unknown.
+/// The share of packets with an earlier time stamp than the packet before, from which on arrival times
+/// count as unknown.
 const BEHIND: f64 = 0.01;
-/// The share of damaged ACKs from which on the other ACKs say nothing about them.
+/// The share of pure ACKs with wrong checksums from which on the other ACKs do not represent the traffic.
 const DAMAGED: f64 = 0.5;
-/// The cost of holding a packet in nanoseconds, by the number of flows (docs/reframer.md, with an SLF of
-/// 1).
+/// The cost of holding a packet: pairs of a number of flows and nanoseconds (docs/reframer.md, with an SLF
+/// of 1).
 const HOLD: [(f64, f64); 3] = [(1e4, 35.0), (1e5, 80.0), (1e6, 83.0)];
 
-/// Returns the cost of holding a packet in nanoseconds, with this number of flows.
+/// Returns the cost of holding a packet in nanoseconds, with this number of flows: interpolated between the
+/// entries of [`HOLD`].
 pub(super) fn hold_cost(flows: u64) -> f64 {
     let flows = (flows as f64).clamp(HOLD[0].0, HOLD[HOLD.len() - 1].0);
     let between = HOLD.windows(2).find(|ends| flows <= ends[1].0);
@@ -45,18 +52,18 @@ pub(super) fn hold_cost(flows: u64) -> f64 {
     })
 }
 
-/// The verdict on a mechanism.
+/// The verdict on a mechanism for the traffic of a trace.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Verdict {
-    /// The mechanism pays.
+    /// The mechanism gains more than it costs, by the bounds of this file.
     Pays,
     /// There is a gain, but it is a small part of a machine's time.
     Little,
-    /// The mechanism does not pay.
+    /// The mechanism gains nothing, or less than it costs.
     #[default]
     DoesNotPay,
-    /// The capture does not show it.
+    /// The capture does not show if the mechanism pays.
     Unknown,
 }
 
@@ -70,8 +77,8 @@ impl Verdict {
         }
     }
 
-    /// Returns the verdict for a share by two bounds: from the first on a mechanism pays, from the second
-    /// on it pays little.
+    /// Returns the verdict for a share by two bounds. From the first bound on a mechanism pays, from the
+    /// second bound on it pays little.
     fn of(share: f64, (pays, little): (f64, f64)) -> Verdict {
         match share {
             share if share >= pays => Verdict::Pays,
@@ -80,13 +87,13 @@ impl Verdict {
         }
     }
 
-    /// True if the mechanism should be configured.
+    /// True if the mechanism should be configured, because it pays at least little.
     pub(super) fn is_worth_a_try(self) -> bool {
         matches!(self, Verdict::Pays | Verdict::Little)
     }
 }
 
-/// The assumptions of the advice.
+/// The assumptions of the advice, which the report shows.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub(super) struct Assumptions {
     /// The cost of a flow switch in the downstream chain, in nanoseconds.
@@ -99,52 +106,54 @@ pub(super) struct Assumptions {
     pub(super) cores: u32,
 }
 
-/// A way of holding packets, with its results.
+/// The arguments of one tried Reframer, and its results.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub(super) struct Row {
-    /// Arguments: DELAY, ELEPHANTS (0: off), SLO (0: off).
+    /// The arguments: DELAY in microseconds, ELEPHANTS in packets (0: off), SLO in microseconds (0: off).
     pub(super) delay_us: f64,
     pub(super) elephants: u32,
     pub(super) slo_us: f64,
     pub(super) slf: f64,
-    /// The share of flow switches that are saved, and the saved switches per packet.
+    /// The share of flow switches that are saved, and the number of saved switches per packet.
     pub(super) saved_switches: f64,
     pub(super) saved_per_packet: f64,
     pub(super) mean_burst: f64,
     pub(super) mean_delay_us: f64,
     pub(super) p99_delay_us: f64,
     pub(super) waited_in_vain_us: f64,
-    /// The share of packets that waited.
+    /// The share of all packets that waited in the Reframer.
     pub(super) held: f64,
-    /// Packets for which there was no room.
+    /// The number of packets for which the Reframer had no room.
     pub(super) overflows: u64,
-    /// ACKs that were dropped, and segments that were put ahead of later ones.
+    /// The number of ACKs that were dropped, and of segments that were put ahead of later segments.
     pub(super) coalesced: u64,
     pub(super) mended: u64,
-    /// The gain for each packet.
+    /// The gain in nanoseconds per packet, after the cost of holding.
     pub(super) gain_ns: f64,
 }
 
-/// The advice on holding packets.
+/// The advice on holding packets of all flows (DELAY).
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct Reframing {
     pub(super) verdict: Verdict,
     pub(super) why: String,
-    /// The shortest delay that is nearly as good as the best one; `None` if no delay saves anything.
+    /// The shortest delay in microseconds that is nearly as good as the best delay. `None` if no delay
+    /// saves flow switches.
     pub(super) delay_us: Option<u32>,
-    /// The cost of a flow switch from which on holding gains something with this delay, in nanoseconds.
+    /// The cost of a flow switch in nanoseconds from which on the chosen delay gains something.
     pub(super) break_even_ns: Option<f64>,
-    /// The share of a core that is gained at the trace's rate.
+    /// The share of a core's time that the chosen delay gains at the trace's rate.
     pub(super) core: f64,
     pub(super) delays: Vec<Row>,
 }
 
-/// The advice on holding only heavy flows, or only flows from which more is expected, for the chosen delay.
+/// The advice on holding only some flows, in addition to the chosen delay: heavy flows (ELEPHANTS), or
+/// flows of which more packets are expected (SLO).
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct Choice {
     pub(super) verdict: Verdict,
     pub(super) why: String,
-    /// The best argument: packets for ELEPHANTS, microseconds for SLO; 0 if neither pays.
+    /// The best argument: packets for ELEPHANTS, microseconds for SLO. 0 if the argument does not pay.
     pub(super) best: u32,
     pub(super) rows: Vec<Row>,
 }
@@ -156,28 +165,29 @@ pub(super) struct Judged {
     pub(super) why: String,
 }
 
-/// The advice on dropping superfluous ACKs.
+/// The advice on dropping superfluous ACKs (COMPRESS).
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct Acks {
     #[serde(flatten)]
     pub(super) judged: Judged,
-    /// The share of all packets that would be dropped.
+    /// The share of all packets that COMPRESS would drop.
     pub(super) removed: f64,
-    /// The share of packets that only acknowledge, and the share of these with wrong checksums.
+    /// The share of packets that are pure ACKs (without payload), and the share of pure ACKs with wrong
+    /// checksums.
     pub(super) pure: f64,
     pub(super) damaged: f64,
 }
 
-/// The advice on putting segments in order.
+/// The advice on putting TCP segments in order (REORDER).
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct Sorting {
     #[serde(flatten)]
     pub(super) judged: Judged,
-    /// The share of segments that are reordered.
+    /// The share of TCP segments that are reordered.
     pub(super) reordered: f64,
     /// The share of reordered segments that are probably retransmissions.
     pub(super) late: f64,
-    /// The share of segments that would be put in order.
+    /// The share of TCP segments that REORDER would put in order.
     pub(super) mended: f64,
 }
 
@@ -186,28 +196,28 @@ pub(super) struct Sorting {
 pub(super) struct Slicing {
     #[serde(flatten)]
     pub(super) judged: Judged,
-    /// The shares of packets and bytes that can be sliced.
+    /// The share of packets whose payloads can be parked, and the share of bytes in these payloads.
     pub(super) packets: f64,
     pub(super) bytes: f64,
 }
 
-/// The advice on spreading packets of a flow over cores.
+/// The advice on spraying: spreading the packets of each flow over cores.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(super) struct Spraying {
     #[serde(flatten)]
     pub(super) judged: Judged,
-    /// The number of TCP flows in 150 us: median and 99th percentile.
+    /// The number of TCP flows with packets in the same 150 us: median and 99th percentile.
     pub(super) flows_p50: u64,
     pub(super) flows_p99: u64,
-    /// The share of cores that are busy if whole flows are spread over them.
+    /// The share of cores that are busy if each flow goes to one core.
     pub(super) busy: f64,
 }
 
-/// The whole advice.
+/// The whole advice, which `--json` writes.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Advice {
     pub(super) trace: String,
-    /// True if the capture could be read to its end.
+    /// True if the capture could be read to its end, without damage.
     pub(super) complete: bool,
     pub(super) notes: Vec<String>,
     pub(super) packets: u64,
@@ -224,7 +234,7 @@ pub(super) struct Advice {
     pub(super) sorting: Sorting,
     pub(super) slicing: Slicing,
     pub(super) spraying: Spraying,
-    /// The results of the configuration, if it holds packets.
+    /// The results of the advised configuration. `None` if it has no Reframer.
     pub(super) configured: Option<Row>,
     pub(super) configuration: String,
 }
@@ -233,7 +243,7 @@ fn share(part: f64, all: f64) -> f64 {
     if all > 0.0 { part / all } else { 0.0 }
 }
 
-/// Returns the reason why a trace allows no verdict at all.
+/// Returns the reason why a trace allows no verdict on any mechanism, or `None` if it allows verdicts.
 fn untold(report: &Report) -> Option<String> {
     if report.packets == 0 {
         Some("there are no packets".into())
@@ -245,7 +255,7 @@ fn untold(report: &Report) -> Option<String> {
     }
 }
 
-/// Returns the reason why the arrival times of packets are unknown.
+/// Returns the reason why the arrival times of packets are unknown, or `None` if they are known.
 fn timeless(report: &Report) -> Option<String> {
     let behind = share(report.packets_behind as f64, report.packets as f64);
     if report.packets == 1 {
@@ -267,7 +277,7 @@ fn unknown(why: String) -> Judged {
     Judged { verdict: Verdict::Unknown, why }
 }
 
-/// Returns notes that a reader needs to judge the advice.
+/// Returns notes about the trace that a reader needs to judge the advice.
 pub(super) fn notes(report: &Report) -> Vec<String> {
     let mut notes = report.notes.clone();
     let counted = |part: u64, all: u64| {
@@ -293,21 +303,22 @@ pub(super) fn notes(report: &Report) -> Vec<String> {
     notes
 }
 
-/// Returns the number of packets that only acknowledge, and the number of these with wrong checksums.
+/// Returns the number of pure ACKs, and the number of pure ACKs with wrong checksums.
 fn pure_acks(report: &Report) -> (u64, u64) {
     report.ack_coalescing.values().next().map_or((0, 0), |acks| (acks.pure_acks, acks.pure_damaged))
 }
 
-/// Returns the number of packets that are part of a flow.
+/// Returns the number of TCP and UDP packets, which are part of a flow.
 fn flow_packets(report: &Report) -> u64 {
     report.kinds.tcp.packets + report.kinds.udp.packets
 }
 
-/// Returns the results of a Reframer.
+/// Makes the row for the results of a Reframer, without the arguments of the Reframer.
 pub(super) fn row(report: &Report, assumed: &Assumptions, outcome: &Outcome) -> Row {
     let flows = flow_packets(report) as f64;
     let all = report.packets as f64;
-    // Switches are the runs of packets of one flow. A dropped ACK does not end a run.
+    // The number of flow switches is the number of runs: packets of flows divided by the SLF. Dropped ACKs
+    // are in no run after the Reframer.
     let before = share(flows, outcome.slf_before);
     let saved = before - share(flows - outcome.coalesced as f64, outcome.slf);
     let saved_per_packet = share(saved, all);
@@ -323,13 +334,13 @@ pub(super) fn row(report: &Report, assumed: &Assumptions, outcome: &Outcome) -> 
         overflows: outcome.overflows,
         coalesced: outcome.coalesced,
         mended: outcome.mended,
-        // Each packet goes through the element, even if it is not held.
+        // Each packet goes through the Reframer and has the cost of holding, even if it does not wait.
         gain_ns: saved_per_packet * assumed.flow_cost_ns - assumed.hold_cost_ns,
         ..Row::default()
     }
 }
 
-/// Judges holding packets, from an outcome for each of [`DELAYS`].
+/// Judges holding packets of all flows, from an outcome for each delay in [`DELAYS`].
 pub(super) fn reframing(report: &Report, assumed: &Assumptions, outcomes: &[Outcome]) -> Reframing {
     let allowed = |row: &&Row| row.delay_us <= f64::from(assumed.max_delay_us);
     let delays: Vec<Row> = DELAYS
@@ -337,7 +348,7 @@ pub(super) fn reframing(report: &Report, assumed: &Assumptions, outcomes: &[Outc
         .zip(outcomes)
         .map(|(&delay, outcome)| Row { delay_us: delay.into(), ..row(report, assumed, outcome) })
         .collect();
-    // The best delay does not depend on the cost of a flow switch.
+    // The best delay saves most switches, whatever a switch costs.
     let most = delays.iter().filter(allowed).map(|row| row.saved_switches).fold(0.0, f64::max);
     let good = |row: &&Row| most > 0.0 && row.saved_switches >= most * GOOD_ENOUGH;
     let chosen = delays.iter().filter(allowed).find(good).copied();
@@ -362,12 +373,13 @@ pub(super) fn reframing(report: &Report, assumed: &Assumptions, outcomes: &[Outc
     Reframing { verdict, why, delay_us, break_even_ns, core, delays }
 }
 
-/// Returns the longest delay that may be advised.
+/// Returns the longest tried delay that the user allows, in microseconds; the shortest if all are longer.
 pub(super) fn longest(assumed: &Assumptions) -> u32 {
     DELAYS.into_iter().rfind(|&delay| delay <= assumed.max_delay_us).unwrap_or(DELAYS[0])
 }
 
-/// Judges the chosen delay.
+/// Judges the chosen delay, and returns the verdict with its reason. `core` is the gain as a share of a
+/// core.
 fn of_delay(row: &Row, assumed: &Assumptions, core: f64, break_even_ns: f64) -> (Verdict, String) {
     let (delay, saved) = (row.delay_us, percent(row.saved_switches));
     let (switch, hold) = (assumed.flow_cost_ns, assumed.hold_cost_ns);
@@ -390,7 +402,7 @@ fn of_delay(row: &Row, assumed: &Assumptions, core: f64, break_even_ns: f64) -> 
     (if core >= CORE { Verdict::Pays } else { Verdict::Little }, why)
 }
 
-/// Describes a part of a core, or several cores.
+/// Describes an amount of processor time: a share of a core, or a number of cores.
 fn cores(core: f64) -> String {
     match core {
         part if part < 1e-3 => "less than 0.1 % of a core".into(),
@@ -399,8 +411,8 @@ fn cores(core: f64) -> String {
     }
 }
 
-/// Judges holding only heavy flows, from an outcome for each of [`ELEPHANTS`] with the chosen delay. There
-/// are no outcomes if holding is not worth it.
+/// Judges holding only heavy flows, from an outcome for each bound in [`ELEPHANTS`] with the chosen delay.
+/// `outcomes` is empty if holding packets does not pay at all.
 pub(super) fn elephants(
     report: &Report,
     assumed: &Assumptions,
@@ -419,7 +431,7 @@ pub(super) fn elephants(
         Some(reference) if all.verdict.is_worth_a_try() => reference,
         _ => return all.nothing_to_choose_from(rows),
     };
-    // The highest bound that keeps most of the gain holds the fewest packets.
+    // Of all bounds that keep most of the gain, the highest holds the fewest packets.
     let good = |row: &&Row| row.saved_switches >= reference.saved_switches * GOOD_ENOUGH;
     let chosen = rows.iter().rfind(good).filter(|row| row.held <= reference.held * GOOD_ENOUGH);
     match chosen {
@@ -440,20 +452,20 @@ pub(super) fn elephants(
     }
 }
 
-/// Returns the SLO with which flows from which more is expected wait as long as with this delay, in
-/// microseconds.
+/// Returns the SLO in microseconds with which a flow waits as long as with this delay, if more of its
+/// packets are expected. It is the inverse of [`longest_under`].
 pub(super) fn slo_for(delay_us: u32) -> u32 {
     (delay_us * 8).div_ceil(7)
 }
 
-/// Returns the longest time that packets wait with an SLO, in microseconds: an eighth of the SLO is a
+/// Returns the longest time in microseconds that packets wait with an SLO. An eighth of the SLO is a
 /// reserve.
 pub(super) fn longest_under(slo_us: u32) -> f64 {
     f64::from(slo_us) * 7.0 / 8.0
 }
 
-/// Judges holding only flows from which more is expected, from the outcome. There is no outcome if holding
-/// is not worth it.
+/// Judges holding only flows of which more packets are expected, from the outcome with an SLO. There is no
+/// outcome if holding packets does not pay at all.
 pub(super) fn slo(
     report: &Report,
     assumed: &Assumptions,
@@ -484,7 +496,7 @@ pub(super) fn slo(
 }
 
 impl Reframing {
-    /// Returns the row of the chosen delay.
+    /// Returns the row of the chosen delay, or `None` if no delay was chosen.
     pub(super) fn chosen(&self) -> Option<&Row> {
         self.delays.iter().find(|row| Some(row.delay_us as u32) == self.delay_us)
     }
@@ -498,7 +510,8 @@ impl Reframing {
     }
 }
 
-/// Judges dropping ACKs, from the outcome with COMPRESS and this delay.
+/// Judges dropping superfluous ACKs, from the outcome of a Reframer with COMPRESS and this delay in
+/// microseconds.
 pub(super) fn acks(report: &Report, delay_us: u32, outcome: &Outcome) -> Acks {
     let removed = share(outcome.coalesced as f64, report.packets as f64);
     let (pure, damaged) = pure_acks(report);
@@ -526,7 +539,8 @@ pub(super) fn acks(report: &Report, delay_us: u32, outcome: &Outcome) -> Acks {
     Acks { judged, removed, pure: share(pure as f64, report.packets as f64), damaged }
 }
 
-/// Judges putting segments in order, from the outcome with REORDER and this delay.
+/// Judges putting TCP segments in order, from the outcome of a Reframer with REORDER and this delay in
+/// microseconds.
 pub(super) fn sorting(report: &Report, delay_us: u32, outcome: &Outcome) -> Sorting {
     let order = &report.tcp_reordering;
     let late = share(order.late as f64, order.reordered as f64);
@@ -551,7 +565,7 @@ pub(super) fn sorting(report: &Report, delay_us: u32, outcome: &Outcome) -> Sort
     Sorting { judged, reordered: report.tcp_reordered_ratio, late, mended }
 }
 
-/// Judges slicing: parking payloads.
+/// Judges slicing: parking payloads while headers are processed.
 pub(super) fn slicing(report: &Report) -> Slicing {
     let (packets, bytes) = (report.sliceable.packets, report.sliceable.bytes);
     let mut why = format!(
@@ -574,10 +588,10 @@ pub(super) fn slicing(report: &Report) -> Slicing {
     Slicing { judged: Judged { verdict, why }, packets, bytes }
 }
 
-/// Judges spreading packets of a flow over cores.
+/// Judges spraying: spreading the packets of each flow over `cores` cores.
 pub(super) fn spraying(report: &Report, cores: u32) -> Spraying {
     let flows = &report.concurrent_flows_150us;
-    // A flow misses each of k cores with probability 1 - 1/k.
+    // A flow, which goes to one of k cores, misses a certain core with probability 1 - 1/k.
     let missed = (1.0 - 1.0 / f64::from(cores)).powf(flows.p50 as f64);
     let busy = 1.0 - missed;
     let (verdict, why) = if let Some(why) = untold(report) {
@@ -613,7 +627,7 @@ mod tests {
     const ASSUMED: Assumptions =
         Assumptions { flow_cost_ns: 300.0, hold_cost_ns: 70.0, max_delay_us: 512, cores: 8 };
 
-    /// A trace of TCP only, with a million packets per second.
+    /// A report about a trace of TCP only, with a million packets per second.
     fn report() -> Report {
         let mut report = Report { packets: 1000, duration_s: 0.001, packets_per_s: 1e6, ..Report::default() };
         report.kinds.tcp.packets = 1000;
@@ -624,7 +638,7 @@ mod tests {
         Outcome { slf_before: 1.0, slf, held, mean_delay_us, ..Outcome::default() }
     }
 
-    /// Outcomes with a locality that rises with the delay up to 64 us, and hardly beyond.
+    /// Outcomes whose SLF rises with the delay up to 64 us, and hardly beyond.
     fn rising() -> Vec<Outcome> {
         [1.1, 1.3, 2.0, 2.05, 2.1, 2.2].map(|slf| outcome(slf, 1000, 50.0)).to_vec()
     }
@@ -632,14 +646,14 @@ mod tests {
     #[test]
     fn the_shortest_delay_that_is_nearly_as_good() {
         let found = reframing(&report(), &ASSUMED, &rising());
-        // Half of the switches at 64 us is more than nine tenths of the 54.5 % at 512 us.
+        // The 50 % of switches that 64 us saves are more than nine tenths of the 54.5 % that 512 us saves.
         assert_eq!((found.verdict, found.delay_us), (Verdict::Pays, Some(64)));
         let row = found.chosen().unwrap();
-        // Half a switch of 300 ns per packet, less 70 ns; at a million packets per second, that is 8 % of a
-        // core.
+        // The gain is half a switch of 300 ns per packet, less 70 ns for holding: 80 ns. At a million
+        // packets per second, that is 8 % of a core.
         assert!((row.gain_ns - 80.0).abs() < 1e-9 && (found.core - 0.08).abs() < 1e-9, "{found:?}");
         assert!((found.break_even_ns.unwrap() - 140.0).abs() < 1e-9, "{found:?}");
-        // Delays above the maximum do not count.
+        // Delays above the maximum are not advised.
         let short = reframing(&report(), &Assumptions { max_delay_us: 32, ..ASSUMED }, &rising());
         assert_eq!((short.verdict, short.delay_us), (Verdict::DoesNotPay, Some(32)));
         let slow = reframing(&Report { packets_per_s: 1e4, ..report() }, &ASSUMED, &rising());
@@ -651,7 +665,7 @@ mod tests {
         assert_eq!((free.verdict, free.delay_us), (Verdict::DoesNotPay, Some(64)));
         assert_eq!((free.break_even_ns.map(f64::round), free.core), (Some(140.0), 0.0));
         assert!(free.why.starts_with("64 us would save 50.0 %"), "{}", free.why);
-        // If no switches are saved, no delay is named.
+        // If no allowed delay saves switches, no delay is advised.
         let none = [1.0, 1.0, 2.0, 2.0, 2.0, 2.0].map(|slf| outcome(slf, 1000, 50.0));
         let none = reframing(&report(), &Assumptions { max_delay_us: 40, ..ASSUMED }, &none);
         assert_eq!((none.verdict, none.delay_us, none.break_even_ns), (Verdict::DoesNotPay, None, None));
@@ -666,7 +680,7 @@ mod tests {
             [0, 1000, 10_000, 100_000, 1_000_000, u64::MAX].map(hold_cost),
             [35.0, 35.0, 35.0, 80.0, 83.0, 83.0]
         );
-        // Half way between 35 and 80, at the geometric mean of the two numbers of flows.
+        // At the geometric mean of the two numbers of flows, the cost is half way between 35 and 80 ns.
         assert_eq!(hold_cost(31_623), 58.0);
     }
 
@@ -723,11 +737,11 @@ mod tests {
         let all = reframing(&report(), &ASSUMED, &rising());
         let choose = |outcomes: [Outcome; 3]| elephants(&report(), &ASSUMED, &all, &outcomes).best;
         let (good, less, bad) = (outcome(1.9, 300, 9.0), outcome(1.85, 200, 9.0), outcome(1.5, 50, 9.0));
-        // 1.85 saves 46 % of the switches, 1.5 only a third of them.
+        // With an SLF of 1.85, 46 % of the switches are saved; with 1.5, only a third of them.
         assert_eq!(choose([good.clone(), less, bad.clone()]), 64);
         assert_eq!(choose([good, bad.clone(), bad.clone()]), 16);
         assert_eq!(choose([outcome(2.0, 950, 9.0), bad.clone(), bad]), 0);
-        // An SLO pays if it saves as much with a lower delay.
+        // An SLO pays if it saves as many switches with a lower mean delay.
         let slo = |mean| slo(&report(), &ASSUMED, &all, Some(&outcome(2.0, 900, mean))).best;
         assert_eq!((slo(40.0), slo(49.0)), (slo_for(64), 0));
     }
@@ -742,7 +756,7 @@ mod tests {
         assert_eq!(judge(0, 0), Verdict::DoesNotPay);
         assert_eq!(judge(200, 10), Verdict::Pays);
         assert_eq!(judge(200, 9), Verdict::Little);
-        // A segment that arrives after the delay is not sorted.
+        // A segment that arrives after the delay cannot be put in order.
         assert_eq!(judge(200, 0), Verdict::DoesNotPay);
     }
 

@@ -1,4 +1,4 @@
-//! Measures what Reframers do to a capture, by running the element itself with the capture's clock.
+//! Measures the effect of Reframers on a capture, by running the element itself on the trace clock.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -11,44 +11,45 @@ use lang::args::quote;
 
 use crate::load;
 
-/// The results of one Reframer.
+/// The results of one tried Reframer.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Outcome {
-    /// Packets per run of one flow, after the Reframer and before it.
+    /// The SLF (packets per run of one flow) after the Reframer, and before it.
     pub(super) slf: f64,
     pub(super) slf_before: f64,
-    /// Packets per burst.
+    /// The mean number of packets in a burst that the Reframer releases.
     pub(super) mean_burst: f64,
-    /// The mean time that packets waited, over all packets.
+    /// The mean time in microseconds that packets waited, over all packets.
     pub(super) mean_delay_us: f64,
-    /// The 99th percentile of the waiting time. It is as exact as the element's histogram, whose bounds are
-    /// powers of two.
+    /// The 99th percentile of the waiting time in microseconds. It is as exact as the element's histogram,
+    /// whose bounds are powers of two.
     pub(super) p99_delay_us: f64,
-    /// The mean time that bursts waited after their last packet.
+    /// The mean time in microseconds that a burst waited after its last packet, in which no further packet
+    /// joined it.
     pub(super) in_vain_us: f64,
-    /// Packets that waited at all.
+    /// The number of packets that waited at all.
     pub(super) held: u64,
-    /// Packets for which there was no room.
+    /// The number of packets for which there was no room.
     pub(super) overflows: u64,
-    /// ACKs that were dropped because other ACKs say the same.
+    /// The number of ACKs that were dropped because later ACKs acknowledge the same bytes.
     pub(super) coalesced: u64,
-    /// Segments that were put ahead of later ones.
+    /// The number of segments that were put ahead of later segments.
     pub(super) mended: u64,
 }
 
-/// A Reframer to try.
+/// A Reframer that is to be tried.
 pub(super) struct Trial {
-    /// The arguments of the element.
+    /// The arguments of the element, in Click's syntax.
     pub(super) arguments: String,
-    /// The longest time for which the element holds packets.
+    /// The longest time in microseconds for which the element holds packets.
     pub(super) longest_us: f64,
 }
 
-/// Runs a capture through several Reframers at once, so that it is read only once. `progress` counts the
-/// packets that have been read.
+/// Runs a capture through several Reframers at once, so that the capture is read only once. Returns an
+/// outcome for each trial. `progress` counts the packets that have entered the graph.
 ///
 /// # Errors
-/// The message for the user, if the configuration or the run fails.
+/// If the configuration or the run fails: the message for the user.
 pub(super) fn run(
     capture: &Path,
     trials: &[Trial],
@@ -81,12 +82,12 @@ pub(super) fn run(
     worker.run();
     let each = trials.iter().enumerate();
     let outcomes = each.map(|(number, trial)| outcome(&mut worker, number, trial.longest_us)).collect();
-    // The analysis has already reported errors of the capture.
+    // The analysis, which ran before, has already reported errors of the capture.
     let _ = worker.finish();
     outcomes
 }
 
-/// A sink that drops messages: elements report errors of the capture, which the analysis has already
+/// A sink that drops all text: elements report errors of the capture, which the analysis has already
 /// reported.
 struct Silence;
 
@@ -109,7 +110,8 @@ fn outcome(worker: &mut Worker, number: usize, longest_us: f64) -> Result<Outcom
         value.trim().parse::<f64>().map_err(|_| format!("{element}.{handler} is '{value}', not a number"))
     };
     let packets = value("before", "count")?;
-    // Packets whose time stamps go back are late already before the Reframer.
+    // The mean lateness of packets ahead of the Reframer: the trace clock does not go back, so a packet
+    // with an earlier time stamp than the packet before is late already.
     let late = value("before", "average_time")?;
     let classes = classes(&hold_times);
     let p99_ns = percentile(&classes, packets as u64, 99);
@@ -127,8 +129,8 @@ fn outcome(worker: &mut Worker, number: usize, longest_us: f64) -> Result<Outcom
     })
 }
 
-/// Parses the classes of a handler's histogram: the upper bound of each class in nanoseconds, and the
-/// packets that waited less than this bound but at least as long as the previous one.
+/// Parses the histogram of a handler. Returns for each class its upper bound in nanoseconds, and the number
+/// of packets that waited less than this bound but at least as long as the previous bound.
 fn classes(text: &str) -> Vec<(u64, u64)> {
     let class = |line: &str| {
         let (bound, count) = line.strip_prefix('<')?.split_once("ns ")?;
@@ -137,13 +139,14 @@ fn classes(text: &str) -> Vec<(u64, u64)> {
     text.lines().filter_map(class).collect()
 }
 
-/// Returns the bound that `percent` of all packets stay below. Packets that are in no class did not wait.
+/// Returns the upper bound, in nanoseconds, of the waiting times of `percent` % of all packets. Packets
+/// that are in no class did not wait.
 fn percentile(classes: &[(u64, u64)], packets: u64, percent: u64) -> u64 {
-    // The number of packets that may wait longer.
+    // The number of packets that may wait longer than the result.
     let mut above = packets * (100 - percent) / 100;
     for &(bound, count) in classes.iter().rev() {
         if count > above {
-            // The class below 1 ns holds the packets that did not wait.
+            // The class below 1 ns has the packets that did not wait.
             return if bound > 1 { bound } else { 0 };
         }
         above -= count;
@@ -159,19 +162,19 @@ mod tests {
     fn percentiles_of_classes() {
         let classes = classes("<1ns 50\n<2048ns 30\n<65536ns 15\nnonsense\n");
         assert_eq!(classes, [(1, 50), (2048, 30), (65536, 15)]);
-        // 95 of 100 packets are in the classes; the other 5 passed at once.
+        // 95 of 100 packets are in the classes; the other 5 did not wait.
         assert_eq!(
             [99, 85, 84, 56, 55, 54, 1].map(|p| percentile(&classes, 100, p)),
             [65536, 2048, 2048, 2048, 0, 0, 0]
         );
-        // Of 100 packets, one may wait longer; of a single packet, none may.
+        // Of 100 packets, one may wait longer than the 99th percentile; of a single packet, none may.
         assert_eq!(percentile(&[(2048, 99), (65536, 1)], 100, 99), 2048);
         assert_eq!(percentile(&[(2048, 98), (65536, 2)], 100, 99), 65536);
         assert_eq!(percentile(&[(65536, 1)], 1, 99), 65536);
         assert_eq!(percentile(&[], 0, 99), 0);
     }
 
-    /// Two flows take turns, each with a packet every 10 us, so that the effect of waiting can be computed
+    /// Two flows take turns, each with a packet every 10 us, so that the expected results can be computed
     /// by hand.
     #[test]
     fn two_flows_by_hand() {
@@ -196,12 +199,12 @@ mod tests {
         let outcomes = run(&path, &trials, &count).unwrap();
         let [held, not, heavy] = &outcomes[..] else { panic!("{outcomes:?}") };
         assert_eq!((held.slf_before, held.slf, held.mean_burst), (1.0, 2.0, 2.0));
-        // The first packet of each pair waits for 12 us, the second one for 2 us, and the burst waits for 2
+        // The first packet of each pair waits for 12 us, the second packet for 2 us. The burst waits for 2
         // us after its last packet.
         assert!((held.mean_delay_us - 7.0).abs() < 1e-3 && held.in_vain_us == 2.0, "{held:?}");
         assert_eq!((held.held, held.p99_delay_us, held.overflows), (12, 12.0, 0));
         assert_eq!((not.slf, not.mean_delay_us, not.held), (1.0, 0.0, 0));
-        // The first three packets of each flow pass.
+        // The first three packets of each flow pass without waiting.
         assert_eq!((heavy.held, heavy.coalesced), (6, 0));
     }
 }

@@ -1,4 +1,5 @@
-//! `tidegate advise`: estimates the gain of the mechanisms for a trace.
+//! `tidegate advise`: estimates the gain of each mechanism for the traffic of a trace, and writes a
+//! configuration with the mechanisms that pay.
 
 mod judge;
 mod measure;
@@ -86,7 +87,7 @@ pub(crate) fn run(mut args: Args) -> Status {
     Ok(if advice.complete { SUCCESS } else { FAILURE })
 }
 
-/// True if two names are names of one file, which need not exist.
+/// True if two names are names of the same file. Neither file need exist.
 fn is_same(a: &Path, b: &Path) -> bool {
     let whole = |path: &Path| {
         let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
@@ -97,7 +98,7 @@ fn is_same(a: &Path, b: &Path) -> bool {
     a == b || (!is_stream(a) && !is_stream(b) && whole(a) == whole(b))
 }
 
-/// Returns the capacity of a tried Reframer, in flows.
+/// Returns the value of CAPACITY for tried Reframers, for a trace with this number of flows.
 fn capacity(flows: u64) -> u64 {
     flows.next_power_of_two().clamp(1 << 16, 1 << 18)
 }
@@ -121,7 +122,7 @@ fn advise(trace: &Path, args: &Args) -> Result<Advice, String> {
     };
     let through = |message: &'static str, trials: Vec<Trial>| {
         let count = Arc::new(AtomicU64::new(0));
-        // Each trial gets a copy of each packet, which counts, too.
+        // Each trial gets a copy of each packet, and the progress counts copies, too.
         let bar = crate::run::progress_of(&count, report.packets * trials.len() as u64, message);
         let outcomes = measure::run(trace, &trials, &count);
         bar.finish_and_clear();
@@ -130,8 +131,8 @@ fn advise(trace: &Path, args: &Args) -> Result<Advice, String> {
     let delays = DELAYS.iter().map(|&delay| trial(delay.into(), format!("DELAY {delay}us"))).collect();
     let outcomes = through("delays", delays)?;
     let reframer = judge::reframing(&report, &assumed, &outcomes);
-    // COMPRESS and REORDER may pay even if no delay brings packets of a flow together. They are then tried
-    // with the longest delay.
+    // COMPRESS and REORDER may pay even if no delay pays. They are then tried with the longest allowed
+    // delay.
     let delay = reframer.delay_us.unwrap_or_else(|| judge::longest(&assumed));
     let waits = f64::from(delay);
     let others = ["COMPRESS", "REORDER"];
@@ -173,7 +174,7 @@ fn advise(trace: &Path, args: &Args) -> Result<Advice, String> {
     let arguments = advice.arguments(delay);
     if let Some((arguments, row)) = &arguments {
         let longest_us = if row.slo_us > 0.0 { judge::longest_under(row.slo_us as u32) } else { waits };
-        // The advised arguments have not been tried together before.
+        // The advised arguments have been tried one by one, but not together.
         let outcomes = through("the configuration", vec![trial(longest_us, arguments.clone())])?;
         let found = outcomes.first().map(|outcome: &Outcome| judge::row(&report, &assumed, outcome));
         let Row { delay_us, elephants, slo_us, .. } = *row;

@@ -1,4 +1,4 @@
-//! Advice as text for people, and the configuration that follows from it.
+//! The text form of the advice for people, and the configuration that follows from the advice.
 
 use std::fmt::{self, Display, Write};
 use std::path::Path;
@@ -9,7 +9,7 @@ use trace::text::{grouped, per_second, prefixed};
 use super::judge::{Advice, Judged, Row, Verdict};
 use crate::numbers::percent;
 
-/// The column at which sentences are wrapped.
+/// The number of columns at which sentences are wrapped.
 const WIDTH: usize = 100;
 
 impl Display for Advice {
@@ -22,13 +22,13 @@ impl Display for Advice {
     }
 }
 
-/// Writes a mechanism, its verdict and the reason.
+/// Writes the paragraph about a mechanism: its name, its verdict and the reason.
 fn verdict(text: &mut String, what: &str, verdict: Verdict, why: &str) {
     let _ = writeln!(text, "\n{what}: {}", verdict.as_str());
     paragraph(text, why);
 }
 
-/// Writes a sentence, indented and wrapped.
+/// Writes a sentence as a paragraph, indented and wrapped at [`WIDTH`].
 fn paragraph(text: &mut String, sentence: &str) {
     let mut line = String::new();
     for word in sentence.split(' ') {
@@ -44,7 +44,7 @@ fn paragraph(text: &mut String, sentence: &str) {
     let _ = writeln!(text, "  {line}");
 }
 
-/// Writes the head of a table.
+/// Writes the two lines at the head of a table of rows. `what` is the heading of the first column.
 fn head(text: &mut String, what: &str) {
     let _ = writeln!(
         text,
@@ -154,7 +154,7 @@ impl Advice {
         }
     }
 
-    /// Describes the results of the configuration as a whole.
+    /// Describes the results of the advised configuration, in which all arguments were tried together.
     fn configured(&self, row: &Row) -> String {
         let mut text = format!(
             "tried: {} of the flow switches saved, SLF {:.3} after the reframer, mean delay {:.1} us",
@@ -171,15 +171,16 @@ impl Advice {
         text
     }
 
-    /// Returns the arguments of the advised Reframer, for order, for fewer ACKs or for segments in order,
-    /// as text and as in a row. Returns `None` if no Reframer is advised.
+    /// Returns the arguments of the advised Reframer: as text, and as a row without results. They hold
+    /// packets, drop ACKs or put segments in order, whatever pays. Returns `None` if no Reframer is
+    /// advised.
     pub(super) fn arguments(&self, delay_us: u32) -> Option<(String, Row)> {
         let (acks, order) = (self.ack_coalescing.judged.verdict, self.sorting.judged.verdict);
         if !self.reframer.verdict.is_worth_a_try() && ![acks, order].contains(&Verdict::Pays) {
             return None;
         }
-        // With an SLO, ELEPHANTS is not needed: small flows pass anyway, because no more packets are
-        // expected.
+        // An SLO makes ELEPHANTS unnecessary: small flows pass without waiting, because no more of their
+        // packets are expected.
         let (mut text, row) = match (self.slo.best, self.elephants.best) {
             (0, 0) => (format!("DELAY {delay_us}us"), Row { delay_us: delay_us.into(), ..Row::default() }),
             (0, elephants) => (
@@ -197,7 +198,7 @@ impl Advice {
         Some((text, row))
     }
 
-    /// Returns the purpose of the Reframer, as comments of a configuration.
+    /// Returns the purpose of the advised Reframer, as a comment in the configuration.
     fn purpose(&self) -> String {
         let alone = match self.reframer.verdict {
             Verdict::Pays | Verdict::Little => {
@@ -215,7 +216,7 @@ impl Advice {
         format!("// The reframer is there to {}; {alone}.\n", uses.join(" and to "))
     }
 
-    /// Returns a configuration that applies the advice to this capture. It runs as it is.
+    /// Returns a complete configuration that applies the advice to this capture.
     pub(super) fn configuration(&self, capture: &Path, arguments: Option<String>, capacity: u64) -> String {
         let name = quote(capture.as_os_str().as_encoded_bytes());
         let mut text = String::from("// Made by `tidegate advise`.\n");

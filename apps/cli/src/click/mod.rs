@@ -1,4 +1,5 @@
-//! `tidegate click`: takes the options of Click's own driver.
+//! `tidegate click`: runs a configuration with the options, messages and exit statuses of Click's own
+//! driver.
 
 mod options;
 
@@ -57,7 +58,7 @@ Options:
   -v, --version                 Print the version and exit.
 ";
 
-/// The options of the command line.
+/// The values that the command line gives to the driver's options.
 #[derive(Default)]
 struct Asked {
     configuration: Option<Configuration>,
@@ -67,7 +68,7 @@ struct Asked {
     output: Option<String>,
     quit: bool,
     reconfigures: bool,
-    /// The folder of configurations that clients may name.
+    /// The folder of configurations that clients may name, as it was given.
     config_folder: Option<String>,
     /// True if clients of Unix sockets may send configurations.
     takes_configs: bool,
@@ -75,19 +76,20 @@ struct Asked {
     quiet: bool,
     simulated: Option<Timestamp>,
     tick: i64,
-    /// The most bytes for packets.
+    /// The most bytes for packets; `None` for the default.
     memory: Option<usize>,
     ports: Vec<String>,
     sockets: Vec<String>,
-    /// Folders of libraries, instead of the folders in CLICKPATH.
+    /// The folders of libraries, separated by colons, instead of the folders in CLICKPATH.
     folders: Option<String>,
-    /// File descriptors of connections that the program was started with.
+    /// File descriptors of open connections that the program was started with, to be used as control
+    /// connections.
     files: Vec<String>,
-    /// Arguments for DPDK.
+    /// The arguments for DPDK; `None` if DPDK is not to be started.
     dpdk: Option<Vec<String>>,
 }
 
-/// The source of the configuration. It is not read before the whole command line has been checked.
+/// The source of the configuration. It is read only after the whole command line has been checked.
 enum Configuration {
     Text(String),
     /// A file; standard input if the name is empty or a dash.
@@ -95,7 +97,7 @@ enum Configuration {
 }
 
 impl Configuration {
-    /// Returns the configuration's name, text and file.
+    /// Returns the name of the configuration in messages, its text, and its file if it has one.
     fn read(self) -> Result<(String, String, Option<PathBuf>), String> {
         match self {
             Configuration::Text(text) => Ok(("config".into(), text, None)),
@@ -108,19 +110,20 @@ impl Configuration {
     }
 }
 
-/// The reason why the program ends before it runs anything.
+/// The reason why the program ends before it runs a configuration: wrong usage, or a text that was asked
+/// for, such as the help.
 enum Early {
     Usage(Vec<String>),
     Text(&'static str),
 }
 
-/// The name of the driver's own control sockets; further sockets get a number.
+/// The element name of the control sockets that the driver adds; further sockets get a number at the end.
 const SOCKET: &str = "click_driver@@ControlSocket";
 
-/// The file in messages about elements that are in no configuration.
+/// The file name in messages about elements that the driver adds, which are in no configuration.
 const DRIVER: &str = "click";
 
-/// The start of simulated time in Click, in seconds.
+/// The default start of simulated time, as in Click, in seconds since 1970.
 const SIMULATION_START: i64 = 1_000_000_000;
 
 pub(crate) fn run(args: Vec<String>) -> Status {
@@ -145,7 +148,7 @@ fn read_args(args: Vec<String>) -> Result<Asked, Early> {
         Ok(items) => (items, None),
         Err((items, lines)) => (items, Some(lines)),
     };
-    // Options ahead of a mistake are applied first: `--help` may be among them.
+    // Options ahead of the first mistake are applied, because `--help` may be among them.
     for item in items {
         match item {
             Item::Word(word) => positional(&mut asked, word)?,
@@ -206,7 +209,7 @@ fn option(asked: &mut Asked, name: &str, negated: bool, value: Option<String>) -
             (asked.config_folder, asked.reconfigures) = (Some(value), true);
         }
         "allow-config" => (asked.takes_configs, asked.reconfigures) = (true, true),
-        // Threads and affinity have no effect.
+        // Options for threads and affinity have no effect.
         _ => {}
     }
     Ok(())
@@ -242,7 +245,7 @@ fn start(mut asked: Asked) -> Status {
     let texts = Texts { name, text, file, folders, allows_circles: true };
     let mut loaded = parse(texts, &asked.defines, true);
     let parsed = !loaded.has_errors();
-    // Click does not check values, so a wrong one is no error.
+    // Click does not check the names of parameters, so a wrong name is only a warning.
     let parameters = loaded.graph.parameters.clone();
     check_values(&mut loaded, &asked.defines, &parameters, Severity::Warning);
     add_control_sockets(&mut loaded, &control_sockets(&asked));
@@ -300,7 +303,8 @@ fn start(mut asked: Asked) -> Status {
                 crate::tell(format_args!("warning: {name}: configuration has no elements, exiting"));
             }
         } else {
-            // Until here, a signal ends the program immediately, whatever it is waiting for.
+            // From here on, an interrupt asks the run to end. Before, it ends the program immediately, even
+            // while an element waits during initialisation.
             interrupt::listen(&interrupt);
             workers.run();
         }
@@ -318,7 +322,8 @@ fn start(mut asked: Asked) -> Status {
     Ok(status.unwrap_or(if failed { FAILURE } else { SUCCESS }))
 }
 
-/// Returns the arguments of the control sockets that the driver adds to each configuration.
+/// Returns the arguments of the control sockets that the driver adds to each configuration: TCP, Unix, open
+/// connections.
 fn control_sockets(asked: &Asked) -> Vec<String> {
     let tcp = asked.ports.iter().map(|port| {
         let (host, port) = host_and_port(port);
@@ -329,12 +334,12 @@ fn control_sockets(asked: &Asked) -> Vec<String> {
     tcp.chain(unix).chain(given).collect()
 }
 
-/// Prints the addresses on which the driver listens. A socket that is still waiting for its address has no
-/// port.
+/// Prints the addresses of the control sockets for `--port`. A socket that still waits for its address has
+/// the port 0 and is left out.
 fn tell_ports(workers: &mut Workers, ports: &[String]) {
     let plan = workers.plan();
     let own = plan.graph.elements.iter().enumerate().filter(|(_, element)| element.name.starts_with(SOCKET));
-    // The sockets of `-p` come first.
+    // The control sockets for `--port` were added first.
     let own: Vec<_> = own.map(|(id, _)| id).zip(ports).collect();
     for (id, asked) in own {
         if let Ok(port) = workers.read(Some(id), "port", "")
@@ -354,7 +359,7 @@ fn add_control_sockets(loaded: &mut Loaded, sockets: &[String]) {
     }
 }
 
-/// Returns the function that makes the graphs for `hotconfig`.
+/// Returns the function that makes the graph for a value of the handler `hotconfig`.
 fn rebuild(asked: &Asked, successors: Successors) -> Rebuild {
     let (defines, sockets, folders) = (asked.defines.clone(), control_sockets(asked), asked.folders.clone());
     Box::new(move |value: &str, origin: Origin| {
@@ -365,7 +370,8 @@ fn rebuild(asked: &Asked, successors: Successors) -> Rebuild {
         add_control_sockets(&mut loaded, &sockets);
         let built = loaded.build(None);
         let Loaded { sources, problems, text, .. } = loaded;
-        // A text gets Click's messages, which have no columns, because Click takes only texts.
+        // For a configuration given as text, errors have Click's form, without columns, because Click takes
+        // only texts. For a file, they have Tidegate's form.
         let words = move |problems: &[Problem]| match file {
             Some(_) => problems.iter().map(|problem| problem.render(&sources)).collect(),
             None => clicks_words(problems, &sources),
@@ -378,8 +384,9 @@ fn rebuild(asked: &Asked, successors: Successors) -> Rebuild {
     })
 }
 
-/// Returns the exit status for a handler's value: an integer is the status, true is 0 and false is 1,
-/// anything else is an error.
+/// Returns the exit status that `--exit-handler` takes from a handler's value. An integer is the status
+/// itself, true is 0 and false is 1. For anything else, and for errors, a message is printed and the status
+/// is 255.
 fn exit_status(workers: &mut Workers, handler: &str) -> u8 {
     let handler = handler.trim();
     let (handler, param) = handler.split_once(char::is_whitespace).unwrap_or((handler, ""));
@@ -399,8 +406,8 @@ fn exit_status(workers: &mut Workers, handler: &str) -> u8 {
     }
 }
 
-/// Writes problems in Click's format: `FILE:LINE: message` with the line of the element, and the element's
-/// context once before its messages.
+/// Returns problems in Click's form: `FILE:LINE: message` with the line of the element. The context of
+/// consecutive messages about one element is written once, before them.
 fn clicks_words(problems: &[Problem], sources: &Sources) -> String {
     let mut text = String::new();
     let mut context: Option<&str> = None;
@@ -412,7 +419,7 @@ fn clicks_words(problems: &[Problem], sources: &Sources) -> String {
         }
         let span = problem.context_span.unwrap_or(diagnostic.span);
         let location = sources.locate(span);
-        // Elements that the driver adds have no line.
+        // Elements that the driver adds have no line in a file.
         let place = match sources.text(span.source) {
             "" if location.file == DRIVER => DRIVER.to_string(),
             _ => format!("{}:{}", location.file, location.line),
@@ -438,12 +445,13 @@ fn time_line(elapsed: std::time::Duration) -> String {
     format!("{user:.3}u {system:.3}s {}:{:05.2}\n", (wall / 60.0) as u64, wall % 60.0)
 }
 
-/// Returns user and system time of this process in seconds, as the kernel counts them.
+/// Returns the user time and the system time of this process, in seconds, as the kernel counts them.
 fn processor_time() -> Option<(f64, f64)> {
     let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
-    // Fields 14 and 15 are the times. Field 2, in parentheses, may contain anything.
+    // Fields 14 and 15 are the times. Field 2, in parentheses, may contain any characters, so fields are
+    // counted from its end.
     let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
     let ticks = |i: usize| fields.get(i).and_then(|f| f.parse::<f64>().ok());
-    // The kernel shows times in hundredths of a second to every program.
+    // The kernel shows every program these times in hundredths of a second.
     Some((ticks(11)? / 100.0, ticks(12)? / 100.0))
 }

@@ -3,26 +3,27 @@
 
 use std::net::Ipv4Addr;
 
-/// The kind of value that an option takes.
+/// The type of value that an option takes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Takes {
     Nothing,
     Text,
-    /// An integer, or nothing; the value is always attached to the option.
+    /// An integer, or no value. The value is always attached to the option (`-a3`), never the next word.
     OptionalInteger,
-    /// A real number, or nothing; the value is always attached to the option.
+    /// A real number, or no value. The value is always attached to the option, never the next word.
     OptionalReal,
     Integer,
     Unsigned,
     Port,
 }
 
-/// An option of the driver.
+/// The declaration of one option of the driver.
 pub(super) struct Spec {
-    /// The long name. If an option has several names, the first one is in [`Item::Option`].
+    /// The long name. For a second name of an option ([`same_as`](Self::same_as)), [`Item::Option`] has the
+    /// first name.
     pub(super) long: &'static str,
     pub(super) short: Option<char>,
-    /// The option that has this name, too, if this is a second name.
+    /// The first name of the option, if `long` is a second name.
     pub(super) same_as: Option<&'static str>,
     pub(super) takes: Takes,
     pub(super) negatable: bool,
@@ -32,7 +33,7 @@ const fn spec(long: &'static str, short: Option<char>, takes: Takes) -> Spec {
     Spec { long, short, same_as: None, takes, negatable: false }
 }
 
-/// The options of Click's and FastClick's user-level driver.
+/// The options of the user-level drivers of Click and FastClick.
 pub(super) const OPTIONS: &[Spec] = &[
     Spec { negatable: true, ..spec("affinity", Some('a'), Takes::OptionalInteger) },
     Spec { negatable: true, ..spec("allow-reconfigure", Some('R'), Takes::Nothing) },
@@ -58,30 +59,30 @@ pub(super) const OPTIONS: &[Spec] = &[
     spec("unix-socket", Some('u'), Takes::Text),
     spec("version", Some('v'), Takes::Nothing),
     Spec { negatable: true, ..spec("warnings", None, Takes::Nothing) },
-    // Click's table has this option without a long name.
+    // The table of Click's driver has this option without a long name, too.
     spec("", Some('w'), Takes::Nothing),
 ];
 
 /// An item of the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Item {
-    /// An option by its first long name (`w` has none), true if it was negated, and its value.
+    /// An option by its first long name (empty for `w`), true if it was negated, and its value.
     Option { name: &'static str, negated: bool, value: Option<String> },
-    /// Arguments for DPDK, between `--dpdk` and `--`.
+    /// The arguments for DPDK, which stand between `--dpdk` and `--`.
     Dpdk(Vec<String>),
-    /// Any other word.
+    /// A word that is no option: the configuration, or a value for a parameter.
     Word(String),
 }
 
-/// Splits an address to listen on, by default the loopback address, and a port.
+/// Splits `IPADDRESS:PORT` or `PORT` into address and port. The address is by default the loopback address.
 pub(super) fn host_and_port(text: &str) -> (&str, &str) {
     text.rsplit_once(':').unwrap_or(("127.0.0.1", text))
 }
 
-/// Reads the whole command line.
+/// Splits the whole command line into options and words.
 ///
 /// # Errors
-/// The items ahead of the first mistake, and lines for the user, without the program's name.
+/// If there is a mistake: the items ahead of it, and lines for the user, without the program's name.
 pub(super) fn read(args: Vec<String>) -> Result<Vec<Item>, (Vec<Item>, Vec<String>)> {
     let mut items = Vec::new();
     let mut words = args.into_iter();
@@ -162,7 +163,7 @@ fn read_shorts(
         }
         let attached = rest.strip_prefix('=').unwrap_or(rest).to_string();
         if is_optional(spec.takes) {
-            // A text that is not a number consists of further options.
+            // A text that is no number consists of further short options.
             let value = check(spec.takes, &attached, &shown).is_ok().then_some(attached);
             let done = value.is_some();
             items.push(item(spec, false, value));
@@ -190,8 +191,8 @@ fn is_optional(takes: Takes) -> bool {
     matches!(takes, Takes::OptionalInteger | Takes::OptionalReal)
 }
 
-/// Finds the options that a long name may mean: the option with this name, or the options that start with
-/// it, each once. Dashes inside the name may be left out.
+/// Returns the options that a long name may mean: the option with exactly this name, or else the options
+/// that start with it, each once. Dashes inside the name may be left out.
 fn find_long(name: &str, negated: bool) -> Vec<&'static Spec> {
     let allowed = |spec: &&&Spec| !spec.long.is_empty() && (!negated || spec.negatable);
     if let Some(exact) = OPTIONS.iter().filter(|spec| allowed(&spec)).find(|spec| spec.long == name) {
@@ -202,7 +203,7 @@ fn find_long(name: &str, negated: bool) -> Vec<&'static Spec> {
         !name.is_empty() && (spec.long.starts_with(name) || plain(spec.long).starts_with(name))
     };
     let mut found: Vec<&Spec> = OPTIONS.iter().filter(|spec| allowed(&spec) && starts(&spec)).collect();
-    // Two names of one option are not ambiguous.
+    // Two names of the same option are not ambiguous.
     found.dedup_by_key(|spec| spec.same_as.unwrap_or(spec.long));
     found
 }

@@ -1,4 +1,4 @@
-//! Clients of control sockets.
+//! Clients of control sockets, for tests.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 /// Connects to the socket at a path. The socket appears when the program has started; the limit of a minute
-/// is for slow machines.
+/// allows for slow machines.
 pub(crate) fn connect(path: &Path) -> BufReader<UnixStream> {
     let stream = (0..6000).find_map(|_| {
         std::thread::sleep(Duration::from_millis(10));
@@ -19,7 +19,7 @@ pub(crate) fn connect(path: &Path) -> BufReader<UnixStream> {
     stream
 }
 
-/// Returns the next line from the server.
+/// Returns the next line that the server sends, without its line end.
 pub(crate) fn line(stream: &mut BufReader<impl Read>) -> String {
     let mut line = String::new();
     stream.read_line(&mut line).unwrap();
@@ -32,7 +32,7 @@ pub(crate) fn ask(stream: &mut BufReader<impl Read + Write>, command: &str) -> S
     line(stream)
 }
 
-/// Returns the data after the first line of a reply.
+/// Reads the data that follow the first line of a reply, with their length in a `DATA` line.
 pub(crate) fn data(stream: &mut BufReader<impl Read>) -> String {
     let length: usize = line(stream).strip_prefix("DATA ").unwrap().parse().unwrap();
     let mut bytes = vec![0; length];

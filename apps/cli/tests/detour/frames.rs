@@ -1,5 +1,5 @@
-//! Frames to be carried through a network function: a list of all kinds, replies to frames that arrived,
-//! and a renaming of the ports and identifiers that a translator has chosen.
+//! Frames to be carried through a network function: a list of all types of frames, replies to frames that
+//! have arrived, and a comparison that ignores the ports and identifiers that a translator has chosen.
 
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4};
@@ -9,16 +9,17 @@ use wire::checksum::Delta;
 use wire::tcp::flags::{ACK, FIN, PSH, RST, SYN, URG};
 use wire::{FromBytes, MacAddr, ip_protocol, ipv4};
 
-/// The addresses of both ends, and of the translator upstream of the server.
+/// The addresses of the client, of the server, and of a translator's outer side, for IPv4 and IPv6.
 pub(crate) const CLIENT: Ipv4Addr = Ipv4Addr::new(10, 1, 0, 1);
 pub(crate) const SERVER: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 1);
 pub(crate) const OUTER: Ipv4Addr = Ipv4Addr::new(10, 2, 0, 254);
 pub(crate) const CLIENT6: Ipv6Addr = Ipv6Addr::new(0xfd01, 0, 0, 0, 0, 0, 0, 1);
 pub(crate) const SERVER6: Ipv6Addr = Ipv6Addr::new(0xfd02, 0, 0, 0, 0, 0, 0, 1);
 
-/// The number of frames that are in transit at a time: as many as any socket holds.
+/// The number of frames in a group, which are in transit at the same time. The buffer of any socket holds
+/// them.
 const GROUP: usize = 15;
-/// The port of the datagram after each group.
+/// The UDP port of marks. A mark is the datagram after each group of frames.
 const MARK: u16 = 9;
 /// The length of an Ethernet header.
 const ETHERNET: usize = 14;
@@ -29,15 +30,14 @@ pub(crate) fn mac(number: u8) -> MacAddr {
     MacAddr([2, 0, 0, 0, 0, number])
 }
 
-/// Frames from the client to the server, with a mark after each group. `to` is the destination in the link
-/// header.
+/// A list of frames from the client to the server. `to` is the destination in the Ethernet header.
 pub(crate) struct List {
     frames: Vec<Vec<u8>>,
     to: MacAddr,
 }
 
 impl List {
-    /// Returns frames of all kinds that two machines exchange.
+    /// Returns frames of all types that two machines exchange, with marks.
     pub(crate) fn of_all_kinds(to: MacAddr) -> Vec<Vec<u8>> {
         let mut list = List { frames: Vec::new(), to };
         list.datagrams();
@@ -48,7 +48,7 @@ impl List {
         with_marks(&list.frames, &mark(to))
     }
 
-    /// Returns datagrams of one flow with different lengths.
+    /// Returns `count` datagrams of one flow with different lengths, with marks.
     pub(crate) fn of_datagrams(to: MacAddr, count: usize) -> Vec<Vec<u8>> {
         let mut list = List { frames: Vec::new(), to };
         (0..count).for_each(|number| list.datagram(2000, 64 + number * 401 % 1400));
@@ -80,7 +80,7 @@ impl List {
         }
         let builder = Builder::udp((CLIENT, 2005).into(), (SERVER, 2005).into());
         self.add(builder, 1000)[ETHERNET + 27] ^= 0x55;
-        // DSCP 63 marks sliced packets.
+        // DSCP 63 (the last two values) is the mark of sliced packets.
         for tos in [0xb8, 0x03, 0xfc, 0xff] {
             for length in [5, 700] {
                 self.add(Builder::udp((CLIENT, 2002).into(), (SERVER, 2002).into()).tos(tos), length);
@@ -92,7 +92,7 @@ impl List {
         }
     }
 
-    /// Adds segments: a connection from its start to its end, a connection that was open before, and
+    /// Adds segments: a connection from its start to its end, a connection that was opened earlier, and
     /// segments that are not sliced.
     fn segments(&mut self) {
         let segment = |port: u16, flags: u8, sequence: u32| {
@@ -128,7 +128,7 @@ impl List {
         let datagram = &whole[ETHERNET + ipv4::Header::LEN..];
         let (first, second) = datagram.split_at(800);
         let number = self.frames.len() as u16;
-        // Fragment offsets count units of eight bytes.
+        // The fragment offset is in units of eight bytes.
         for (word, part) in [(ipv4::MORE_FRAGMENTS, first), (100, second)] {
             let builder = Builder::ip(from, to, ip_protocol::UDP).id(number).fragment(word);
             self.frames.push(builder.ethernet(mac(1), self.to).build(part).unwrap());
@@ -162,23 +162,23 @@ impl List {
     }
 }
 
-/// Returns the last frame of a group.
+/// Returns a mark, which is sent as the last frame of a group.
 pub(crate) fn mark(to: MacAddr) -> Vec<u8> {
     let builder = Builder::udp((CLIENT, MARK).into(), (SERVER, MARK).into());
     builder.ethernet(mac(1), to).build(&[0; 18]).unwrap()
 }
 
-/// Appends a mark to each group.
+/// Returns the frames with a mark after each group.
 fn with_marks(frames: &[Vec<u8>], mark: &[u8]) -> Vec<Vec<u8>> {
     frames.chunks(GROUP).flat_map(|group| group.iter().cloned().chain([mark.to_vec()])).collect()
 }
 
-/// The ends of a datagram or segment over IPv4, or of its first fragment.
+/// The addresses and ports of a datagram or segment over IPv4, or of its first fragment.
 struct Ends {
     from: SocketAddrV4,
     to: SocketAddrV4,
     is_tcp: bool,
-    /// The offset of the ports.
+    /// The offset of the ports in the frame, in bytes.
     at: usize,
 }
 
@@ -198,17 +198,18 @@ impl Ends {
     }
 }
 
-/// True if a frame is the last one of a group.
+/// True if a frame is a mark, in either direction.
 pub(crate) fn is_mark(frame: &[u8]) -> bool {
     Ends::find(frame).is_some_and(|ends| !ends.is_tcp && [ends.from.port(), ends.to.port()].contains(&MARK))
 }
 
-/// Returns the server's replies to all frames that arrived and have ports: several lengths for each flow,
-/// and marks.
+/// Returns the server's replies to all flows with ports whose frames have arrived: several lengths for each
+/// flow, and marks.
 pub(crate) fn replies(arrived: &[Vec<u8>], to: MacAddr) -> Vec<Vec<u8>> {
     let mut flows = BTreeMap::new();
     for ends in arrived.iter().filter_map(|frame| Ends::find(frame)) {
-        // A translator may not translate later packets that do not belong to a connection.
+        // Only the first ports of a flow count: a translator may leave later packets untranslated that
+        // belong to no connection.
         flows.entry((ends.is_tcp, ends.to.port())).or_insert(ends);
     }
     let mut frames = Vec::new();
@@ -240,8 +241,8 @@ pub(crate) fn by_flow(frames: &[Vec<u8>]) -> BTreeMap<String, Vec<Vec<u8>>> {
         let flow = match Ends::find(&frame) {
             Some(Ends { from, to, is_tcp: true, .. }) => format!("TCP {from} {to}"),
             Some(Ends { from, to, .. }) => format!("UDP {from} {to}"),
-            // The key is the version, and the protocol of IPv4 or the second byte of the IPv6 source
-            // address.
+            // Frames without ports are grouped by IP version and protocol (IPv4), or by the second byte of
+            // the source address (IPv6).
             None => format!("{:02x?} {:02x?}", &frame[12..15], frame.get(23)),
         };
         flows.entry(flow).or_default().push(frame);
@@ -249,7 +250,8 @@ pub(crate) fn by_flow(frames: &[Vec<u8>]) -> BTreeMap<String, Vec<Vec<u8>>> {
     flows
 }
 
-/// The port that a translator has chosen for each of the server's ports, and the inverse map.
+/// The port that a translator has chosen for each of the server's ports, and the inverse map, so that the
+/// renaming is one to one.
 #[derive(Default)]
 struct Names {
     chosen: BTreeMap<(bool, u16), u16>,
@@ -280,7 +282,7 @@ impl Names {
     }
 }
 
-/// Writes a word and updates a checksum.
+/// Replaces a 16-bit word of a frame and updates a checksum.
 fn rewrite(frame: &mut [u8], at: usize, new: u16, checksum: usize) {
     let word = |frame: &[u8], at: usize| u16::from_be_bytes([frame[at], frame[at + 1]]);
     let (old, sum) = (word(frame, at), word(frame, checksum));

@@ -1,6 +1,6 @@
-//! Packets that make a detour: a host between a client and a server sends all of them through a network
-//! function on another machine, sliced or whole. All machines are network namespaces on this machine. If
-//! these cannot be created, constructors return `None` and print a message.
+//! A network in which packets make a detour: a host between a client and a server sends all packets through
+//! a network function on another machine, sliced or whole. All machines are network namespaces on this
+//! machine. If these cannot be created, constructors return `None` and print a message.
 #![allow(dead_code, reason = "each test program uses a part")]
 
 pub(crate) mod frames;
@@ -21,34 +21,34 @@ use crate::line::{Control, run};
 pub(crate) enum Way {
     /// Packets stay whole.
     Whole,
-    /// Packets are sliced, with these arguments of the Slicer and of the table.
+    /// Packets are sliced, with these further arguments of Slicer and of PayloadTable.
     Sliced { slicing: &'static str, table: &'static str },
 }
 
-/// Slicing with default arguments.
+/// Slicing with the default arguments.
 pub(crate) const SLICED: Way = Way::Sliced { slicing: "", table: "" };
 
-/// The counters that the host prints when it stops.
+/// The handlers that the host prints when it stops.
 pub(crate) const COUNTS: [&str; 10] = [
     "sliced", "spliced", "expired", "late", "repeated", "no_token", "changed", "unmarked", "occupied",
     "quoted",
 ];
 
-/// Four machines: `client` - `host` - `server`, and `function`, which only `host` reaches. The host's
-/// interfaces have the names of the machines at the other end; the function's are `nf0`, for packets from
-/// clients, and `nf1`.
+/// Four machines: `client` - `host` - `server`, and `function`, which is connected to `host` only. The
+/// host's interfaces are named after the machines at their other ends. The function's interfaces are `nf0`,
+/// for packets from the client, and `nf1`.
 pub(crate) struct Detour {
     pub(crate) client: Namespace,
     pub(crate) host: Namespace,
     pub(crate) function: Namespace,
     pub(crate) server: Namespace,
-    // The last field is dropped last, so that programs have ended before.
+    // This field is last so that it is dropped last, when all programs in the namespaces have ended.
     pub(crate) net: Net,
 }
 
 impl Detour {
     /// Creates the machines with these addresses of client and server, and of the function's two
-    /// interfaces; `""` means none.
+    /// interfaces. An empty address means none.
     pub(crate) fn new([client_address, server_address]: [&str; 2], own: [&str; 2]) -> Option<Detour> {
         let mut net = Net::or_skip()?;
         let [client, host, function, server] =
@@ -65,7 +65,7 @@ impl Detour {
         Some(Detour { client, host, function, server, net })
     }
 
-    /// Runs the host. `loss` is a chain for packets from and to the client.
+    /// Starts the host. `loss` is a chain of elements through which packets from and to the client pass.
     pub(crate) fn run(&self, way: Way, loss: &str, options: &[&str]) -> Running {
         let (definitions, middle) = match way {
             Way::Whole => (String::new(), ["", "", "", ""]),
@@ -107,7 +107,7 @@ pub(crate) fn nft(space: &Namespace, rules: &str) -> bool {
     true
 }
 
-/// True if a program is installed; otherwise a message is printed.
+/// True if a program is installed; otherwise prints a message, so that the test is skipped.
 pub(crate) fn is_installed(program: &str) -> bool {
     let is_there = Command::new(program).arg("--version").output().is_ok();
     if !is_there {
@@ -125,7 +125,7 @@ pub(crate) fn has_version_6() -> bool {
     has
 }
 
-/// Rules that translate the client's addresses, to random ports.
+/// The nftables rules that translate the client's addresses, to random ports.
 pub(crate) const MASQUERADE: &str = "add table ip nat;
     add chain ip nat post { type nat hook postrouting priority 100; };
     add rule ip nat post oifname nf1 masquerade fully-random;";
@@ -137,15 +137,16 @@ pub(crate) fn set(space: &Namespace, name: &str, value: &str) {
     });
 }
 
-/// The frames that arrived, in order, and the time from the first frame that was sent to the last arrival.
+/// The frames that have arrived, in order, and the time from the first frame that was sent to the last
+/// arrival.
 pub(crate) struct Arrived {
     pub(crate) frames: Vec<Vec<u8>>,
     pub(crate) time: Duration,
 }
 
-/// Sends frames from one machine's interface `eth0`, a group at a time, and returns the frames that another
-/// machine receives. After each frame for which `is_last` is true, it waits for one more frame that matches
-/// `answers`, in Classifier's language.
+/// Sends frames by one machine's interface `eth0`, a group at a time, and returns the frames that another
+/// machine receives. After each frame for which `is_last` is true, waits until one more frame has arrived
+/// that matches `answers` (a pattern of Classifier).
 pub(crate) fn carry(
     [from, to]: [&Namespace; 2],
     frames: &[Vec<u8>],

@@ -15,13 +15,13 @@ pub(crate) const LEFT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 pub(crate) const RIGHT: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 pub(crate) const MEGABYTE: usize = 1 << 20;
 
-/// Three machines in a row, `left` - `between` - `right`. The interfaces of `between` have the names of the
-/// other machines.
+/// Three machines in a row, `left` - `between` - `right`. The interfaces of `between` are named after the
+/// machines at their other ends.
 pub(crate) struct Line {
     pub(crate) left: Namespace,
     pub(crate) between: Namespace,
     pub(crate) right: Namespace,
-    // The last field is dropped last, so that programs have ended before.
+    // This field is last so that it is dropped last, when all programs in the namespaces have ended.
     pub(crate) net: Net,
 }
 
@@ -58,7 +58,7 @@ impl Line {
         Some(line)
     }
 
-    /// Makes both ends send without resolving addresses.
+    /// Gives both ends fixed link addresses of each other, so that they send without ARP.
     pub(crate) fn know_each_other(&self) {
         for (space, own, other, address) in [(&self.left, 1, 2, RIGHT), (&self.right, 2, 1, LEFT)] {
             space.ip(&format!("link set eth0 address 2:0:0:0:0:{own}")).unwrap();
@@ -75,7 +75,7 @@ impl Line {
         run(&self.between, &config, options)
     }
 
-    /// Forwards both directions through chains of the same elements.
+    /// Forwards both directions between the interfaces, each direction through the elements of `chain`.
     pub(crate) fn forward(&self, chain: &str, options: &[&str]) -> Running {
         let both = ["left", "right"].map(|from| {
             let to = if from == "left" { "right" } else { "left" };
@@ -102,7 +102,8 @@ impl Line {
         transfer(&self.left, &self.right, SocketAddr::from((RIGHT, 7000)), 8 * MEGABYTE, pull).unwrap();
     }
 
-    /// Sends a file each way, and other traffic, including fragments.
+    /// Sends a file in each direction, and other traffic, including fragments, and checks that all of it
+    /// arrives.
     pub(crate) fn check(&self) {
         self.check_with(&[0, 1, 100, 1472, 1473, 9000]);
     }
@@ -118,16 +119,16 @@ impl Line {
     }
 }
 
-/// Runs a configuration, and returns when its elements run.
+/// Starts a configuration, and returns when its elements run.
 pub(crate) fn run(space: &Namespace, config: &str, options: &[&str]) -> Running {
     let config = format!("{config}; Script(print \"ready\")");
     let mut running = space.spawn(TIDEGATE, &[&["run", "-e", &config], options].concat()).unwrap();
-    // With `--json -`, standard output is the report's.
+    // The text `ready` may come on standard error: with `--json -`, standard output has only the report.
     running.wait_until_said("ready").unwrap();
     running
 }
 
-/// Runs a configuration that prints `enough` when a handler's value is at least `least`.
+/// Starts a configuration that prints `enough` as soon as a handler's value is at least `least`.
 pub(crate) fn run_until(
     space: &Namespace,
     config: &str,
@@ -139,7 +140,7 @@ pub(crate) fn run_until(
     run(space, &config, options)
 }
 
-/// Sends all `count` packets of a source by an interface.
+/// Sends `count` packets of a source element by an interface, and returns when all are sent.
 pub(crate) fn send(space: &Namespace, interface: &str, source: &str, count: u64) {
     let config = format!(
         "{source} -> Queue(100000) -> d :: ToDevice({interface}); {}",
@@ -149,15 +150,16 @@ pub(crate) fn send(space: &Namespace, interface: &str, source: &str, count: u64)
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Returns a script that executes an instruction when a handler's value is at least `least`.
+/// Returns a script that executes the instruction `what` as soon as a handler's value is at least `least`.
 pub(crate) fn when(handler: &str, least: u64, what: &str) -> String {
     format!("Script(label again, wait 1ms, goto again $(lt $({handler}) {least}), {what})")
 }
 
-/// Returns the value of a handler that was printed at the end, after its name.
+/// Returns the value of a handler from the output at the end of a run, in which it follows the handler's
+/// name.
 pub(crate) fn value(output: &str, name: &str) -> u64 {
     let mut lines = output.lines().skip_while(|line| *line != format!("{name}:"));
-    // A single value is printed without a name.
+    // If only one handler was printed, its value has no name.
     let only = output.lines().find(|line| !output.contains(':') && line.parse::<u64>().is_ok());
     let value = lines.nth(1).or(only).unwrap_or_else(|| panic!("no {name} in {output}"));
     value.parse().unwrap()
@@ -165,7 +167,7 @@ pub(crate) fn value(output: &str, name: &str) -> u64 {
 
 pub(crate) const COUNTS: [&str; 4] = ["-H", "left.count", "-H", "right.count"];
 
-/// A client of a ControlSocket.
+/// A client of a ControlSocket over a Unix socket.
 pub(crate) struct Control(BufReader<UnixStream>);
 
 impl Control {
@@ -183,7 +185,7 @@ impl Control {
         line
     }
 
-    /// Returns the answer. In its last line, a space follows the number.
+    /// Returns the lines of the server's answer. In the last line, a space follows the status number.
     fn answer(&mut self) -> String {
         let mut answer = String::new();
         loop {

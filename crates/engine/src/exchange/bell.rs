@@ -1,10 +1,11 @@
-//! The bells that wake workers which sleep.
+//! The bells by which workers wake a worker that sleeps.
 
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-/// Wakes a worker that sleeps.
+/// The bell of one worker. Another worker rings it after it has handed work over, so that the owner does
+/// not sleep, or wakes.
 #[repr(align(64))]
 pub(crate) struct Bell {
     asleep: AtomicBool,
@@ -23,7 +24,7 @@ impl Bell {
         Ok(Bell { asleep: AtomicBool::new(false), rang: AtomicBool::new(false), event })
     }
 
-    /// Wakes the worker if it sleeps. The worker sees all that was done before.
+    /// Wakes the owner if it sleeps. The owner sees all writes that this thread made before the call.
     #[inline]
     pub(crate) fn ring(&self) {
         // Release: a thread that loads this value, or swaps it for false, sees what was done before.
@@ -37,7 +38,8 @@ impl Bell {
         }
     }
 
-    /// Begins to listen. What was done before an earlier ring is visible from here on.
+    /// Begins to listen, before the owner looks for work a last time. Writes made before an earlier ring
+    /// are visible from here on.
     pub(crate) fn listen(&self) {
         self.rang.swap(false, Ordering::AcqRel);
     }
@@ -47,8 +49,8 @@ impl Bell {
         self.rang.load(Ordering::Acquire)
     }
 
-    /// Announces that the worker is about to sleep. False if the bell has rung since: then the worker
-    /// must not sleep.
+    /// Announces that the owner is about to sleep. Returns false if the bell has rung since
+    /// [`listen`](Self::listen): then the owner must not sleep.
     pub(crate) fn may_sleep(&self) -> bool {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -57,13 +59,13 @@ impl Bell {
         sleeps
     }
 
-    /// Announces that the worker is awake.
+    /// Announces that the owner is awake, and resets the event.
     pub(crate) fn awake(&self) {
         self.asleep.store(false, Ordering::Relaxed);
         let _ = self.event.read();
     }
 
-    /// Returns the event to wait for.
+    /// Returns the event that becomes readable when the bell rings while the owner sleeps.
     pub(crate) fn event(&self) -> &EventFd {
         &self.event
     }

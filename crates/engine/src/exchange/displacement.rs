@@ -1,12 +1,12 @@
-//! Bounds and measures the displacement of packets that are spread over workers where no order is kept: the
-//! number of packets that overtake a packet.
+//! Bounds and measures displacement, the number of packets that overtake a packet, where packets of one
+//! flow are spread over workers and no order is kept.
 //!
 //! Each worker that spreads packets (the giver) numbers them. Rings keep their order, so a worker that has
-//! processed a packet has processed all packets that it was given before. It publishes the number of the
-//! last processed packet after each batch. So a giver knows the oldest packet that is not processed yet,
-//! even if that packet's worker is stuck and its ring never fills. Sources that can wait do so when too
-//! many packets have been spread after it, and spreading policies can leave a flow at the worker where its
-//! packets still are ([`Waiting`]).
+//! processed a packet has processed all earlier packets of the same giver that it was given. After each
+//! batch it publishes the number of the last packet that it has processed. So a giver knows its oldest
+//! packet that is not processed yet, even if the worker of that packet is stuck and its ring never fills.
+//! When too many packets have been spread after this oldest packet, sources that can wait do so. Spreading
+//! policies can also leave a flow at the worker where its packets still are ([`Waiting`]).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,8 +15,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use element::Timestamp;
 use element::steering::Waiting;
 
-/// The number of regions that are remembered for each worker. If there are more, the last region grows.
-/// Then a packet may be taken for older than it is, and never for newer.
+/// The number of regions (ranges of packet numbers) that a giver remembers for each worker. If there are
+/// more, the last region is extended. Its packets then count as given at the time of its first packet, so
+/// they may be taken for older than they are, never for newer.
 const REGIONES: usize = 64;
 
 /// A number that only one worker writes, on a cache line of its own.
@@ -24,17 +25,17 @@ const REGIONES: usize = 64;
 #[repr(align(64))]
 struct Line(AtomicU64);
 
-/// The state that all workers share.
+/// The counts of packets that all workers share. Each number is written by one worker, except `stuck`.
 pub(crate) struct Board {
     /// For each giver and taker, the number of the last packet of the giver that the taker has processed.
     done: Vec<Line>,
-    /// For each giver, the number of the last of its packets that any worker has processed.
+    /// For each giver, the largest number of a packet of the giver that any worker has processed.
     reached: Vec<Line>,
     /// For each worker, the largest number of packets by which a packet that it has processed was
     /// overtaken.
     largest: Vec<Line>,
-    /// The number of givers that have spread too many packets after the oldest unprocessed packet. While
-    /// there are any, all sources have to wait.
+    /// The number of givers that have spread too many packets since their oldest unprocessed packet. While
+    /// it is not 0, all sources that can wait do so.
     stuck: Line,
 }
 
@@ -60,34 +61,36 @@ impl Board {
     }
 }
 
-/// Packets that a worker was given at once, by their numbers.
+/// A range of packets, by their numbers, that were given to a worker in one call.
 struct Region {
     first: u64,
     last: u64,
-    /// The time at which they were given.
+    /// The time at which the packets were given.
     at: Timestamp,
 }
 
-/// The state of one worker.
+/// The displacement as one worker sees it: as the giver of the packets that it spreads, and as the taker of
+/// the packets that it processes.
 pub(crate) struct Displacement {
     me: usize,
     pub(crate) board: Arc<Board>,
-    /// The number of the last packet that was spread.
+    /// The number of the last packet that this worker has spread.
     given: u64,
-    /// The number of the last packet that has stayed at this worker.
+    /// The number of the last spread packet that this worker has kept for itself.
     stayed: u64,
-    /// For each worker, the packets that it has not processed yet, as far as is known.
+    /// For each worker, the packets given to it that it has not processed yet, as far as this giver knows.
     under_way: Vec<VecDeque<Region>>,
-    /// True if a worker has packets that it has not processed.
+    /// True if any worker has packets of this giver that it has not processed, at the last look.
     has_some: bool,
-    /// The number of packets since the oldest unprocessed packet, including it; the number that is too
-    /// large; and true if it is reached.
+    /// The number of packets spread since the oldest unprocessed packet, including it; the limit from which
+    /// on sources have to wait; and true if the limit is reached.
     span: u64,
     limit: u64,
     is_stuck: bool,
-    /// The packets that are being processed: their giver, and the first and the last number.
+    /// The packets of another worker that this worker is processing: their giver, and their first and last
+    /// number.
     taken: Option<(usize, u64, u64)>,
-    /// The largest number of packets by which a packet that was processed here was overtaken.
+    /// The largest number of packets by which a packet that this worker has processed was overtaken.
     pub(crate) largest: u64,
 }
 
@@ -110,8 +113,8 @@ impl Displacement {
         }
     }
 
-    /// Makes the states of `workers` workers. Sources wait while `limit` or more packets have been spread
-    /// since the oldest unprocessed packet.
+    /// Makes the states of `workers` workers. Sources wait while a giver has spread `limit` or more packets
+    /// since its oldest unprocessed packet.
     pub(crate) fn of_all(workers: usize, limit: u64) -> Vec<Displacement> {
         let board = Arc::new(Board::new(workers));
         (0..workers).map(|me| Displacement::new(me, &board, limit)).collect()
@@ -123,7 +126,8 @@ impl Displacement {
         self.given
     }
 
-    /// Counts packets that are spread. `stayed` is the number of the last of them that stays here, or 0.
+    /// Counts packets that this worker is about to spread. `stayed` is the number of the last of them that
+    /// stays at this worker, or 0 if none stays.
     #[inline]
     pub(crate) fn count(&mut self, packets: u64, stayed: u64) {
         self.given += packets;
@@ -134,7 +138,7 @@ impl Displacement {
         }
     }
 
-    /// Publishes to all workers that sources have to wait, or may go on.
+    /// Compares `span` with the limit, and publishes to all workers if sources have to wait, or may go on.
     #[inline]
     fn judge(&mut self) {
         let is_stuck = self.span >= self.limit;
@@ -147,28 +151,29 @@ impl Displacement {
         }
     }
 
-    /// True if too many packets were spread here after the oldest unprocessed packet.
+    /// True if this worker has spread too many packets since its oldest unprocessed packet.
     #[inline]
     pub(crate) fn is_stuck(&self) -> bool {
         self.is_stuck
     }
 
-    /// True if sources have to wait, at any worker: packets from the source of another worker may also come
-    /// here and be spread.
+    /// True if sources have to wait, because any giver is stuck. The sources of all workers wait, because
+    /// their packets may come to that giver and be spread.
     #[inline]
     pub(crate) fn holds_sources(&self) -> bool {
         self.board.stuck.0.load(Ordering::Relaxed) > 0
     }
 
-    /// True if other workers had packets that were not processed at the last look.
+    /// True if other workers had not processed all packets of this giver at the last look.
     #[inline]
     pub(crate) fn has_some(&self) -> bool {
         self.has_some
     }
 
-    /// Finds out which packets other workers have processed, and publishes the last of them.
+    /// Reads which packets of this giver the other workers have processed, updates `span`, and publishes
+    /// the largest processed number.
     pub(crate) fn look(&mut self) {
-        // Packets that stay here are processed before anything else is done.
+        // Packets that stay at this worker are processed before it looks again.
         let (mut reached, mut oldest) = (self.stayed, self.given + 1);
         for (worker, regions) in self.under_way.iter_mut().enumerate() {
             let done = self.board.done(self.me, worker).map_or(0, |done| done.load(Ordering::Acquire));
@@ -189,14 +194,15 @@ impl Displacement {
         }
     }
 
-    /// Writes the time since which packets wait for each worker.
+    /// Writes, for each worker, the time at which its oldest unprocessed packet of this giver was given to
+    /// it. `None` if it has no such packet.
     pub(crate) fn show(&self, waiting: &mut [Waiting]) {
         for (waiting, regions) in waiting.iter_mut().zip(&self.under_way) {
             waiting.since = regions.front().map(|region| region.at);
         }
     }
 
-    /// Notes that a worker was given packets.
+    /// Notes that a worker was given the packets with these numbers at the time `at`.
     pub(crate) fn give(&mut self, worker: usize, (first, last): (u64, u64), at: Timestamp) {
         let Some(regions) = self.under_way.get_mut(worker) else { return };
         let is_full = regions.len() >= REGIONES;
@@ -208,13 +214,15 @@ impl Displacement {
         self.span = self.span.max(self.given + 1 - first);
     }
 
-    /// Notes that packets of another worker are being processed.
+    /// Notes that this worker begins to process packets with these numbers, which the worker `from` has
+    /// given to it.
     #[inline]
     pub(crate) fn take(&mut self, from: usize, (first, last): (u64, u64)) {
         self.taken = Some((from, first, last));
     }
 
-    /// Publishes that the packets of the last [`take`](Self::take) have been processed.
+    /// Publishes that the packets of the last [`take`](Self::take) have been processed, and measures by how
+    /// many packets the first of them was overtaken.
     #[inline]
     pub(crate) fn end(&mut self) {
         let Some((from, first, last)) = self.taken.take() else { return };
@@ -237,7 +245,7 @@ mod tests {
 
     const AT: Timestamp = Timestamp(7);
 
-    /// Gives the next packets to a worker.
+    /// Lets `giver` spread the next `packets` packets, all to one worker.
     fn give(giver: &mut Displacement, worker: usize, packets: u64) {
         let (first, last) = (giver.given + 1, giver.given + packets);
         giver.look();
@@ -258,12 +266,12 @@ mod tests {
         assert_eq!(all[0].span, 321);
         all[0].look();
         assert_eq!((all[0].span, all[0].has_some()), (321, true));
-        // Sources at other workers wait too.
+        // The limit of 300 packets is reached, so sources at all workers wait.
         assert!(all[0].is_stuck() && all.iter().all(Displacement::holds_sources));
         let mut waiting = [Waiting::default(); 3];
         all[0].show(&mut waiting);
         assert_eq!(waiting.map(|waiting| waiting.since), [None, Some(AT), None]);
-        // The packet is taken, and is processed for a long time.
+        // The other worker takes the packet out of the ring, but has not finished it.
         all[1].take(0, (1, 1));
         all[0].look();
         assert_eq!(all[0].span, 321, "it is not dealt with");

@@ -1,7 +1,7 @@
-//! Packets that other workers have sent home (to the worker that owns the state of their flow).
+//! Packets that other workers have sent home, to the worker that owns the state of their flow.
 //!
-//! They wait until all packets that were handed over before are processed. So the packet that opens a
-//! connection is processed before an answer that came by way of a third worker.
+//! They wait until all packets that were handed over before them are processed. So the packet that opens a
+//! connection is processed before the answer to it, even if the answer came through a third worker.
 
 use element::Batch;
 
@@ -14,11 +14,12 @@ pub(super) type SentHome = (usize, Target, Batch);
 /// The packets that were sent home and wait.
 #[derive(Default)]
 pub(super) struct Home {
-    /// The batches that came since `older` was last filled.
+    /// The batches that have come since `older` was last filled.
     newer: Vec<SentHome>,
-    /// The batches that wait until the periods of `numbers` have ended.
+    /// The batches that wait until no packet that was handed over before them is still outside of the
+    /// rings. They are ready when each other worker has passed its counter in `numbers`.
     older: Vec<SentHome>,
-    /// The counter of each worker ([`Unfinished`]) at the time when the last batch of `older` had come.
+    /// The counter of each worker ([`Unfinished`]), read after the last batch of `older` had come.
     numbers: Vec<u64>,
     /// The batches that need not wait any more, the next batch last.
     ready: Vec<SentHome>,
@@ -30,9 +31,9 @@ impl Home {
         self.newer.push((from, to, batch));
     }
 
-    /// Finds out if the older packets need not wait any more because everything that was handed over before
-    /// them is in the rings. Must be called before packets are taken out of the rings. The packets that are
-    /// then ready are to be processed after those.
+    /// Moves the older batches to the ready batches if every packet that was handed over before them is in
+    /// a ring now. Call this before packets are taken out of the rings, and process the ready batches after
+    /// the packets from the rings. `me` is the number of this worker, whose own counter does not matter.
     pub(super) fn look(&mut self, me: usize, unfinished: &[Unfinished]) {
         let Home { newer, older, numbers, ready } = self;
         if older.is_empty() && !newer.is_empty() {
@@ -48,17 +49,17 @@ impl Home {
         }
     }
 
-    /// True if packets need not wait any more.
+    /// True if batches are ready to be processed.
     pub(super) fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 
-    /// Takes the next packets that need not wait any more.
+    /// Takes the next batch that is ready to be processed.
     pub(super) fn take_ready(&mut self) -> Option<SentHome> {
         self.ready.pop()
     }
 
-    /// True if packets wait.
+    /// True if batches wait that are not ready yet.
     #[inline]
     pub(super) fn has_waiting(&self) -> bool {
         !self.older.is_empty() || !self.newer.is_empty()
@@ -82,7 +83,8 @@ mod tests {
         let mut home = Home::default();
         home.keep(1, TO, Batch::new());
         home.keep(2, TO, Batch::new());
-        // The third worker has packets that are not in a ring yet. This worker's own packets do not matter.
+        // The third worker has packets that are not in a ring yet. The counter of this worker itself does
+        // not matter.
         unfinished[0].set(true);
         unfinished[2].set(true);
         home.look(0, &unfinished);

@@ -49,49 +49,53 @@ use rings::{CAPACITY, Rings};
 pub(crate) use spreader::Departure;
 use spreader::{SPAN, SPREAD_CAPACITY, Spreader};
 
-/// The number of batches that are taken out of each ring before other work has its turn.
+/// The number of batches that are taken out of each ring before the worker does other work.
 const MOST_BATCHES: usize = 16;
 
 /// The side of one worker in the exchange of packets between all workers.
 pub(crate) struct Exchange {
     me: usize,
-    /// The rule that gives each flow its home.
+    /// The rule that gives each flow its home worker.
     dispatch: Arc<dyn Dispatch>,
     rings: Rings,
-    /// Spreads the packets of one flow over workers, if that is asked for.
+    /// The spreading of the packets of one flow over workers, if the run asks for it.
     spreader: Option<Spreader>,
-    /// Keeps the order of packets that are spread, if it is to be kept.
+    /// The order protocol for packets that are spread, if their order is to be kept.
     order: Option<Order>,
     home: Home,
     round: Round,
-    /// The largest number of packets that have waited for this worker at once.
+    /// The largest number of packets that have waited in the rings to this worker at once.
     waited: u64,
 }
 
-/// A round of receiving, in which each ring has one turn.
+/// A round of receiving: a pass over the rings from all other workers, each ring once.
 #[derive(Default)]
 struct Round {
-    /// The number of rings that have begun their turn. The last of them has its turn now.
+    /// The number of rings whose turn has begun. The turn of the last of these rings may still go on.
     begun: usize,
-    /// The number of packets that may still be taken out of the ring that has its turn.
+    /// The number of packets that may still be taken out of this ring in this round.
     left: usize,
-    /// True if all packets of all rings are taken, because packets that wait depend on them.
+    /// True if all packets are taken out of all rings in this round, because packets that wait depend on
+    /// packets in the rings.
     takes_all: bool,
-    /// True if nothing is left to take. Packets that wait for earlier packets come after that.
+    /// True if the rings have no packet left for this round. Then only packets whose wait in a window has
+    /// ended are returned.
     is_over: bool,
 }
 
-/// Packets from other workers, which need not be sent on.
+/// A batch from another worker that has come to its destination: it goes into the input `to` at this
+/// worker.
 pub(crate) struct Arrival {
-    /// The input that they go to.
+    /// The input that the packets go to.
     pub(crate) to: Target,
     pub(crate) batch: Batch,
-    /// True if the packets have waited for earlier packets.
+    /// True if the packets have waited in a window for packets with smaller numbers (see `order.rs`).
     pub(crate) has_waited: bool,
 }
 
-/// Makes the exchange of all workers: one side for each. `aside` are the elements at which packets can be
-/// sent home, upstream elements first. `waits` is true if all sources can wait.
+/// Makes the exchange between all workers: one side for each worker, in the order of `bells`. `aside` are
+/// the elements at which packets can be sent home, upstream elements first. `waits` is true if all sources
+/// can wait; otherwise packets that find a full ring are dropped.
 pub(crate) fn connect(
     bells: &Arc<[Bell]>,
     dispatch: &Arc<dyn Dispatch>,
@@ -119,8 +123,9 @@ pub(crate) fn connect(
 }
 
 impl Exchange {
-    /// Hands the packets of a batch that go to other workers over to them, and returns the packets that
-    /// this worker processes now. Packets that find no room are dropped at the element `from`.
+    /// Hands packets of a batch over to the workers that they have to go to, and returns the packets that
+    /// this worker processes now (`None` if there are none). Packets that find no room in a ring are
+    /// counted as dropped at the element `from`.
     #[cold]
     #[inline(never)]
     pub(crate) fn send(
@@ -137,8 +142,8 @@ impl Exchange {
         if_any(core, batch)
     }
 
-    /// Hands packets that have arrived at an element over to the element's copies at other workers.
-    /// Returns the packets that this worker processes now.
+    /// Hands packets that have already arrived at an element over to the element's copies at other workers.
+    /// Returns the packets that this worker processes now, or `None` if there are none.
     #[cold]
     pub(crate) fn send_to_copies(
         &mut self,
@@ -151,8 +156,8 @@ impl Exchange {
         if let (Way::ToOwner, Some(spreader)) = (to.way, &self.spreader) {
             spreader.count_home(count);
         }
-        // Packets that are lost on the way count as arrived and dropped here. The others count at the copy
-        // that gets them.
+        // Packets that are lost on the way count as arrived and dropped at this element's copy. Each other
+        // packet counts at the copy that gets it.
         let id = to.element as usize;
         core.counters[id].emitted += count;
         let before = core.counters[id].emitted;
@@ -163,8 +168,8 @@ impl Exchange {
         if_any(core, here)
     }
 
-    /// Hands packets over to the workers that they have to go to, and returns the packets that stay at
-    /// this worker.
+    /// Hands packets over to the workers that they have to go to, and returns the packets that stay at this
+    /// worker, perhaps none.
     #[inline]
     fn hand_over_from(
         &mut self,
@@ -175,7 +180,8 @@ impl Exchange {
     ) -> Batch {
         let Core { counters, pool, facts, now, .. } = core;
         if !facts.flow_marks.is_empty() {
-            // A flow mark has no meaning at another worker.
+            // A flow mark names a flow in this worker's tables only, so it has no meaning at another
+            // worker.
             batch.iter_mut().for_each(|packet| packet.set_flow_mark(None));
         }
         let lost = |packet| {
@@ -186,8 +192,8 @@ impl Exchange {
         batch
     }
 
-    /// Keeps the packets of a batch that belong to this worker, and hands the others over. Passes packets
-    /// that cannot be handed over to `lost`.
+    /// Leaves in the batch the packets that this worker processes, and hands the other packets over. Passes
+    /// packets that find no room in a ring to `lost`.
     pub(crate) fn hand_over(
         &mut self,
         batch: &mut Batch,
@@ -203,7 +209,7 @@ impl Exchange {
             (Way::Spread, Some(spreader)) => {
                 spreader.spread(batch, departure, (dispatch, rings, order.as_mut()), &mut lost);
             }
-            // Packets that any worker may process stay; the others go home.
+            // A packet that any worker may process stays. Any other packet goes home.
             (Way::Stay, Some(spreader)) => {
                 let worker = |packet: &mut Packet| match spreader.may_stay(packet) {
                     true => (*me, 0),
@@ -233,8 +239,9 @@ impl Exchange {
         rings.push_staged(sends, lost);
     }
 
-    /// Moves packets that wait for room in rings on, and begins a round of receiving if there is anything
-    /// to do. True if there is: then [`receive`](Self::receive) has to be called until it returns nothing.
+    /// Moves packets that wait for room into rings that have room again, and begins a round of receiving if
+    /// packets have come or wait. True if a round has begun: then [`receive`](Self::receive) has to be
+    /// called until it returns `None`.
     #[inline]
     pub(crate) fn poll(&mut self) -> bool {
         self.rings.push_waiting();
@@ -251,15 +258,16 @@ impl Exchange {
             order.look();
         }
         self.home.look(self.me, &self.rings.unfinished);
-        // Packets that were sent home, or that wait in windows, depend on packets that are in the rings.
+        // Packets that were sent home, or that wait in windows, depend on packets that are still in the
+        // rings.
         let takes_all = self.home.has_ready() || self.order.is_some();
         self.round = Round { begun: 0, left: 0, takes_all, is_over: false };
         true
     }
 
-    /// Returns the next packets from other workers. The packets that were returned before must have been
-    /// processed. If `hurries`, a timer is due, which waits for at most one batch of each worker. If the run
-    /// `ends`, no packet waits for earlier packets.
+    /// Returns the next batch from other workers, or `None` at the end of the round. The batch that was
+    /// returned before must have been processed. If `hurries`, a timer is due, and at most one more batch
+    /// is taken from each worker. If the run `ends`, packets in windows no longer wait for earlier packets.
     pub(crate) fn receive(&mut self, core: &mut Core, hurries: bool, ends: bool) -> Option<Arrival> {
         if hurries && !self.round.takes_all {
             self.round.left = 0;
@@ -287,7 +295,8 @@ impl Exchange {
         Some(Arrival { to: to?, batch, has_waited: true })
     }
 
-    /// Takes the next batch of the round: out of the rings, then of the packets that were sent home before.
+    /// Takes the next batch of the round, and returns the worker that it came from and its destination. The
+    /// rings come first, then packets that were sent home in earlier rounds and need not wait any more.
     fn next_batch(&mut self, core: &mut Core) -> Option<(usize, Target, Batch)> {
         loop {
             if self.round.left == 0 {
@@ -309,7 +318,8 @@ impl Exchange {
                 continue;
             };
             self.round.left -= batch.len();
-            // Packets sent home wait, where packets of one flow come from several workers.
+            // If packets of one flow come from several workers, packets that were sent home are set aside
+            // to wait.
             if to.way != Way::ToOwner || self.spreader.is_none() {
                 return Some((from, to, batch));
             }
@@ -317,8 +327,9 @@ impl Exchange {
         }
     }
 
-    /// Takes packets that came from one worker and go to one input, at most `most`, into an empty
-    /// batch. Returns their target.
+    /// Takes at most `most` packets that came from one worker and go to one input into an empty batch.
+    /// Returns their destination, or `None` if there are no packets. The batch that was taken before counts
+    /// as processed.
     #[inline]
     pub(crate) fn take(&mut self, from: usize, most: usize, batch: &mut Batch) -> Option<Target> {
         self.end_batch();
@@ -332,8 +343,8 @@ impl Exchange {
         Some(taken.to)
     }
 
-    /// True if packets wait for packets of other workers. Unless the run `ends`, also true if other workers
-    /// do not know yet which packets this worker has processed.
+    /// True if packets at this worker wait for packets of other workers. Unless the run `ends`, also true
+    /// if this worker has not yet published all packets that it has processed.
     #[inline]
     pub(crate) fn has_waiting(&self, ends: bool) -> bool {
         let order = self.order.as_ref();
@@ -341,18 +352,19 @@ impl Exchange {
             || order.is_some_and(|order| order.has_waiting() || !ends && order.has_to_tell())
     }
 
-    /// True if packets have come or wait to be handed over.
+    /// True if packets have come, or wait to be handed over or to be processed.
     pub(crate) fn has_work(&self) -> bool {
         self.has_waiting(false)
             || self.rings.have_arrivals()
             || self.rings.have_waiting()
-            // No bell rings when the other workers have caught up.
+            // A giver that is stuck has to look again by itself, because the other workers ring no bell
+            // when they have processed its packets.
             || self.displacement().is_some_and(Displacement::is_stuck)
     }
 
-    /// True if sources that can wait may go on. Each ring must be less than half full (measured by
-    /// [`SPREAD_CAPACITY`] if packets are spread and their order is not kept), and not too many packets may
-    /// have been spread after the oldest unprocessed packet.
+    /// True if sources that can wait may go on. Each ring must be less than half full, and not too many
+    /// packets may have been spread after an oldest unprocessed packet. The size of a ring counts as
+    /// [`SPREAD_CAPACITY`] if packets are spread and their order is not kept.
     pub(crate) fn is_clear(&self) -> bool {
         let capacity = match self.spreader.is_some() && self.order.is_none() {
             true => SPREAD_CAPACITY,
@@ -365,7 +377,7 @@ impl Exchange {
         self.spreader.as_ref()?.displacement.as_ref()
     }
 
-    /// Notes that the batch that was taken last has been processed, if there is one.
+    /// Notes that the batch that was taken last, if any, has been processed.
     #[inline]
     fn end_batch(&mut self) {
         if let Some(spreader) = &mut self.spreader {
@@ -373,7 +385,7 @@ impl Exchange {
         }
     }
 
-    /// Counts the packets that wait in the rings.
+    /// Counts the packets that wait in the rings to this worker, for the report and for spreading policies.
     fn count_arrivals(&mut self) {
         self.end_batch();
         let arrived = self.rings.arrived();
@@ -383,7 +395,7 @@ impl Exchange {
         }
     }
 
-    /// Publishes to the other workers which packets this worker has processed.
+    /// Publishes to the other workers which of their packets this worker has processed.
     fn publish(&mut self) {
         self.end_batch();
         if let Some(order) = &mut self.order {
@@ -391,8 +403,8 @@ impl Exchange {
         }
     }
 
-    /// Publishes the time for which this worker has worked, if packets are spread. `more` is the time that
-    /// it has worked since the last call; `now` is the end of that time.
+    /// Publishes the time for which this worker has worked, if packets are spread. `more` is the working
+    /// time since the last call; `now` is the current time.
     #[inline]
     pub(crate) fn worked(&mut self, more: Timestamp, now: Timestamp) {
         if let Some(spreader) = &mut self.spreader {
@@ -400,7 +412,7 @@ impl Exchange {
         }
     }
 
-    /// Publishes that this worker sleeps.
+    /// Publishes that this worker goes to sleep, so that the time from now on does not count as its work.
     pub(crate) fn rest(&self) {
         if let Some(spreader) = &self.spreader {
             spreader.rest();
@@ -412,23 +424,25 @@ impl Exchange {
         (self.rings.handed, self.rings.taken)
     }
 
-    /// Returns the largest number of packets by which a packet processed here was overtaken, and the
-    /// limit of that number for bursts of `burst` packets. There is no limit where packets come from
-    /// interfaces, which cannot wait. Returns `None` if packets are not spread, or their order is kept.
+    /// Returns the largest number of packets by which a packet processed at this worker was overtaken, and
+    /// the limit of this number for bursts of `burst` packets. The limit is `None` if packets come from
+    /// interfaces, which cannot wait. The result is `None` if packets are not spread, or their order is
+    /// kept.
     fn displaced(&self, burst: usize) -> Option<(u64, Option<u64>)> {
         let displacement = self.displacement()?;
         let most = SPAN * self.rings.workers() + burst;
         Some((displacement.largest, self.rings.waits.then_some(most as u64)))
     }
 
-    /// Returns the displacement of packets at all workers, which all of them share, and its limit for bursts
-    /// of `burst` packets. Returns `None` if packets are not spread, or their order is kept.
+    /// Returns the shared state from which the largest displacement at any worker can be read, and the
+    /// limit of the displacement for bursts of `burst` packets. Returns `None` if packets are not spread,
+    /// or their order is kept.
     pub(crate) fn board(&self, burst: usize) -> Option<(Arc<Board>, Option<u64>)> {
         let (displacement, (_, most)) = self.displacement().zip(self.displaced(burst))?;
         Some((Arc::clone(&displacement.board), most))
     }
 
-    /// Returns the part of this worker's report that is about the exchange. The other numbers are 0.
+    /// Returns this worker's report with the numbers about the exchange. Its other numbers are 0.
     pub(crate) fn report(&self, burst: usize) -> WorkerReport {
         let (displaced, displaced_most) = self.displaced(burst).unzip();
         WorkerReport {
@@ -443,7 +457,8 @@ impl Exchange {
     }
 }
 
-/// Returns a batch if there are packets in it, and otherwise its memory to the worker.
+/// Returns the batch if it has packets. Otherwise returns `None`, and gives the memory of the batch back to
+/// the worker.
 fn if_any(core: &mut Core, batch: Batch) -> Option<Batch> {
     if batch.is_empty() {
         core.recycle(batch);
@@ -458,7 +473,7 @@ mod tests {
     use element::steering::{Load, Rss, Spread};
     use packet::Pool;
 
-    /// Sends each packet to the next worker.
+    /// A policy that sends each packet to the next worker in turn.
     struct InTurn;
 
     struct Next(usize, usize);
@@ -519,7 +534,7 @@ mod tests {
         let mut pool = Pool::new(64 << 20).unwrap();
         let mut sides = sides(3);
         let (mut given, mut elsewhere) = (0, 0);
-        // The second worker has lost its core; the third one works.
+        // The second worker has lost its core and takes nothing out of its ring; the third worker works.
         for _ in 0..1_000 {
             given += 32;
             elsewhere += give(&mut sides[0], &mut pool, b"packet");
@@ -529,14 +544,14 @@ mod tests {
         let waited = sides[1].waited as usize;
         assert!((SPREAD_CAPACITY..SPREAD_CAPACITY + 32).contains(&waited), "{waited}");
         assert_eq!(elsewhere + waited, given);
-        // Packets that have to go to the second worker still do.
+        // Packets that must go to the second worker still go into its ring.
         give(&mut sides[0], &mut pool, b"stay");
         sides[1].count_arrivals();
         assert!(sides[1].waited as usize > waited);
         sides.iter_mut().skip(1).for_each(|other| _ = drain(other, 0, &mut pool));
     }
 
-    /// Sends one packet to the second worker, and lets all others stay.
+    /// A policy that sends one packet to the second worker, and lets all other packets stay.
     struct Once(bool);
 
     impl Spreading for Once {
@@ -565,7 +580,7 @@ mod tests {
                 overtake += give(&mut sides[0], &mut pool, b"packet");
             }
             assert!(overtake <= SPAN * workers + 32, "{workers}: {overtake}");
-            // The packet counts until it has been processed.
+            // The taken packet still counts as unprocessed until the second worker's next call.
             let mut batch = Batch::new();
             sides[1].take(0, 32, &mut batch).unwrap();
             sides[0].poll();

@@ -1,13 +1,14 @@
-//! Keeps the order of packets whose flows are spread over workers: gives them tickets where they are
-//! spread, and holds them in windows where they come together.
+//! Keeps the order of packets whose flows are spread over workers: gives packets numbers where they are
+//! spread, and holds packets in windows where they come together again.
 //!
 //! The worker that spreads packets (the *giver*) numbers them. Rings keep their order, so a worker that has
 //! processed a number has processed all smaller numbers that it was given. It publishes the last such
-//! number after each batch. Ahead of an element that has one place, packets wait in the *window* of its
-//! worker until all workers have passed their number. A packet with a smaller number that has not come
-//! until then was dropped, or an element holds it. So packets never wait for a packet that does not come,
-//! and a gap in the numbers costs the time of the slowest worker's batch. If a worker is stuck for
-//! [`LONGEST`] while packets come from interfaces, packets no longer wait for it.
+//! number after each batch. An element that has one place gets the packets of all workers, so packets wait
+//! in the *window* of its worker until all workers have processed the smaller numbers that they were given.
+//! A packet with a smaller number that is still missing then was dropped, or an element holds it. So packets
+//! never wait for a packet that does not come, and a gap in the numbers costs the time of the slowest
+//! worker's batch. If a worker is stuck for [`LONGEST`] while packets come from interfaces, packets no
+//! longer wait for it.
 //!
 //! Packets that are sent home (handed over *aside*, to the worker that owns the state of their flow) keep
 //! their number. The worker that sends them home counts them as processed only when the other worker has
@@ -16,10 +17,11 @@
 //! downstream. A worker publishes its counts level by level, the most downstream level first. So no worker
 //! ever waits for a worker that waits for it.
 //!
-//! Packets that elements have made have no number. They stay after the packet that came before them from
-//! the same worker.
+//! Packets that elements have made have no number. They leave the window directly after the packet that
+//! came before them from the same worker.
 //!
-//! A ticket is stored in the packet's flow mark. Flow marks have no other use where packets are spread.
+//! A ticket is the giver and the number of a packet, stored in the packet's flow mark. Flow marks have no
+//! other use where the order of spread packets is kept.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -31,39 +33,41 @@ use element::{Batch, ElementId, Packet, Timestamp};
 use crate::graph_copy::Target;
 use crate::placement::Way;
 
-/// The longest time that a packet waits for others where there are interfaces. Where all sources can
-/// wait, the limit is `LONGEST_OF_CAPTURES`: there, only a fault could take that long.
+/// The longest time that packets wait for a stuck worker if packets come from interfaces. If all sources
+/// can wait, the limit is `LONGEST_OF_CAPTURES`: only a fault could take that long.
 pub(crate) const LONGEST: Timestamp = Timestamp(10_000_000);
 const LONGEST_OF_CAPTURES: Timestamp = Timestamp(10_000_000_000);
 
-/// The largest span of numbers in a window where there are interfaces. Sources that can wait do not get
-/// that far ahead.
+/// The largest span of packet numbers in a window if packets come from interfaces. A packet beyond it does
+/// not wait. Sources that can wait never get that far ahead.
 const WIDEST: usize = 1 << 15;
 
-/// The number of bits of a ticket that hold the packet's number. The bits above hold the giver. The
-/// highest bit is set, because a flow mark must have a bit set in its upper half.
+/// The number of low bits of a ticket that hold the packet's number. The bits above them hold the giver.
+/// The highest bit is always set, because a flow mark must have a bit set in its upper half.
 const NUMBER_BITS: u32 = 56;
 const IS_TICKET: u64 = 1 << 63;
 
-/// The progress of one worker, on a cache line of its own.
+/// The counts that one worker publishes for all workers, on a cache line of its own. No other worker writes
+/// them.
 #[derive(Default)]
 #[repr(align(64))]
 struct Row {
-    /// The last number that this worker has given.
+    /// The last number that this worker has given to a packet.
     given: AtomicU64,
-    /// For each worker, the last number that this worker has given to it.
+    /// For each worker, the last number of a packet that this worker has given to it.
     given_to: Vec<AtomicU64>,
     /// For each giver, the last of its numbers that this worker has processed.
     done: Vec<AtomicU64>,
-    /// For each level and worker, the packets that came aside from that worker and have been processed.
+    /// For each level and worker, the number of packets that came aside from that worker at that level and
+    /// have been processed.
     taken_aside: Vec<AtomicU64>,
 }
 
 /// The state that all workers share.
 pub(crate) struct Tickets {
     rows: Vec<Row>,
-    /// The level of each element at which packets can be handed over aside, by element number. Elements
-    /// further downstream have larger levels.
+    /// For each element at which packets can be handed over aside, its level, indexed by element number.
+    /// Elements further downstream have larger levels.
     levels: Vec<usize>,
     /// The number of levels.
     count: usize,
@@ -94,10 +98,12 @@ impl Tickets {
         self.levels.get(to.element as usize).copied().unwrap_or(0)
     }
 
-    /// Returns the number up to which all packets of a giver have come, or will not come in time.
+    /// Returns a number up to which no packet of a giver is under way any more: each has come to the
+    /// window, or was dropped, or is held by an element.
     fn passed(&self, giver: usize) -> u64 {
         let Some(row) = self.rows.get(giver) else { return u64::MAX };
-        // Loaded first, so that the numbers given to each worker up to here are visible.
+        // This load is first, so that all numbers up to `given` are visible in the loads of `given_to`
+        // after it.
         let given = row.given.load(Ordering::Acquire);
         let behind = row.given_to.iter().zip(&self.rows).filter_map(|(given_to, row)| {
             let done = row.done.get(giver).map_or(0, |done| done.load(Ordering::Acquire));
@@ -107,46 +113,51 @@ impl Tickets {
     }
 }
 
-/// The state of one worker for keeping order.
+/// The state of one worker for keeping order: its numbers as a giver, its counts as a taker, and its
+/// window.
 pub(crate) struct Order {
     me: usize,
     tickets: Arc<Tickets>,
-    /// The last number that this worker has given, and for each worker the last number given to it.
+    /// The last number that this worker has given, and for each worker, the last number given to it.
     given: u64,
     given_to: Vec<u64>,
-    /// For each worker, the last of the numbers given to it that got into its ring.
+    /// For each worker, the last number given to it whose packet was not lost for lack of room in the ring.
     arrived: Vec<u64>,
-    /// For each element at which packets can be sent home, and each worker, the number of packets that were
-    /// sent home to that worker at that element.
+    /// For each level and worker, the number of packets that this worker has sent home to that worker at
+    /// the element of that level.
     handed_aside: Vec<u64>,
-    /// The counts that other workers wait for: for each level, the packets taken from each worker; and
-    /// as the last entry, the last number of each giver that this worker has processed.
+    /// The counts that other workers wait for. For each level, they are the numbers of packets taken aside
+    /// from each worker. The last entry has, for each giver, its last number that this worker has
+    /// processed.
     accounts: Vec<Account>,
     window: Window,
-    /// The number of packets that left after packets with larger numbers.
+    /// The number of packets that left a window after packets with larger numbers of the same giver.
     late: u64,
     /// For each giver, the number up to which packets may leave; see [`Order::release`].
     passed: Vec<u64>,
 }
 
-/// Counts that may be published when other workers have processed what was handed over to them.
+/// Counts that may be published once other workers have processed the packets that were handed over to
+/// them.
 struct Account {
     /// By worker: the current counts, the counts to be published next, and the counts published last.
     now: Vec<u64>,
     next: Vec<u64>,
     told: Vec<u64>,
-    /// The value of `handed_aside` when `next` was set.
+    /// The value of `handed_aside` when `next` was set: the packets that other workers must have processed
+    /// before `next` is published.
     handed: Vec<u64>,
 }
 
-/// The packets that wait at a worker, upstream of the elements that have their place there. All such
+/// The packets that wait at a worker, upstream of the elements whose only place is this worker. All these
 /// elements share one window, because packets of one flow may come to several of them.
 struct Window {
     /// The waiting packets, by giver.
     lanes: Vec<Lane>,
-    /// The inputs that packets go to, each with the last ticket that has come from each worker.
+    /// The inputs that packets go to, each with the last ticket that has come from each worker. A packet
+    /// that an element made takes this ticket.
     ends: Vec<(Target, Vec<Option<NonZeroU64>>)>,
-    /// The largest span of numbers in a lane.
+    /// The largest span of packet numbers in a lane.
     widest: usize,
 }
 
@@ -158,14 +169,14 @@ struct Held {
 
 /// The waiting packets of one giver.
 struct Lane {
-    /// The number of the first slot in `waiting`.
+    /// The packet number of the first slot in `waiting`.
     next: u64,
-    /// A slot for each number.
+    /// A slot for each number from `next` on; `None` while its packet has not come.
     waiting: VecDeque<Option<Held>>,
-    /// Further packets with the same numbers, in order: copies, and packets that elements made after
-    /// them.
+    /// Further packets with numbers of other packets, in order of their numbers: copies of packets, and
+    /// packets that elements made after them.
     copies: VecDeque<(u64, Held)>,
-    /// The time since which the first packet has waited.
+    /// The time since which the first packet of the lane has waited.
     since: Timestamp,
 }
 
@@ -175,13 +186,14 @@ impl Lane {
     }
 }
 
-/// The result of putting a packet into a window.
+/// The result of putting a packet into a window. A packet that does not wait is returned.
 enum Comes {
     /// The packet waits.
     InTime,
-    /// Packets with larger numbers have left already.
+    /// The packet has come after packets with larger numbers have left, so it leaves at once, out of order.
     Late(Packet),
-    /// The packet has no number, and the packet that it follows has left.
+    /// The packet leaves at once: it has no number and the packet that it follows has left, or there is no
+    /// memory to hold it.
     Freely(Packet),
 }
 
@@ -211,9 +223,9 @@ impl Order {
         }
     }
 
-    // At the worker that spreads packets.
+    // Operations at the worker that spreads packets.
 
-    /// Gives the next number to a packet that goes to a worker.
+    /// Gives the next number to a packet that is going to `worker`, and stores the ticket in the packet.
     pub(crate) fn give(&mut self, packet: &mut Packet, worker: usize) {
         self.given += 1;
         if let Some(given_to) = self.given_to.get_mut(worker) {
@@ -222,7 +234,8 @@ impl Order {
         packet.set_flow_mark(NonZeroU64::new(IS_TICKET | (self.me as u64) << NUMBER_BITS | self.given));
     }
 
-    /// Publishes the numbers that were given. Must be called before any of the packets is handed over.
+    /// Publishes the numbers given so far. Must be called before a packet with one of these numbers is
+    /// handed over.
     pub(crate) fn show(&self) {
         let Some(row) = self.tickets.rows.get(self.me) else { return };
         for (shown, &given_to) in row.given_to.iter().zip(&self.given_to) {
@@ -231,16 +244,17 @@ impl Order {
         row.given.store(self.given, Ordering::Release);
     }
 
-    // At the worker that processes packets.
+    // Operations at the worker that processes packets.
 
-    /// Returns the ticket of a packet: the giver, and the number.
+    /// Returns the giver and the number in a packet's ticket. `None` for a packet without a ticket, such as
+    /// one that an element has made.
     fn ticket(packet: &Packet) -> Option<(usize, u64)> {
         let ticket = packet.flow_mark()?.get() ^ IS_TICKET;
         Some(((ticket >> NUMBER_BITS) as usize, ticket & ((1 << NUMBER_BITS) - 1)))
     }
 
-    /// Notes that packets are on their way to a worker. `last` is the last of them that was spread;
-    /// packets after it were lost.
+    /// Notes that `packets` packets are on their way to a worker. `last` is the last of them; spread
+    /// packets after it were lost for lack of room.
     pub(crate) fn hand_over(&mut self, worker: usize, to: Target, packets: usize, last: Option<&Packet>) {
         match to.way {
             Way::Spread => {
@@ -258,19 +272,19 @@ impl Order {
         }
     }
 
-    /// Notes that the last packets that were given numbers for a worker were lost, so that no packet
-    /// waits for them.
+    /// Notes that the packets with the last numbers given to a worker were lost, so that no packet waits
+    /// for these numbers.
     pub(crate) fn lose(&mut self, worker: usize) {
         self.given_to[worker] = self.arrived[worker];
         self.show();
     }
 
-    /// Notes that the packets of a batch that came from a worker are about to be processed.
+    /// Notes that this worker is about to process a batch that came from the worker `from`.
     pub(crate) fn take(&mut self, from: usize, to: Target, batch: &Batch) {
         let (level, count) = (self.tickets.level(to), self.tickets.count);
         match to.way {
             Way::Spread => {
-                // Numbers come in order.
+                // The ring has kept the order of the numbers, so the last number is the largest.
                 let last = batch.iter().filter_map(Order::ticket).map(|(_, number)| number).next_back();
                 if let (Some(done), Some(last)) = (self.accounts[count].now.get_mut(from), last) {
                     *done = last;
@@ -285,20 +299,22 @@ impl Order {
         }
     }
 
-    /// Publishes that the packets that were taken, and those that this worker has kept for itself, have
-    /// been processed and handed on. With `has_waiting`, some packets still wait for room in a ring, and no
-    /// new counts are published.
+    /// Publishes that the packets taken so far, and the packets that this worker has kept for itself, have
+    /// been processed and handed on. With `has_waiting`, some packets still wait for room in a ring. Then
+    /// only counts in `next` are published, and no new counts become `next`.
     pub(crate) fn tell(&mut self, has_waiting: bool) {
         let Order { me, tickets, given_to, handed_aside, accounts, .. } = self;
         let (me, count, workers) = (*me, tickets.count, given_to.len());
         let Some(row) = tickets.rows.get(me) else { return };
         accounts[count].now[me] = given_to[me];
-        // The most downstream level first: the levels upstream depend on it.
+        // The most downstream level comes first, because the counts of each level depend on the levels
+        // downstream of it.
         for level in (0..count).rev().chain([count]) {
-            // Packets taken at a level can have been handed on only to levels further downstream.
+            // Packets that were taken at a level can have been handed on only to levels further downstream.
             let first = if level == count { 0 } else { (level + 1) * workers };
             let account = &mut accounts[level];
-            // Once for the counts in `next`, and once for the counts added since.
+            // The first pass publishes the counts in `next`; the second pass publishes the counts added
+            // since.
             for _ in 0..2 {
                 if account.next == account.told {
                     if account.now == account.told || has_waiting {
@@ -329,17 +345,17 @@ impl Order {
         }
     }
 
-    /// True if this worker has processed packets and not published it yet.
+    /// True if this worker has processed packets whose numbers it has not published yet.
     pub(crate) fn has_to_tell(&self) -> bool {
         let last = self.accounts.last();
         last.is_some_and(|account| account.now[self.me] != self.given_to[self.me])
             || self.accounts.iter().any(|account| account.now != account.told)
     }
 
-    // At the worker where packets wait.
+    // Operations at the worker where packets wait.
 
-    /// Puts the packets of a batch that came from a worker, which may be this worker, into the window
-    /// ahead of an element. Packets that need not wait stay in the batch.
+    /// Puts the packets of a batch into the window ahead of an element. The batch came from the worker
+    /// `from`, which may be this worker. Packets that need not wait stay in the batch.
     pub(crate) fn wait(&mut self, from: usize, to: Target, batch: &mut Batch, now: Timestamp) {
         let Order { window, late, .. } = self;
         let end = window.end(to);
@@ -353,18 +369,19 @@ impl Order {
         });
     }
 
-    /// Returns the number of packets that left after packets with larger numbers.
+    /// Returns the number of packets that left after packets with larger numbers of the same giver.
     pub(crate) fn late(&self) -> u64 {
         self.late
     }
 
-    /// True if packets wait.
+    /// True if packets wait in the window.
     pub(crate) fn has_waiting(&self) -> bool {
         self.window.lanes.iter().any(|lane| !lane.is_empty())
     }
 
-    /// Finds out up to which number the packets of each giver may leave. Must be called before packets
-    /// from other workers are taken in: then all packets up to that number are among them.
+    /// Reads up to which number the packets of each giver may leave. Must be called before packets are
+    /// taken out of the rings: then all packets up to that number are among the taken packets, or will
+    /// never come.
     pub(crate) fn look(&mut self) {
         for (giver, passed) in self.passed.iter_mut().enumerate() {
             *passed = self.tickets.passed(giver);
@@ -372,7 +389,7 @@ impl Order {
     }
 
     /// Takes packets that may leave out of the window, into an empty batch: as many as fit, all for one
-    /// input, which it returns. If `at_end`, all packets may leave.
+    /// input. Returns this input, or `None` if no packet may leave. If `at_end`, all packets may leave.
     pub(crate) fn release(&mut self, now: Timestamp, at_end: bool, batch: &mut Batch) -> Option<Target> {
         let longest = self.tickets.longest;
         let Window { lanes, ends, .. } = &mut self.window;
@@ -391,7 +408,7 @@ impl Window {
         Window { lanes: (0..workers).map(lane).collect(), ends: Vec::new(), widest }
     }
 
-    /// Returns the index in `ends` of an input that packets go to.
+    /// Returns the index in `ends` of an input that packets go to, and adds the input if it is new.
     fn end(&mut self, to: Target) -> u32 {
         let found = self.ends.iter().position(|(end, _)| *end == to);
         found.unwrap_or_else(|| {
@@ -400,8 +417,9 @@ impl Window {
         }) as u32
     }
 
-    /// Puts a packet that came from a worker into the lane of its giver. A packet without a number gets the
-    /// last ticket from that worker, so that it leaves after the packet that it follows.
+    /// Puts a packet that came from the worker `from` into the lane of its giver. A packet without a ticket
+    /// gets the last ticket from that worker, so that it leaves after the packet that it follows. `end` is
+    /// the index in `ends` of the input that the packet goes to.
     fn put(&mut self, from: usize, end: u32, mut packet: Packet, now: Timestamp) -> Comes {
         let Window { lanes, ends, widest } = self;
         let is_made = packet.flow_mark().is_none();
@@ -441,8 +459,9 @@ impl Window {
 }
 
 impl Lane {
-    /// Takes packets with numbers up to `up_to` out, in order, as many as a batch has room for and as
-    /// go to the same input. Returns the index of that input.
+    /// Takes packets with numbers up to `up_to` out of the lane, in order, as many as the batch has room
+    /// for and as go to the same input. Returns the index of that input in `ends`, or `None` if no packet
+    /// left.
     fn release(&mut self, up_to: u64, now: Timestamp, batch: &mut Batch) -> Option<u32> {
         let mut to = None;
         while batch.len() < packet::BATCH_CAPACITY {
@@ -465,7 +484,7 @@ impl Lane {
                 }
                 place
             } else {
-                // No packet with a smaller number will come in time.
+                // No packet with a number up to `up_to` will come any more.
                 if up_to != u64::MAX {
                     self.next = up_to + 1;
                 }
@@ -488,7 +507,7 @@ mod tests {
     const TO: Target = Target { element: 7, input: 0, way: Way::To(0) };
     const SPREAD: Target = Target { element: 3, input: 0, way: Way::Spread };
 
-    /// Releases packets, and returns the first byte of each.
+    /// Releases the packets that may leave, and returns the first byte of each.
     fn leaves(order: &mut Order, pool: &mut Pool) -> Vec<u8> {
         let mut batch = Batch::new();
         order.look();
@@ -514,7 +533,7 @@ mod tests {
         let mut pool = Pool::new(64 << 20).unwrap();
         let tickets = Arc::new(Tickets::new(2, &[], false));
         let [mut giver, mut other] = [0, 1].map(|me| Order::new(me, Arc::clone(&tickets)));
-        // 0 and 2 go to the other worker, 1 and 3 stay; 2 is dropped there.
+        // Packets 0 and 2 go to the other worker, and packet 2 is dropped there. Packets 1 and 3 stay.
         let mut packets: Vec<_> = (0..4u8).map(|n| pool.packet(&[n; 60]).unwrap()).collect();
         for (packet, worker) in packets.iter_mut().zip([1, 0, 1, 0]) {
             giver.give(packet, worker);
@@ -631,7 +650,7 @@ mod tests {
         let mut aside = batch([zero]);
         giver.hand_over(1, first, 1, None);
         giver.tell(false);
-        // A packet that is handed over later is not waited for.
+        // A packet that is handed over after `tell` does not delay what `tell` has set as next.
         giver.hand_over(1, first, 1, None);
         middle.take(0, first, &aside);
         middle.hand_over(2, second, 1, None);

@@ -1,9 +1,9 @@
 //! The rings between one worker and all others, each with one producer and one consumer.
 //!
 //! A ring keeps the order of its packets, so packets of a flow that take the same way stay in order.
-//! Captures and generators wait while a ring is half full ([`Rings::are_below`]). If a ring is full, packets
-//! that are already on their way wait in a queue next to it. In a graph with interfaces, whose packets
-//! cannot wait, such packets are dropped and counted instead.
+//! Captures and generators wait while a ring is half full ([`Rings::are_below`]). If a ring is full,
+//! packets that are already on their way wait in a queue next to the ring. In a graph with interfaces,
+//! whose packets cannot wait, such packets are dropped and counted instead.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -17,59 +17,60 @@ use crate::graph_copy::Target;
 /// The number of packets that a ring can hold.
 pub(super) const CAPACITY: usize = 4096;
 
-/// A packet on its way to another worker.
+/// A packet on its way to another worker, with the input that it goes to.
 pub(super) struct Handed {
     pub(super) packet: Packet,
     to: Target,
-    /// The number of packets that the giving worker has spread up to this packet. 0 if packets are not
-    /// spread.
+    /// The number that the giving worker's `displacement.rs` has given to this packet: the count of packets
+    /// that it has spread, up to and including this packet. 0 if packets are not spread, or their
+    /// displacement is not measured.
     pub(super) number: u64,
 }
 
-/// The ends of the rings between one worker and all others.
+/// The ends of the rings between one worker and all other workers.
 pub(super) struct Rings {
     me: usize,
-    /// The way to each other worker. `None` for this worker.
+    /// The sending side towards each worker. `None` for this worker itself.
     lanes: Vec<Option<Lane>>,
-    /// The ring from each other worker. `None` for this worker.
+    /// The receiving end of the ring from each worker. `None` for this worker itself.
     arrivals: Vec<Option<rtrb::Consumer<Handed>>>,
     /// The bell of each worker.
     bells: Arc<[Bell]>,
-    /// True if packets wait that a ring has no room for. Otherwise they are dropped.
+    /// True if packets that find a full ring wait in a queue. If false, they are dropped.
     pub(super) waits: bool,
-    /// For each worker, a counter that shows if packets that it hands over are still outside of the
+    /// For each worker, a counter that shows if packets that the worker hands over are still outside of the
     /// rings.
     pub(super) unfinished: Arc<[Unfinished]>,
-    /// The number of packets handed over to others, and the number taken from others, so far.
+    /// The number of packets handed over to other workers so far, and the number taken from other workers.
     pub(super) handed: u64,
     pub(super) taken: u64,
 }
 
-/// The way to one other worker.
+/// The sending side towards one other worker.
 struct Lane {
     ring: rtrb::Producer<Handed>,
-    /// Packets of the current batch.
+    /// Packets of the current batch that have a worker but are not in the ring yet.
     staged: Vec<Handed>,
-    /// Packets that the ring had no room for, in order.
+    /// Packets that the ring had no room for, in their order.
     waiting: VecDeque<Handed>,
 }
 
-/// The packets that [`Rings::take`] has taken out of a ring.
+/// The description of packets that [`Rings::take`] has taken out of a ring.
 pub(super) struct Taken {
     pub(super) to: Target,
     /// The numbers of the first and the last packet; see [`Handed::number`].
     pub(super) numbers: (u64, u64),
 }
 
-/// A counter that is odd while its worker has packets to hand over that are not all in rings yet. Each
-/// such period has another number.
+/// A counter that is odd while its worker has packets to hand over that are not all in rings yet. Each such
+/// period has another value.
 #[derive(Default)]
 #[repr(align(64))]
 pub(super) struct Unfinished(AtomicU64);
 
 impl Unfinished {
-    /// Begins or ends a period in which packets are still outside of the rings. Only the worker itself may
-    /// call this.
+    /// Begins or ends a period in which packets are outside of the rings. Only the worker that owns the
+    /// counter may call this.
     #[inline]
     pub(super) fn set(&self, unfinished: bool) {
         let number = self.0.load(Ordering::Relaxed);
@@ -84,14 +85,16 @@ impl Unfinished {
         self.0.load(Ordering::Acquire)
     }
 
-    /// True if the period that `number` was read in has ended, or if it was read between two periods.
+    /// True if the period in which `number` was read has ended, or if `number` was read between two
+    /// periods.
     pub(super) fn has_ended(&self, number: u64) -> bool {
         number.is_multiple_of(2) || self.number() != number
     }
 }
 
 impl Rings {
-    /// Makes the rings between all workers that have these bells.
+    /// Makes the rings between all workers, one [`Rings`] for each bell. If `waits` is false, packets that
+    /// find a full ring are dropped.
     pub(super) fn connect(bells: &Arc<[Bell]>, waits: bool) -> Vec<Rings> {
         let workers = bells.len();
         let unfinished: Arc<[Unfinished]> = (0..workers).map(|_| Unfinished::default()).collect();
@@ -123,10 +126,11 @@ impl Rings {
         self.arrivals.len()
     }
 
-    // Towards other workers.
+    // Operations for packets to other workers.
 
-    /// Keeps the packets of a batch that are for this worker, and stages the others with their numbers.
-    /// `worker_of` returns the worker of a packet, and the packet's number.
+    /// Keeps in the batch the packets for this worker, and stages the other packets for their rings.
+    /// `worker_of` returns the worker of a packet, and the packet's number ([`Handed::number`]). Packets
+    /// for a worker that does not exist go to `lost`.
     #[inline]
     pub(super) fn stage(
         &mut self,
@@ -148,9 +152,9 @@ impl Rings {
         );
     }
 
-    /// Moves staged packets into the rings, or into the queues of full rings, and wakes their workers.
-    /// Before that, passes each worker, its packets, and the number of them that are kept to `sends`.
-    /// Passes the others to `lost`.
+    /// Moves staged packets into the rings, or into the queues of full rings, and wakes the workers that
+    /// get packets. Before that, calls `sends` for each such worker: with the worker, its staged packets,
+    /// and the number of them, from the first, that are not lost. Passes the lost packets to `lost`.
     #[inline]
     pub(super) fn push_staged(
         &mut self,
@@ -189,7 +193,8 @@ impl Rings {
         unfinished.set(waits);
     }
 
-    /// Moves waiting packets into rings that have room again.
+    /// Moves packets that wait in queues into rings that have room again, and wakes the workers of these
+    /// rings.
     pub(super) fn push_waiting(&mut self) {
         let mut moved = false;
         for (lane, bell) in self.lanes.iter_mut().zip(&*self.bells) {
@@ -205,18 +210,18 @@ impl Rings {
         }
     }
 
-    /// True if packets wait that a ring has no room for.
+    /// True if packets wait in the queue of a full ring.
     pub(super) fn have_waiting(&self) -> bool {
         self.lanes.iter().flatten().any(|lane| !lane.waiting.is_empty())
     }
 
-    /// Returns, for each worker, the number of packets that have been handed over to it and not been taken
-    /// yet.
+    /// Returns, for each worker, the number of packets that this worker has handed over to it and that have
+    /// not been taken yet.
     pub(super) fn filled(&self) -> impl Iterator<Item = usize> + '_ {
         self.lanes.iter().map(|lane| lane.as_ref().map_or(0, Lane::filled))
     }
 
-    // From other workers.
+    // Operations for packets from other workers.
 
     /// Returns the number of packets in the ring from a worker.
     pub(super) fn arrived_from(&self, from: usize) -> usize {
@@ -233,7 +238,8 @@ impl Rings {
         self.arrivals.iter().flatten().any(|ring| !ring.is_empty())
     }
 
-    /// Takes packets that came from one worker and go to one input, at most `most`, into an empty batch.
+    /// Takes at most `most` packets that came from the worker `from` and go to one input, into an empty
+    /// batch. Returns `None` if its ring is empty.
     #[inline]
     pub(super) fn take(&mut self, from: usize, most: usize, batch: &mut Batch) -> Option<Taken> {
         let ring = self.arrivals.get_mut(from)?.as_mut()?;
@@ -245,7 +251,7 @@ impl Rings {
         self.taken += same as u64;
         for handed in chunk.into_iter().take(same) {
             handed.packet.prefetch();
-            // A batch has room for more packets than `most`.
+            // `most` is at most the capacity of a batch.
             if let Err(packet) = batch.push(handed.packet) {
                 debug_assert!(false, "a batch has room for what is asked for");
                 drop(packet);
@@ -254,7 +260,8 @@ impl Rings {
         Some(Taken { to, numbers: (first, last) })
     }
 
-    /// True if each ring, in both directions, has less than `most` packets.
+    /// True if each ring, in both directions, has fewer than `most` packets, including packets in the
+    /// queues of full rings.
     pub(super) fn are_below(&self, most: usize) -> bool {
         self.lanes.iter().flatten().all(|lane| lane.filled() < most)
             && self.arrivals.iter().flatten().all(|ring| ring.slots() < most)
@@ -262,14 +269,15 @@ impl Rings {
 }
 
 impl Lane {
-    /// Returns the number of packets that have been handed over and not been taken yet.
+    /// Returns the number of packets in the ring and in its queue.
     fn filled(&self) -> usize {
         self.waiting.len() + CAPACITY - self.ring.slots()
     }
 
-    /// Moves waiting packets into the ring. True if any packet was moved.
+    /// Moves packets from the queue into the ring, as many as have room. True if any packet was moved.
     fn push_waiting(&mut self) -> bool {
-        // The usual case. The other end of the ring, which another worker writes, is not read.
+        // The usual case. It does not read the other end of the ring, whose cache line another worker
+        // writes.
         if self.waiting.is_empty() {
             return false;
         }

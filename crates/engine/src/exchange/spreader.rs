@@ -1,8 +1,9 @@
 //! Chooses the worker of each packet where the packets of one flow are spread over workers.
 //!
-//! The steering policy ([`Spread`]) names a worker for each packet. A packet that any worker may process
-//! does not go to a worker whose ring has many packets already, and a packet of an unknown flow goes home at
-//! once (`unknown_flows.rs`). If no order is kept, `displacement.rs` bounds how far packets are displaced.
+//! The steering policy ([`Spread`]) names a worker for each packet. There are two exceptions. If the
+//! worker's ring has many packets already, a packet that any worker may process goes to another worker. A
+//! packet of an unknown flow goes home at once (`unknown_flows.rs`). If no order is kept, `displacement.rs`
+//! bounds how many packets can overtake a packet.
 
 use std::sync::Arc;
 
@@ -16,15 +17,16 @@ use super::unknown_flows::Unknown;
 use crate::graph_copy::Target;
 use crate::placement::Origin;
 
-/// The number of packets in a ring from which on the ring gets only packets that must go to its worker.
-/// Packets in the ring of a worker that has lost its core are late for as long as that lasts, so this
-/// constant bounds how many packets of a flow are late.
+/// The number of packets in a ring from which on the ring gets only packets that must go to its worker. If
+/// a worker loses its core, the packets in its ring are late until it has the core again, so this constant
+/// bounds how many packets of a flow are late.
 pub(super) const SPREAD_CAPACITY: usize = 256;
-/// The number of packets, per worker, that may be spread after the oldest packet that is not yet
-/// processed. Beyond it, sources that can wait do so.
+/// The number of packets, per worker, that may be spread after the oldest packet that is not yet processed.
+/// Beyond it, sources that can wait do so.
 pub(super) const SPAN: usize = 128;
 
-/// Facts about a batch that leaves an element by an output.
+/// Facts about a batch that leaves an element by an output: the input that it goes to, the facts about the
+/// packets at this element, and the current time.
 #[derive(Clone, Copy)]
 pub(crate) struct Departure {
     pub(crate) to: Target,
@@ -32,24 +34,26 @@ pub(crate) struct Departure {
     pub(crate) now: Timestamp,
 }
 
-/// The state of one worker that spreads packets.
+/// The part of one worker in spreading: its policy, its displacement and its load.
 pub(super) struct Spreader {
     me: usize,
     policy: Box<dyn Spread>,
-    /// Finds packets of unknown flows before they are spread.
+    /// Recognises packets of unknown flows before they are spread.
     unknown: Unknown,
-    /// For each worker, the packets that waited for it when the current batch came.
+    /// For each worker, its waiting packets when the current batch came: since when they have waited, and
+    /// true if its ring counts as full.
     waiting: Vec<Waiting>,
-    /// The displacement of packets, if their order is not kept.
+    /// The displacement of packets. `None` if their order is kept.
     pub(super) displacement: Option<Displacement>,
-    /// The load of each worker.
+    /// The load of each worker, as all workers publish it.
     loads: Arc<[Load]>,
-    /// The work that this worker has done. Its `packets` are those that were spread to it.
+    /// The work that this worker has done so far. Its field `packets` counts the packets that were spread
+    /// to this worker.
     work: Work,
 }
 
 impl Spreader {
-    /// Makes the states of `workers` workers.
+    /// Makes the state of each of `workers` workers, which share their loads.
     pub(super) fn of_all(
         workers: usize,
         spreading: &Arc<dyn Spreading>,
@@ -72,7 +76,8 @@ impl Spreader {
         })
     }
 
-    /// Spreads the packets of a batch: keeps those for this worker, and stages the others in the rings.
+    /// Spreads the packets of a batch: leaves in the batch the packets for this worker, and stages the
+    /// other packets in the rings. Packets that cannot be staged go to `lost`.
     #[inline]
     pub(super) fn spread(
         &mut self,
@@ -93,17 +98,18 @@ impl Spreader {
         }
         let is_full = |worker: usize| waiting.get(worker).is_some_and(|waiting| waiting.is_full);
         let (mut number, count) = (displacement.as_ref().map_or(0, Displacement::given), batch.len());
-        // The number of the last packet that stays.
+        // The number of the last packet of the batch that stays, or 0.
         let mut stayed = 0;
         if is_spread || !origin.is_home || order.is_some() {
             let worker = |packet: &mut Packet| {
-                // Packets of unknown flows would be sent home anyway.
+                // A packet of an unknown flow would be sent home by the next element anyway, so it goes
+                // home directly.
                 let goes_home = || looks && !unknown.may_know(packet);
                 let worker = match is_spread && !goes_home() {
                     true => policy.worker_of(packet, now, dispatch),
                     false => dispatch.worker_of(packet),
                 };
-                // A packet that any worker may process does not go to a full ring.
+                // A packet that any worker may process does not go to a ring that counts as full.
                 let worker = match any_full && is_full(worker) && policy.may_stay(packet) {
                     true => with_room(waiting, worker),
                     false => worker,
@@ -122,7 +128,7 @@ impl Spreader {
                 order.show();
             }
         } else {
-            // All packets stay.
+            // The whole batch is at its home already, and stays.
             stayed = number + count as u64;
         }
         if let Some(displacement) = displacement {
@@ -131,18 +137,19 @@ impl Spreader {
         work.packets += batch.len() as u64;
     }
 
-    /// True if any worker may process a packet.
+    /// True if any worker may process this packet.
     #[inline]
     pub(super) fn may_stay(&self, packet: &Packet) -> bool {
         self.policy.may_stay(packet)
     }
 
-    /// Counts packets that this worker sends home.
+    /// Counts packets that this worker sends home after they were spread to it.
     pub(super) fn count_home(&self, packets: u64) {
         self.unknown.send_home(packets);
     }
 
-    /// Notes that spread packets were put into the ring to a worker, or wait for room in it.
+    /// Notes that spread packets with these numbers were put into the ring to a worker, or wait for room in
+    /// it.
     #[inline]
     pub(super) fn note_sent(&mut self, worker: usize, numbers: (u64, u64), now: Timestamp) {
         if let Some(displacement) = &mut self.displacement {
@@ -150,7 +157,7 @@ impl Spreader {
         }
     }
 
-    /// Notes that spread packets were taken out of the ring from a worker.
+    /// Notes that spread packets with these numbers were taken out of the ring from a worker.
     #[inline]
     pub(super) fn note_taken(&mut self, from: usize, packets: u64, numbers: (u64, u64)) {
         self.work.packets += packets;
@@ -159,19 +166,19 @@ impl Spreader {
         }
     }
 
-    /// Sets the number of packets that wait in the rings to this worker.
+    /// Sets the number of packets that wait in the rings to this worker, as a part of its load.
     #[inline]
     pub(super) fn set_waiting(&mut self, packets: u64) {
         self.work.waiting = packets;
     }
 
-    /// Subtracts packets that were taken out of the rings from those that wait.
+    /// Subtracts packets that were taken out of the rings from the number that waits.
     #[inline]
     pub(super) fn subtract_waiting(&mut self, packets: u64) {
         self.work.waiting = self.work.waiting.saturating_sub(packets);
     }
 
-    /// Notes that the batch that was taken last has been processed, if there is one.
+    /// Notes that the batch that was taken last, if any, has been processed.
     #[inline]
     pub(super) fn end_batch(&mut self) {
         if let Some(displacement) = &mut self.displacement {
@@ -179,7 +186,7 @@ impl Spreader {
         }
     }
 
-    /// Finds out which of the packets that were spread here other workers have processed.
+    /// Reads which of the packets that this worker has spread have been processed by other workers.
     #[inline]
     pub(super) fn look(&mut self) {
         if let Some(displacement) = self.displacement.as_mut().filter(|displacement| displacement.has_some())
@@ -188,8 +195,8 @@ impl Spreader {
         }
     }
 
-    /// Publishes the time for which this worker has worked. `more` is the time that it has worked since the
-    /// last call; `now` is the end of that time.
+    /// Publishes the load of this worker. `more` is the time for which it has worked since the last call;
+    /// `now` is the current time.
     #[inline]
     pub(super) fn worked(&mut self, more: Timestamp, now: Timestamp) {
         if let Some(load) = self.loads.get(self.me) {
@@ -198,7 +205,7 @@ impl Spreader {
         }
     }
 
-    /// Publishes that this worker sleeps.
+    /// Publishes that this worker goes to sleep, so that the time from now on does not count as its work.
     pub(super) fn rest(&self) {
         if let Some(load) = self.loads.get(self.me) {
             load.rest();
@@ -206,7 +213,8 @@ impl Spreader {
     }
 }
 
-/// Marks the workers whose rings get only packets that must go there. True if there are any.
+/// Marks the workers whose rings get only packets that must go there, because [`SPREAD_CAPACITY`] packets
+/// are in them. True if any worker is marked.
 fn mark_full(rings: &Rings, waiting: &mut [Waiting]) -> bool {
     let mut any = false;
     for (waiting, filled) in waiting.iter_mut().zip(rings.filled()) {
@@ -216,8 +224,8 @@ fn mark_full(rings: &Rings, waiting: &mut [Waiting]) -> bool {
     any
 }
 
-/// Returns the next worker after `worker` whose ring has room. There is always one: a worker has no
-/// ring to itself.
+/// Returns the next worker after `worker` whose ring does not count as full. There always is such a worker,
+/// because this worker has no ring to itself.
 #[cold]
 fn with_room(waiting: &[Waiting], worker: usize) -> usize {
     let mut others = (1..waiting.len()).map(|step| (worker + step) % waiting.len());

@@ -1,10 +1,10 @@
-//! Finds packets of unknown flows, where the packets of one flow are spread over workers.
+//! Recognises packets of unknown flows where the packets of one flow are spread over workers.
 //!
-//! A packet that is spread, and whose flow no element's table has, is sent home. So it is handed over
-//! twice, and looked up twice. If there are many such packets, as in a flood, they are sent to their home
-//! at once. [`Known`] tells at low cost whether a flow is known, but the look-up is of no use while nearly
-//! all flows are. So one window of packets in [`CYCLE`] is spread without look-ups, and the part of it that
-//! is sent home decides whether packets of the other windows are looked up.
+//! If a packet is spread and no element's table has its flow, it is sent home. So it is handed over twice,
+//! and looked up twice. If there are many such packets, as in a flood, each is sent home at once instead.
+//! [`Known`] tells at low cost whether a flow is known, but this look-up is wasted while nearly all flows
+//! are known. So one window in [`CYCLE`] windows of packets is spread without look-ups. The share of its
+//! packets that is sent home decides whether packets of the other windows are looked up.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,38 +12,40 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use element::Packet;
 use element::steering::{Known, flow_number};
 
-/// The number of packets in a window: several times as many as may be under way.
+/// The number of packets in a window: several times as many as may be under way between workers.
 const WINDOW: u64 = 4096;
-/// The number of windows of a cycle, of which the first is spread without look-ups.
+/// The number of windows in a cycle. The first window of a cycle is spread without look-ups.
 const CYCLE: u32 = 64;
-/// The divisor of the limit: packets are looked up if more than one in this number is sent home.
+/// The divisor of the limit: packets are looked up if more than one packet in this number is sent home.
 const PART: u64 = 8;
 
-/// The packets that a worker has counted while packets are spread. Other workers only read the counts.
+/// The counts of one worker while packets are spread. Other workers only read them.
 #[derive(Default)]
 #[repr(align(64))]
 pub(crate) struct Count {
-    /// The packets that it has spread without look-ups.
+    /// The number of packets that this worker has spread without look-ups.
     spread: AtomicU64,
-    /// The packets that others have spread, and that it has sent home.
+    /// The number of packets that were spread to this worker and that it has sent home.
     home: AtomicU64,
 }
 
-/// The state of one worker, by which it decides whether to look packets up.
+/// The state by which one worker decides whether to look packets up.
 pub(crate) struct Unknown {
     me: usize,
     known: Arc<Known>,
     counts: Arc<[Count]>,
     /// The number of packets until the window ends.
     left: u64,
-    /// The number of windows with look-ups until the next window without. 0 in a window without look-ups.
+    /// The number of windows with look-ups until the next window without look-ups. 0 in a window without
+    /// look-ups.
     looks: u32,
-    /// The sums of all counts when the last window without look-ups began.
+    /// The sums of the counts of all workers (spread, sent home) when the last window without look-ups
+    /// began.
     began: [u64; 2],
 }
 
 impl Unknown {
-    /// Makes the state of each worker.
+    /// Makes the state of each of `workers` workers, which share their counts.
     pub(crate) fn of_all(known: &Arc<Known>, workers: usize) -> impl Iterator<Item = Unknown> + use<> {
         let counts: Arc<[Count]> = (0..workers).map(|_| Count::default()).collect();
         let known = Arc::clone(known);
@@ -57,7 +59,8 @@ impl Unknown {
         })
     }
 
-    /// True if the packets of a batch that is to be spread are to be looked up. Counts the packets.
+    /// True if the packets of a batch that is about to be spread are to be looked up with
+    /// [`may_know`](Self::may_know). Counts the packets towards the end of the window.
     #[inline]
     pub(crate) fn looks(&mut self, packets: usize) -> bool {
         let packets = packets as u64;
@@ -72,13 +75,13 @@ impl Unknown {
         looks
     }
 
-    /// True if the flow of a packet may be known.
+    /// True if the flow of a packet may be in a table of a worker. False if it is certainly unknown.
     #[inline]
     pub(crate) fn may_know(&self, packet: &Packet) -> bool {
         flow_number(packet, self.known.seed()).is_some_and(|number| self.known.has(number))
     }
 
-    /// Counts packets that this worker sends home.
+    /// Counts packets that this worker sends home after they were spread to it.
     pub(crate) fn send_home(&self, packets: u64) {
         add(&self.counts[self.me].home, packets);
     }
@@ -109,7 +112,7 @@ impl Unknown {
     }
 }
 
-/// Adds to a number that no other thread writes.
+/// Adds to a number that only this thread writes.
 #[inline]
 fn add(number: &AtomicU64, more: u64) {
     number.store(number.load(Ordering::Relaxed) + more, Ordering::Relaxed);
@@ -119,8 +122,9 @@ fn add(number: &AtomicU64, more: u64) {
 mod tests {
     use super::*;
 
-    /// Lets the first of two workers spread `batches` batches, of which the other worker sends a part home.
-    /// Returns the number of packets that were looked up.
+    /// Lets the first of two workers spread `batches` batches of 32 packets. Of each batch without
+    /// look-ups, the other worker sends `home(batch)` packets home. Returns the number of packets that were
+    /// looked up.
     fn looked_at(workers: &mut [Unknown], batches: u64, home: impl Fn(u64) -> u64) -> u64 {
         let mut looked_at = 0;
         for batch in 0..batches {
@@ -141,7 +145,7 @@ mod tests {
         let share = |workers: &mut _, home| looked_at(workers, 100_000, home) as f64 / 3_200_000.0;
         let in_flood = share(&mut workers, |_| 32);
         assert!((0.97..0.99).contains(&in_flood), "{in_flood}");
-        // At most the rest of a cycle.
+        // When the flood has ended, look-ups go on until the cycle ends.
         let behind = looked_at(&mut workers, 100_000, |_| 0);
         assert!(behind <= WINDOW * u64::from(CYCLE), "{behind}");
         assert_eq!(looked_at(&mut workers, 10_000, |_| 0), 0);

@@ -1,4 +1,4 @@
-//! Finds handlers that are named in arguments and do not exist, before anything runs.
+//! Finds handler calls in arguments whose handler does not exist, before anything runs.
 
 use element::args::Place;
 use element::class::{ANY_HANDLER, Access};
@@ -11,8 +11,8 @@ use crate::plan::Plan;
 use crate::problem::Problem;
 
 impl Plan {
-    /// Returns the handler calls of elements that cannot succeed: as errors if each run makes the call,
-    /// otherwise as warnings.
+    /// Returns a problem for each handler call of an element that cannot succeed: an error if every run
+    /// makes the call, otherwise a warning.
     pub fn unknown_calls(&self, configured: &Configured) -> Vec<Problem> {
         let mut problems = Vec::new();
         for (id, element) in configured.elements.iter().enumerate() {
@@ -33,7 +33,7 @@ impl Plan {
         problems
     }
 
-    /// Returns the calls in arguments whose type is a handler call.
+    /// Returns the handler calls in arguments whose declared type is a handler call.
     fn calls_by_type(&self, id: ElementId) -> Vec<PlannedCall> {
         let class = self.classes[id];
         let arguments = lang::args::split(&self.graph.elements[id].config).into_iter().enumerate();
@@ -41,7 +41,7 @@ impl Plan {
             let (name, value) = given.text.split_once(char::is_whitespace)?;
             let text = match class.arg(name)?.ty {
                 "HANDLER [VALUE]" => value.trim(),
-                // Without a handler, the argument means the graph's `stop`.
+                // Without a handler, the argument means the graph's `stop`, which always exists.
                 "N HANDLER [VALUE]" => value.trim().split_once(char::is_whitespace)?.1.trim(),
                 _ => return None,
             };
@@ -50,7 +50,8 @@ impl Plan {
         arguments.filter_map(call).collect()
     }
 
-    /// Returns the error in a call, and a hint. Returns `None` if the handler exists.
+    /// Returns the message about a planned call that cannot succeed, and a hint. Returns `None` if the
+    /// handler exists and allows the access.
     fn what_is_wrong(
         &self,
         configured: &Configured,
@@ -98,7 +99,8 @@ impl Plan {
     }
 }
 
-/// Returns the names of an element's own handlers, without the handlers that every element has.
+/// Returns the names of the handlers of an element's class, and of handlers that depend on its arguments,
+/// but not of the handlers that every element has. A misspelt handler is compared with them.
 fn handler_names(class: &Class, element: &dyn Element) -> Vec<String> {
     let own = element.own_handlers().into_iter().filter(|(name, _): &(String, Access)| name != ANY_HANDLER);
     class.each_handler().map(|handler| handler.name.to_string()).chain(own.map(|(name, _)| name)).collect()

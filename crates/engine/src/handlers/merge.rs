@@ -1,8 +1,8 @@
-//! Merges the values that several workers' copies of an element return for a handler.
+//! Merges the values that the workers' copies of an element return for one handler into a single value.
 
 use element::class::Merge;
 
-/// Merges the values of several workers.
+/// Merges the values of several workers by the rule `how`. A single value is returned unchanged.
 pub(crate) fn merge(values: &[String], how: Merge) -> String {
     match (values, how) {
         ([only], _) => only.clone(),
@@ -13,7 +13,8 @@ pub(crate) fn merge(values: &[String], how: Merge) -> String {
     }
 }
 
-/// Makes one list from several: of lines, or of the elements of JSON arrays.
+/// Concatenates several lists: JSON arrays element by element, other lists line by line. A first line that
+/// all values have in common is a heading and is kept once.
 fn list(values: &[String]) -> String {
     let inner = |value: &'_ String| {
         let inner = value.trim().strip_prefix('[')?.strip_suffix(']')?;
@@ -30,14 +31,15 @@ fn list(values: &[String]) -> String {
     if has_heading { heading.to_string() + &all } else { all }
 }
 
-/// Adds up the numbers at the ends of lines that are otherwise equal.
+/// Adds up the numbers at the ends of lines whose other words are equal. If any line ends without a number,
+/// returns the first value unchanged.
 fn sum(values: &[String]) -> String {
     let mut lines: Vec<(&str, Number)> = Vec::new();
     for line in values.iter().flat_map(|value| value.lines()) {
         let start = line.rfind([' ', '\t']).map_or(0, |at| at + 1);
         let (words, number) = line.split_at(start);
         let Some(number) = Number::parse(number) else {
-            // No number at the end, so nothing is added up.
+            // A line without a number at its end cannot be added up.
             return values.first().cloned().unwrap_or_default();
         };
         match lines.iter_mut().find(|(known, _)| *known == words) {
@@ -50,7 +52,7 @@ fn sum(values: &[String]) -> String {
     lines.join("\n") + end
 }
 
-/// Adds up all numbers of lines whose other words are equal.
+/// Adds up all numbers in lines whose other words are equal, column by column.
 fn columns(values: &[String]) -> String {
     let mut lines: Vec<Vec<Cell<'_>>> = Vec::new();
     for line in values.iter().flat_map(|value| value.lines()) {
@@ -69,7 +71,7 @@ fn columns(values: &[String]) -> String {
     lines.iter().map(line).collect::<Vec<_>>().join("\n") + end
 }
 
-/// A cell of a table.
+/// A word of a line, or the sum of a column.
 enum Cell<'a> {
     Word(&'a str),
     Sum(Number),
@@ -100,7 +102,7 @@ impl std::fmt::Display for Cell<'_> {
     }
 }
 
-/// A number as handlers write it.
+/// A number in the text of a handler's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Number {
     Whole(i128),

@@ -1,4 +1,5 @@
-//! Finds, reads and writes handlers: of one element, of every element, and of the whole graph.
+//! Finds, reads and writes handlers: an element's own handlers, handlers that every element has, and
+//! handlers of the graph.
 
 mod check;
 pub(crate) mod merge;
@@ -17,7 +18,8 @@ use crate::host::WorkerHost;
 use crate::team::Team;
 use crate::wakeups::MOST_TICKETS;
 
-/// The handlers of every element, oldest first as Click registers them.
+/// The handlers that every element has, in the order in which Click registers them. A list of handlers
+/// shows them in the opposite order.
 const STANDARD: &[(&str, Access)] = &[
     ("name", Access::CALM),
     ("class", Access::CALM),
@@ -28,22 +30,24 @@ const STANDARD: &[(&str, Access)] = &[
     ("drops_by_reason", Access::READ),
 ];
 
-/// Further handlers of elements with a task.
+/// Handlers that elements with a task have in addition.
 const OF_TASK: &[(&str, Access)] =
     &[("scheduled", Access::READ), ("tickets", Access::READ_WRITE), ("home_thread", Access::READ)];
 
-/// The handler that reads another handler at one worker: `N ELEMENT.HANDLER`.
+/// The graph's handler that reads a handler of an element at one worker. Its parameter is `N
+/// ELEMENT.HANDLER`.
 pub(crate) const WORKER: &str = "worker";
 
-/// The handler that replaces the whole graph, where that is allowed.
+/// The graph's handler that replaces the whole graph. It exists only if the run has a function that makes
+/// graphs ([`Control::rebuild`]).
 const HOTCONFIG: &str = "hotconfig";
 
-/// The handlers for the displacement where packets of flows are spread without their order: the largest
-/// number of packets by which a packet was overtaken, and the limit of that number.
+/// The graph's handlers for displacement, where packets of flows are spread without keeping order: the
+/// largest number of packets by which a packet was overtaken, and the limit of this number.
 const DISPLACED: &str = "displaced";
 const DISPLACED_MOST: &str = "displaced_most";
 
-/// The handlers of the graph itself.
+/// The handlers of the graph, in the order in which a list shows them.
 const GLOBAL: &[(&str, Access)] = &[
     ("version", Access::READ),
     ("driver", Access::READ),
@@ -63,7 +67,8 @@ const GLOBAL: &[(&str, Access)] = &[
     ("timewarp", Access::READ),
 ];
 
-/// Returns the handlers that every element of a class has.
+/// Returns the handlers that every element has, as elements of this class have them: `config` can be
+/// written only if the class allows it.
 fn standard(class: &Class) -> impl DoubleEndedIterator<Item = (&'static str, Access)> + use<> {
     let reconfigures = class.reconfigures;
     STANDARD.iter().map(move |&(name, access)| match name {
@@ -72,11 +77,12 @@ fn standard(class: &Class) -> impl DoubleEndedIterator<Item = (&'static str, Acc
     })
 }
 
-/// The depth of handler calls within handler calls beyond which they are assumed to go in circles.
+/// The depth of handler calls within handler calls above which the calls are assumed to go in circles.
 const DEEPEST: u32 = 64;
 
-/// Returns the access to a handler of an element of a class. `has_task` is true if the element has a task.
-/// Returns `None` if there is no handler of that name.
+/// Returns the access to a handler of an element of a class. `element` is the element, for handlers that
+/// depend on its arguments; without it, only the handlers of the class are found. `has_task` is true if the
+/// element has a task. Returns `None` if there is no handler of that name.
 pub(crate) fn find(
     class: &Class,
     element: Option<&dyn Element>,
@@ -96,12 +102,14 @@ pub(crate) fn find(
         .or_else(|| of_own(ANY_HANDLER))
 }
 
-/// Returns the access to a handler of the graph, including handlers that may not be allowed in this run.
+/// Returns the access to a handler of the graph, or `None` if there is no such handler. Includes handlers
+/// that exist only in some runs.
 pub(crate) fn of_graph(name: &str) -> Option<Access> {
     GLOBAL.iter().find(|(n, _)| *n == name).map(|&(_, access)| access)
 }
 
-/// Returns the access to a handler of a running graph. `None` if there is no handler of that name.
+/// Returns the access to a handler of an element, or of the graph if `element` is `None`, in this run.
+/// Returns `None` if there is no handler of that name.
 pub(crate) fn access(
     graph: &GraphCopy,
     control: &Control,
@@ -116,7 +124,7 @@ pub(crate) fn access(
     find(plan.classes[id], graph.elements[id].as_deref(), plan.has_task(id), name)
 }
 
-/// Returns the handlers of a running graph itself.
+/// Returns the handlers of the graph that exist in this run.
 fn global(
     graph: &GraphCopy,
     control: &Control,
@@ -133,7 +141,7 @@ fn global(
 }
 
 impl GraphCopy {
-    /// Returns the handlers for an element's task. Empty if it has no task.
+    /// Returns the handlers of an element's task. Empty if the element has no task.
     fn of_task(&self, id: ElementId) -> &'static [(&'static str, Access)] {
         if self.plan.has_task(id) { OF_TASK } else { &[] }
     }
@@ -150,7 +158,8 @@ impl GraphCopy {
         }
     }
 
-    /// Lists the ports of an element as Click does: kind, count and peers of each port.
+    /// Lists the ports of an element in Click's format: for each port, its processing and the ports that it
+    /// is connected to.
     fn list_ports(&self, id: ElementId) -> String {
         let mut text = String::new();
         for output in [false, true] {
@@ -175,12 +184,16 @@ impl GraphCopy {
 }
 
 impl WorkerHost<'_> {
-    /// Returns the access to a handler. `None` if there is no handler of that name.
+    /// Returns the access to a handler of an element, or of the graph if `element` is `None`. Returns
+    /// `None` if there is no handler of that name.
     pub(crate) fn find_handler(&self, element: Option<ElementId>, name: &str) -> Option<Access> {
         access(self.graph, self.control, self.team.as_deref(), element, name)
     }
 
-    /// Reads a handler of this worker's copy.
+    /// Reads a handler of this worker's copy of an element, or of the graph if `element` is `None`.
+    ///
+    /// # Errors
+    /// If the handler does not exist, cannot be read, takes no parameter, or reports an error.
     pub(crate) fn read_here(
         &mut self,
         core: &mut Core,
@@ -206,7 +219,11 @@ impl WorkerHost<'_> {
         self.deeper(id, |host| host.call(core, id, |element, cx| class.read(element, cx, name, param)))
     }
 
-    /// Writes a handler of this worker's copy for a caller with these rights.
+    /// Writes a handler of this worker's copy of an element, or of the graph if `element` is `None`, with
+    /// the rights of the caller.
+    ///
+    /// # Errors
+    /// If the handler does not exist, cannot be written, or reports an error.
     pub(crate) fn write_here(
         &mut self,
         core: &mut Core,
@@ -248,7 +265,7 @@ impl WorkerHost<'_> {
             }
             None if name == HOTCONFIG => self.prepare(core, value),
             None => {
-                // The only other handler that can be written is `stop`.
+                // `stop` is the only other handler of the graph that can be written.
                 self.control.stop(value.trim().parse().unwrap_or(1));
                 Ok(())
             }
@@ -266,7 +283,8 @@ impl WorkerHost<'_> {
         Ok(())
     }
 
-    /// Keeps handlers that call each other from exhausting the stack.
+    /// Calls a handler one level deeper. Returns an error beyond [`DEEPEST`] levels, so that handlers that
+    /// call each other do not exhaust the stack, and if the element `id` is being called already.
     fn deeper<T>(
         &mut self,
         id: ElementId,
@@ -314,7 +332,7 @@ impl WorkerHost<'_> {
                     _ => most.map_or("none".to_string(), |most| most.to_string()),
                 })
             }
-            // Time runs at its own speed. Click can make it run faster.
+            // The factor by which time runs faster, which Click can change.
             "timewarp" => "1".to_string(),
             _ => String::new(),
         }

@@ -1,4 +1,4 @@
-//! Reads and writes handlers of elements of which several workers have a copy: asks all of these workers,
+//! Reads and writes handlers of elements that several workers have copies of: asks each of these workers,
 //! and merges their values into a single value.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -12,29 +12,35 @@ use crate::handlers::WORKER;
 use crate::handlers::merge::merge;
 use crate::host::WorkerHost;
 
-/// The answer of another worker.
+/// The answer of another worker to a handler call.
 enum Answer {
-    /// The other worker's thread will send the answer.
+    /// The other worker runs on its own thread, which will send the answer through this channel.
     Later(Receiver<Result<String, String>>),
-    /// The answer, from a worker whose thread does not run now.
+    /// The answer of a worker that waits for its turn on this thread.
     Now(Result<String, String>),
 }
 
-/// The time to wait for an answer before looking for questions of other workers.
+/// The time to wait for another worker's answer before this worker answers calls that have come meanwhile.
+/// Without that, two workers that call each other would wait for ever.
 const PATIENCE: Duration = Duration::from_micros(200);
 
-/// A handler, and the parameter to read it with or the value to write.
+/// A handler call for another worker.
 #[derive(Clone, Copy)]
 struct Question<'a> {
     element: Option<ElementId>,
     handler: &'a str,
     value: &'a str,
-    /// For a value to write, the rights of the caller.
+    /// The rights of the caller if the call writes; `None` if it reads. The field `value` is the value to
+    /// write, or the parameter to read with.
     writes: Option<&'a Rights>,
 }
 
 impl GraphCopy {
-    /// Parses the parameter of the graph's handler `worker`: a worker, an element and its handler.
+    /// Parses the parameter of the graph's handler `worker`, `N ELEMENT.HANDLER`. Returns the worker, the
+    /// element and the name of the handler.
+    ///
+    /// # Errors
+    /// If the parameter has another form, or there is no such worker or element: a message for the user.
     pub(crate) fn of_worker<'a>(&self, param: &'a str) -> Result<(usize, ElementId, &'a str), String> {
         let usage = || format!("'{WORKER}' needs the number of a worker and ELEMENT.HANDLER");
         let (number, rest) = param.trim().split_once(char::is_whitespace).ok_or_else(usage)?;
@@ -45,7 +51,8 @@ impl GraphCopy {
         Ok((number, id, handler))
     }
 
-    /// Returns the rule that merges a handler's values of several workers.
+    /// Returns the rule that merges the values of a handler at several workers. The counts that every
+    /// element has are summed. Any other handler without a declared rule has the value of one worker.
     pub(crate) fn merging(&self, element: Option<ElementId>, handler: &str) -> Merge {
         let Some(id) = element else { return Merge::First };
         match self.plan.classes[id].each_handler().find(|known| known.name == handler) {
@@ -55,15 +62,18 @@ impl GraphCopy {
         }
     }
 
-    /// True if this worker does the element's work.
+    /// True if this worker does the work of the element, or if the handler belongs to the graph (`None`).
     fn is_here(&self, element: Option<ElementId>) -> bool {
         element.is_none_or(|id| self.placement.is_at(id, self.worker()))
     }
 }
 
 impl WorkerHost<'_> {
-    /// Reads a handler. If several workers have a copy of the element, reads it from all of them and merges
-    /// the values.
+    /// Reads a handler. If several workers do the element's work, reads it at each of them and merges the
+    /// values.
+    ///
+    /// # Errors
+    /// If a worker reports an error, or no worker that does the element's work runs.
     pub(crate) fn read_handler(
         &mut self,
         core: &mut Core,
@@ -84,7 +94,7 @@ impl WorkerHost<'_> {
         let mut values = Vec::new();
         let question = Question { element, handler, value: param, writes: None };
         let merging = self.graph.merging(element, handler);
-        // The value of one worker may be enough.
+        // If one worker's value is enough and this worker has it, no other worker is asked.
         let others = match merging == Merge::First && self.graph.is_here(element) {
             true => Vec::new(),
             false => self.ask_others(question),
@@ -103,7 +113,11 @@ impl WorkerHost<'_> {
         }
     }
 
-    /// Writes a handler. If several workers have a copy of the element, writes it at all of them.
+    /// Writes a handler. If several workers do the element's work, writes it at each of them, and returns
+    /// the first error.
+    ///
+    /// # Errors
+    /// If a worker reports an error, or no worker that does the element's work runs.
     pub(crate) fn write_handler(
         &mut self,
         core: &mut Core,
@@ -126,7 +140,8 @@ impl WorkerHost<'_> {
         result
     }
 
-    /// Asks the other workers that do the element's work.
+    /// Sends a handler call to each other worker that does the element's work. Workers that do not run have
+    /// no answer in the result.
     fn ask_others(&self, question: Question<'_>) -> Vec<Answer> {
         let (Some(team), Some(id)) = (self.team, question.element) else { return Vec::new() };
         let others = (0..team.len()).filter(|&worker| worker != self.graph.worker());
@@ -134,7 +149,8 @@ impl WorkerHost<'_> {
         others.filter_map(|worker| self.ask(worker, question)).collect()
     }
 
-    /// Asks a worker. Returns `None` if the worker does not run.
+    /// Sends a handler call to one worker. Returns `None` if the worker does not run, or is being called
+    /// already.
     fn ask(&self, worker: usize, question: Question<'_>) -> Option<Answer> {
         let team = self.team.as_ref()?;
         let Question { element, handler, value, writes } = question;
@@ -150,7 +166,7 @@ impl WorkerHost<'_> {
         Some(Answer::Now(result))
     }
 
-    /// Waits for the answer of another worker, and answers the questions of others meanwhile.
+    /// Waits for the answer of another worker. Meanwhile, answers the handler calls of other workers.
     fn await_answer(&mut self, core: &mut Core, answer: Answer) -> Result<String, String> {
         let answer = match answer {
             Answer::Now(result) => return result,
@@ -165,7 +181,7 @@ impl WorkerHost<'_> {
         }
     }
 
-    /// Answers the questions of other workers.
+    /// Answers all handler calls that other workers have sent to this worker.
     pub(crate) fn answer(&mut self, core: &mut Core) {
         let Some(team) = self.team else { return };
         while let Some(request) = team.next_request(self.graph.worker()) {

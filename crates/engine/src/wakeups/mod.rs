@@ -17,11 +17,12 @@ pub(crate) use signals::Signals;
 pub(crate) use tasks::{MOST_TICKETS, Tasks};
 pub(crate) use timers::Timers;
 
-/// Everything that the elements of one worker wait for. The driver asks it what runs next.
+/// Everything that the elements of one worker wait for. The driver asks this state what runs next.
 pub(crate) struct Wakeups {
     pub(crate) tasks: Tasks,
     pub(crate) timers: Timers,
-    /// True while a timer that is due runs. Tasks that it schedules run ahead of other tasks.
+    /// True while a timer runs. Tasks that it schedules run ahead of other tasks, because they have waited
+    /// for the timer.
     pub(crate) runs_timer: bool,
     pub(crate) signals: Signals,
     pub(crate) files: WatchedFiles,
@@ -29,8 +30,8 @@ pub(crate) struct Wakeups {
 }
 
 impl Wakeups {
-    /// Makes the state of a graph whose elements wait for nothing yet. Tasks have the tickets that the
-    /// configuration gives them.
+    /// Makes the state for a graph: no task is scheduled and no timer or file is set. Each task has the
+    /// tickets that the configuration gives to its element.
     pub(crate) fn new(plan: &Plan, setup: &Setup) -> Wakeups {
         let mut tasks = Tasks::new(plan.len());
         for id in (0..plan.len()).filter(|&id| plan.has_task(id)) {
@@ -46,7 +47,7 @@ impl Wakeups {
         }
     }
 
-    /// Schedules the task of an element, or takes it off the schedule.
+    /// Schedules the task of an element, or removes it from the schedule.
     pub(crate) fn schedule(&mut self, element: ElementId, on: bool) {
         match (on, self.runs_timer) {
             (true, false) => self.tasks.schedule(element),
@@ -55,8 +56,8 @@ impl Wakeups {
         }
     }
 
-    /// Turns a signal of an element on or off. If it was off before, schedules the tasks of the elements that
-    /// hear it.
+    /// Turns a signal of an element on or off. If the signal was off and is now on, schedules the tasks of
+    /// the elements that hear it.
     pub(crate) fn set_signal(&mut self, element: ElementId, signal: Signal, on: bool) {
         for &listener in self.signals.set(element, signal, on) {
             match self.runs_timer {

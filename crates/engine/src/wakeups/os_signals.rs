@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use element::ElementId;
 use signal_hook::SigId;
 
-/// The elements that wait for signals, and the signals. The signal handler only raises a flag, and the
-/// driver checks the flags.
+/// The operating-system signals that elements wait for. A signal handler only sets a flag, and the driver
+/// checks the flags.
 #[derive(Default)]
 pub(crate) struct OsSignals {
     entries: Vec<Entry>,
@@ -22,10 +22,10 @@ struct Entry {
 }
 
 impl OsSignals {
-    /// Begins to wait for a signal, or stops waiting for it.
+    /// Begins to wait for a signal, or stops waiting for it if `on` is false.
     ///
     /// # Errors
-    /// If the signal cannot be waited for.
+    /// If no process may handle the signal (such as SIGKILL), or the system refuses the signal handler.
     pub(crate) fn set(&mut self, element: ElementId, number: i32, on: bool) -> io::Result<()> {
         let wanted = |entry: &Entry| (entry.element, entry.number) == (element, number);
         if !on {
@@ -50,9 +50,9 @@ impl OsSignals {
     /// The signals that end a run unless an element waits for them.
     pub(crate) const INTERRUPTS: [i32; 2] = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
 
-    /// True if one of the [`INTERRUPTS`](Self::INTERRUPTS) has come that an element waits for. To be called
-    /// after another flag of the same signal was seen: the two flags are raised one after the other,
-    /// perhaps on another thread, so this waits for 1 ms.
+    /// True if one of the [`INTERRUPTS`](Self::INTERRUPTS) that an element waits for has come. Call this
+    /// after another flag of the same signal was found set: the two flags are set one after the other,
+    /// perhaps on another thread, so this function first sleeps for 1 ms.
     pub(crate) fn has_come(&self) -> bool {
         let mut entries =
             self.entries.iter().filter(|entry| Self::INTERRUPTS.contains(&entry.number)).peekable();
@@ -63,7 +63,7 @@ impl OsSignals {
         entries.any(|entry| entry.raised.load(Ordering::Relaxed))
     }
 
-    /// True if an element waits for a signal.
+    /// True if an element waits for this signal.
     pub(crate) fn awaits(&self, number: i32) -> bool {
         self.entries.iter().any(|entry| entry.number == number)
     }

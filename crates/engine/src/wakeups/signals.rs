@@ -1,37 +1,39 @@
-//! Signals between elements: there are packets to pull, or there is room to push (Click's notifiers).
+//! Signals between elements (Click's notifiers): there are packets to pull, or there is room to push.
 //!
-//! An element that gives a signal keeps its state up to date. An element that pulls (or pushes) asks if any
-//! signal that can reach it is on. A signal of packets goes along pull connections downstream; a signal of
-//! room goes along push connections upstream. Both go through elements that only pass packets on.
+//! An element that gives a signal turns it on and off. An element that pulls (or pushes) asks if any signal
+//! that can reach its port is on. A signal for packets travels downstream along pull connections; a signal
+//! for room travels upstream along push connections. Both pass through elements that only pass packets on.
 
 use element::ports::{self, Processing};
 use element::{ElementId, Signal};
 
 use crate::plan::Plan;
 
-/// The signals that a port hears.
+/// The signals that a port hears: those of the elements that can reach it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Hears {
-    /// An element on the way gives no signal, so the port always counts as signalled.
+    /// An element on the way gives no signal, so packets (or room) must be expected at any time.
     Always,
-    /// The port is signalled if any of these elements gives its signal.
+    /// Packets (or room) must be expected if any of these elements has its signal on.
     Any(Vec<ElementId>),
 }
 
 pub(crate) struct Signals {
-    /// The state of each element's signals: packets, and room.
+    /// For each element, the state of its signal for packets, and of its signal for room.
     packets: Vec<bool>,
     room: Vec<bool>,
-    /// The signals that each input (for packets) and each output (for room) hears.
+    /// By element: the signals for packets that each input hears, and the signals for room that each output
+    /// hears.
     inputs: Vec<Vec<Hears>>,
     outputs: Vec<Vec<Hears>>,
-    /// For each element, the elements that are scheduled when its signal is turned on.
+    /// For each element, the elements whose tasks are scheduled when its signal is turned on.
     packet_listeners: Vec<Vec<ElementId>>,
     room_listeners: Vec<Vec<ElementId>>,
-    /// For each element, the elements in the middle of pull paths that hear it and give a signal of their
-    /// own, which is turned on together with the signal of this element.
+    /// For each element, the elements in the middle of pull paths that hear it and give a signal
+    /// themselves. Their signal is turned on together with the signal of this element.
     relays: Vec<Vec<ElementId>>,
-    /// The elements to wake, while a signal spreads.
+    /// Scratch memory of [`spread`](Self::spread): the elements whose signal was turned on, then the
+    /// elements to wake.
     woken: Vec<ElementId>,
 }
 
@@ -53,7 +55,7 @@ impl Signals {
             Hears::Any(signal_sources) => signal_sources.clone(),
         };
         for id in 0..n {
-            // Elements in the middle of a pull path have no task to wake.
+            // An element in the middle of a pull path has no task that could be woken.
             let ends_pull_path = !plan.outputs[id].contains(&Processing::Pull);
             let relays = !ends_pull_path && plan.classes[id].notes.signals_packets;
             let wake = match ends_pull_path {
@@ -72,7 +74,7 @@ impl Signals {
         signals
     }
 
-    /// True if a port hears a signal that is on.
+    /// True if a port hears a signal that is on, or must expect packets (or room) at any time.
     pub(crate) fn heard(&self, id: ElementId, signal: Signal, port: usize) -> bool {
         let (hears, state) = match signal {
             Signal::Packets => (self.inputs[id].get(port), &self.packets),
@@ -84,7 +86,7 @@ impl Signals {
         }
     }
 
-    /// Turns a signal on or off. Returns the elements to wake if it was turned on.
+    /// Turns a signal on or off. If this turns it on, returns the elements whose tasks are to be scheduled.
     pub(crate) fn set(&mut self, id: ElementId, signal: Signal, on: bool) -> &[ElementId] {
         let state = match signal {
             Signal::Packets => &mut self.packets[id],
@@ -101,12 +103,14 @@ impl Signals {
         }
     }
 
-    /// Turns on the signals of relays, and of their relays. Returns the elements to wake.
+    /// Turns on the signals of the relays of an element, and of their relays in turn. Returns the elements
+    /// whose tasks are to be scheduled.
     fn spread(&mut self, id: ElementId) -> &[ElementId] {
         self.woken.clear();
         self.woken.push(id);
         let mut next = 0;
-        // First the elements whose signal was turned on are collected, then the listeners of each of them.
+        // The loop collects the elements whose signal was turned on. The listeners of each of them are
+        // added afterwards.
         while let Some(&source) = self.woken.get(next) {
             next += 1;
             for &relay in &self.relays[source] {
@@ -122,8 +126,8 @@ impl Signals {
         &self.woken[next..]
     }
 
-    /// Returns the elements that an input (for packets) or output (for room) hears, each with the state of
-    /// its signal. `None` if an element on the way gives no signal.
+    /// Returns the elements whose signals a port hears, each with the state of its signal: an input for
+    /// packets, an output for room. Returns `None` if an element on the way gives no signal.
     pub(crate) fn signal_sources(
         &self,
         id: ElementId,
@@ -141,24 +145,26 @@ impl Signals {
     }
 }
 
-/// Returns the signals that each port hears, by element and port: of packets for inputs, of room for
+/// Returns the signals that each port hears, by element and port: for packets at inputs, for room at
 /// outputs.
 ///
-/// Each signal is followed from its giver to all ports that hear it, so that the time is proportional to
-/// the number of connections and of signals heard.
+/// Each signal is followed from the element that gives it to all ports that hear it, so that the time is
+/// proportional to the number of connections and of signals heard.
 fn hears(plan: &Plan, signal: Signal) -> Vec<Vec<Hears>> {
     let upstream = signal == Signal::Packets;
     let (sides, through) = match upstream {
         true => (&plan.inputs, Processing::Pull),
         false => (&plan.outputs, Processing::Push),
     };
-    // All ports are numbered consecutively.
+    // Ports are numbered consecutively over all elements. `first` has the number of each element's first
+    // port.
     let first: Vec<usize> =
         sides.iter().scan(0, |next, side| Some(std::mem::replace(next, *next + side.len()))).collect();
     let asks = |element: ElementId, port: usize| sides[element][port] == through;
     let ports =
         || (0..plan.len()).flat_map(|element| (0..sides[element].len()).map(move |port| (element, port)));
-    // By port: the ports that hear what it hears. By element: the ports that hear the element directly.
+    // For each port, the ports that hear whatever it hears. For each element, the ports that hear the
+    // element directly.
     let mut followers = vec![Vec::new(); ports().count()];
     let mut listeners = vec![Vec::new(); plan.len()];
     let mut always = Vec::new();
@@ -183,7 +189,7 @@ fn hears(plan: &Plan, signal: Signal) -> Vec<Vec<Hears>> {
                 ends_here = false;
                 followers[first[other] + p].push(number);
             }
-            // A path that ends at an element without a signal may have packets, or room, at any time.
+            // A path that ends at an element without a signal may give packets, or have room, at any time.
             if ends_here {
                 always.push(number);
             }
@@ -205,7 +211,7 @@ fn hears(plan: &Plan, signal: Signal) -> Vec<Vec<Hears>> {
             }
         }
     }
-    // Without any giver, packets never come, and there is always room.
+    // A port that no signal reaches never gets packets, but always has room.
     let mut all = is_always.into_iter().zip(heard).map(|(is_always, heard)| match is_always {
         _ if heard.is_empty() && !upstream => Hears::Always,
         true => Hears::Always,
@@ -240,7 +246,7 @@ mod tests {
     static MERGE: Class = Class { name: "Merge", ports: "1/1", ..PLAIN };
     static FORK: Class = Class { name: "Fork", ports: "1/-", processing: "h", ..PLAIN };
     static CHOOSE: Class = Class { name: "Choose", ports: "-/1", processing: "l", ..PLAIN };
-    // Packets that come in do not go to the second output.
+    // An element whose second output gets no packets from its input, by its flow code.
     static SIDE: Class = Class { name: "Side", ports: "1/2", processing: "h", flow: "x/xy", ..PLAIN };
     static STORE: Class = Class {
         name: "Store",
@@ -262,7 +268,8 @@ mod tests {
         Plan::new(graph, &Registry::new().with(&classes)).ok()
     }
 
-    /// Makes a graph of push paths that fork and join, into stores, and of pull paths out of them.
+    /// Makes the text of a random graph: push paths that fork and join and end in stores, and pull paths
+    /// out of the stores.
     fn random(r: &mut Rng) -> String {
         let (mut text, mut declared) = (String::new(), "c :: Choose;\n".to_string());
         let [pushes, stores] = [r.usize(1..8), r.usize(1..6)];
@@ -299,7 +306,8 @@ mod tests {
         format!("{declared}{text}c -> {behind};\n")
     }
 
-    /// Returns the signals that a port hears, by a plain search from the port along every path.
+    /// Returns the signals that a port hears, found by a plain search from the port along every path, to
+    /// compare with `hears`.
     fn search(plan: &Plan, id: ElementId, port: usize, signal: Signal) -> Hears {
         let upstream = signal == Signal::Packets;
         let (sides, through) = match upstream {
@@ -363,7 +371,7 @@ mod tests {
         assert!(plans > 1000 && heard > 5000, "{plans} graphs, {heard} ports");
     }
 
-    /// Checks graphs for which a search per port took hours.
+    /// Long chains and wide forks, for which a separate search from each port took hours.
     #[test]
     fn long_rows_and_wide_forks_are_quick() {
         const MANY: usize = 50_000;

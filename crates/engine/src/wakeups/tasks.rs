@@ -1,7 +1,8 @@
-//! Scheduled tasks and their order: stride scheduling (Waldspurger and Weihl, 1995), as in Click.
+//! The scheduled tasks of a worker and their order: stride scheduling (Waldspurger and Weihl, 1995), as in
+//! Click.
 //!
-//! While all tasks have the same number of tickets, stride scheduling is round robin, and a plain queue is
-//! enough.
+//! While all tasks have the same number of tickets, stride scheduling is round robin, for which a plain
+//! queue is enough.
 
 use std::collections::VecDeque;
 
@@ -11,27 +12,28 @@ use element::ElementId;
 pub(crate) const USUAL_TICKETS: u32 = element::setup::TICKETS_OF_ONE;
 /// The largest number of tickets of a task.
 pub(crate) const MOST_TICKETS: u32 = 1 << 15;
-/// The stride of a task with one ticket.
+/// The stride of a task with one ticket; the stride of a task with N tickets is an N-th of it.
 const STRIDE: u64 = 1 << 16;
 
-/// The tasks of a worker.
+/// The tasks of a worker. A task is identified by its element.
 pub(crate) struct Tasks {
-    /// Scheduled tasks that run ahead of all others, in order.
+    /// Scheduled tasks that run ahead of all others, because a timer has scheduled them, in order of
+    /// scheduling.
     first: VecDeque<ElementId>,
-    /// The other scheduled tasks, the next first.
+    /// The other scheduled tasks; the first of them runs next.
     queue: VecDeque<ElementId>,
     scheduled: Vec<bool>,
-    /// The tickets and passes of tasks, if tickets differ.
+    /// The tickets and passes of tasks. `None` while all tasks have the same number of tickets.
     shares: Option<Box<Shares>>,
 }
 
-/// The progress of each task. The task with the smallest pass is next.
+/// The tickets and the progress of each task. The scheduled task with the smallest pass runs next.
 struct Shares {
     tickets: Vec<u32>,
-    /// The pass of each task. It grows by a stride whenever the task runs.
+    /// The pass of each task. It grows by the task's stride when the task runs.
     pass: Vec<u64>,
-    /// The pass of the task that ran last. A task that was not scheduled continues from there, so that it
-    /// cannot save up turns.
+    /// The pass of the task that ran last. A task that is scheduled again starts from here at least, so
+    /// that it cannot save up turns while it is not scheduled.
     now: u64,
 }
 
@@ -61,7 +63,8 @@ impl Tasks {
         self.scheduled[task]
     }
 
-    /// Schedules a task, after the scheduled tasks whose pass is not larger.
+    /// Schedules a task after the scheduled tasks whose pass is not larger. Has no effect if the task is
+    /// already scheduled.
     #[inline]
     pub(crate) fn schedule(&mut self, task: ElementId) {
         if std::mem::replace(&mut self.scheduled[task], true) {
@@ -73,7 +76,8 @@ impl Tasks {
         }
     }
 
-    /// Schedules a task ahead of the tasks that wait for a turn, because it has waited for a timer.
+    /// Schedules a task ahead of all tasks in the queue, because it has waited for a timer. Has no effect
+    /// if the task is already scheduled.
     pub(crate) fn schedule_first(&mut self, task: ElementId) {
         let may_run = self.tickets(task) > 0;
         if may_run && !std::mem::replace(&mut self.scheduled[task], true) {
@@ -88,7 +92,7 @@ impl Tasks {
         }
     }
 
-    /// Takes the next task, which is then no longer scheduled.
+    /// Takes the next task, which is then no longer scheduled. Returns `None` if no task is scheduled.
     #[inline]
     pub(crate) fn take_next(&mut self) -> Option<ElementId> {
         if let Some(task) = self.first.pop_front() {
@@ -107,7 +111,7 @@ impl Tasks {
         self.shares.as_ref().map_or(USUAL_TICKETS, |shares| shares.tickets[task])
     }
 
-    /// Sets the tickets of a task. With 0 tickets it never runs.
+    /// Sets the tickets of a task, up to [`MOST_TICKETS`]. A task with 0 tickets never runs.
     pub(crate) fn set_tickets(&mut self, task: ElementId, tickets: u32) {
         if self.tickets(task) == tickets {
             return;
@@ -144,7 +148,7 @@ impl Shares {
 mod tests {
     use super::*;
 
-    /// Returns the number of times that each of these tasks runs if all of them are always scheduled.
+    /// Returns the number of times that each task runs in `rounds` turns if all tasks are always scheduled.
     fn turns(tickets: &[u32], rounds: usize) -> Vec<usize> {
         let mut tasks = Tasks::new(tickets.len());
         for (task, &tickets) in tickets.iter().enumerate() {

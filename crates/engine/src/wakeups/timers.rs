@@ -1,4 +1,4 @@
-//! The timers of one worker.
+//! The timers of one worker, and the order in which they run.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -6,24 +6,25 @@ use std::collections::{BinaryHeap, HashMap};
 use element::{ElementId, Precision, Timestamp};
 use foldhash::fast::FixedState;
 
-/// The element and the number of a timer.
+/// A timer: its element, and the token by which the element tells its timers apart.
 pub(crate) type Key = (ElementId, u32);
 
-/// Timers by time, and by the order in which they were set.
+/// Settings of timers, the earliest first: time, number of the setting, timer.
 type Queue = BinaryHeap<Reverse<(Timestamp, u64, Key)>>;
 
 /// Timers ordered by time. Timers of equal time run in the order in which they were set.
 pub(crate) struct Timers {
     exact: Queue,
     coarse: Queue,
-    /// The number of the current setting of each timer. Entries of the queues with another number are out
-    /// of date. A quick hash is used: there are several look-ups per timer, and no outsider can choose the
-    /// keys.
+    /// For each timer that is set, the number of its last setting. Entries of the queues with another
+    /// number are out of date and are skipped. The hash is a fast one: there are several look-ups per
+    /// timer, and no outsider can choose the keys.
     current: HashMap<Key, u64, FixedState>,
     settings: u64,
 }
 
-/// Allocates room for the timers of most graphs, so that a timer that is first set late allocates nothing.
+/// Allocates room for the timers of most graphs, so that setting a timer for the first time during a run
+/// allocates nothing.
 impl Default for Timers {
     fn default() -> Self {
         let [exact, coarse] = [64, 16].map(Queue::with_capacity);
@@ -50,34 +51,35 @@ impl Timers {
         }
     }
 
-    /// True if an element waits for any timer.
+    /// True if any timer of an element is set.
     pub(crate) fn is_waiting(&self, element: ElementId) -> bool {
         self.current.keys().any(|(of, _)| *of == element)
     }
 
-    /// True if a timer may be due; an entry that is out of date also counts. The check costs little, and is
-    /// made after each task.
+    /// True if a timer may be due at the time `now`; entries that are out of date count, too. The check is
+    /// cheap, because it is made after each task.
     #[inline]
     pub(crate) fn may_be_due(&self, now: Timestamp) -> bool {
         let is_due = |queue: &Queue| queue.peek().is_some_and(|Reverse((at, ..))| *at <= now);
         is_due(&self.exact) || is_due(&self.coarse)
     }
 
-    /// Returns the time at which the next timer is due.
+    /// Returns the time at which the next timer is due, or `None` if no timer is set.
     pub(crate) fn next(&mut self) -> Option<Timestamp> {
         let [exact, coarse] = self.first();
         [exact, coarse].into_iter().flatten().map(|(at, _)| at).min()
     }
 
-    /// Returns the time at which a worker that sleeps has to be awake: for the next coarse timer when it is
-    /// due, for the next exact timer `earlier` before it is due.
+    /// Returns the time at which a sleeping worker has to be awake: when the next coarse timer is due, or
+    /// `earlier` before the next exact timer is due. `None` if no timer is set.
     pub(crate) fn wake_up(&mut self, earlier: Timestamp) -> Option<Timestamp> {
         let [exact, coarse] = self.first();
         let exact = exact.map(|(at, _)| at - earlier);
         exact.into_iter().chain(coarse.map(|(at, _)| at)).min()
     }
 
-    /// Takes the next timer if it is due by `now`.
+    /// Takes the next timer if it is due at the time `now`. Returns the time for which it was set, and the
+    /// timer.
     pub(crate) fn take(&mut self, now: Timestamp) -> Option<(Timestamp, Key)> {
         let [exact, coarse] = self.first();
         let is_exact = coarse.is_none_or(|coarse| exact.is_some_and(|exact| exact < coarse));
@@ -90,7 +92,8 @@ impl Timers {
         Some((at, key))
     }
 
-    /// Returns time and setting of the first timer of each queue.
+    /// Returns the time and the number of the setting of the next timer in each queue, exact and coarse.
+    /// Removes entries that are out of date.
     fn first(&mut self) -> [Option<(Timestamp, u64)>; 2] {
         let Timers { exact, coarse, current, .. } = self;
         [exact, coarse].map(|queue| {

@@ -1,4 +1,4 @@
-//! Helpers for the tests of both functions.
+//! Helpers for the tests of both functions: runs with different workers, and packets of connections.
 #![allow(dead_code)] // each test uses its own part
 
 use std::sync::Arc;
@@ -10,10 +10,11 @@ use testkit::elements::Input;
 use testkit::{Outcome, Run};
 use wire::build::Builder;
 
-/// A function that makes a spreading of a flow's packets over workers.
+/// A function that makes the rule by which packets of a flow are spread over workers.
 type Way = fn() -> Arc<dyn Spreading>;
 
-/// The ways in which packets are assigned to workers: by flow, and sprayed.
+/// The ways in which packets are assigned to workers: by flow, spread packet by packet, spread by flowlets,
+/// and spread packet by packet with their order kept.
 pub(crate) const WAYS: [Option<Way>; 4] = [
     None,
     Some(|| Settings::default().spreading()),
@@ -21,7 +22,8 @@ pub(crate) const WAYS: [Option<Way>; 4] = [
     Some(|| Settings { keeps_order: true, ..Settings::default() }.spreading()),
 ];
 
-/// Runs on one, two and four workers, in each way, on both clocks.
+/// Returns runs on one, two and four workers, with each of [`WAYS`], on the trace clock and on the real
+/// clock.
 pub(crate) fn runs() -> impl Iterator<Item = Run> {
     [Run::trace(), Run::real()].into_iter().flat_map(|clock| {
         [1, 2, 4].into_iter().flat_map(move |workers| {
@@ -30,7 +32,8 @@ pub(crate) fn runs() -> impl Iterator<Item = Run> {
     })
 }
 
-/// Runs a configuration to its end; checks that every packet is accounted for.
+/// Runs a configuration to its end, and checks that every packet is accounted for and that there were no
+/// errors.
 pub(crate) fn run(how: Run, text: &str, handlers: &[&str]) -> Outcome {
     let outcome = how.text(text, handlers).unwrap_or_else(|error| panic!("{error}"));
     assert!(outcome.report.balances(), "{:?}", outcome.report);
@@ -38,20 +41,22 @@ pub(crate) fn run(how: Run, text: &str, handlers: &[&str]) -> Outcome {
     outcome
 }
 
-/// Returns address and port of the client of a connection.
+/// Returns the address and port of the client of a connection, by the connection's number.
 pub(crate) fn client(connection: u32) -> ([u8; 4], u16) {
     ([10, 1, (connection >> 8) as u8, connection as u8], 1024 + connection as u16)
 }
 
-/// Address and port of the server of all connections.
+/// The address and port of the server of all connections.
 pub(crate) const SERVER: ([u8; 4], u16) = ([198, 51, 100, 7], 80);
 
-/// Makes a segment from a client to the server; its payload holds the connection and the segment's number.
+/// Makes a segment from the client of a connection to the server. Its payload has the numbers of the
+/// connection and of the segment.
 pub(crate) fn segment(connection: u32, number: u32, flags: u8, time: Timestamp) -> Input {
     between((client(connection), SERVER), connection, number, flags, time)
 }
 
-/// Makes a segment from the server to a client.
+/// Makes a segment from the server to the client of a connection, as [`segment`] does for the other
+/// direction.
 pub(crate) fn answer(connection: u32, number: u32, flags: u8, time: Timestamp) -> Input {
     between((SERVER, client(connection)), connection, number, flags, time)
 }
@@ -64,7 +69,7 @@ fn between((from, to): (End, End), connection: u32, number: u32, flags: u8, time
     Input { bytes, time, annotations: [0; 48], headers: [Some(0), Some(0), Some(20)] }
 }
 
-/// Returns connection and segment number, from the payload.
+/// Returns the numbers of the connection and of the segment in a segment's payload.
 pub(crate) fn told(bytes: &[u8]) -> (u32, u32) {
     let number = |back: usize| {
         let at = bytes.len() - back;
@@ -73,8 +78,8 @@ pub(crate) fn told(bytes: &[u8]) -> (u32, u32) {
     (number(8), number(4))
 }
 
-/// Writes a capture of packets without link headers. Its time stamps are the time of a run on the trace
-/// clock.
+/// Writes a capture of packets without link headers, and returns its file. Under the trace clock, the time
+/// stamps are the time of the run.
 pub(crate) fn capture(packets: &[Input]) -> tempfile::NamedTempFile {
     let file = tempfile::NamedTempFile::with_suffix(".pcap").unwrap();
     let options = capture::WriterOptions { link: wire::LinkType::RawIp, ..capture::WriterOptions::default() };
