@@ -274,6 +274,7 @@ impl AggregateCounter {
                 Ok(())
             }
             path => cx
+                .handlers()
                 .rights()
                 .files
                 .create(path)
