@@ -274,7 +274,6 @@ impl AggregateCounter {
                 Ok(())
             }
             path => cx
-                .handlers()
                 .rights()
                 .files
                 .create(path)

@@ -62,7 +62,7 @@ impl HandlerAggregate {
         // The calls are made with the value and the rights of the client that has called the handler of
         // HandlerAggregate.
         let call = |&element: &ElementId| Call {
-            rights: cx.handlers().rights().clone(),
+            rights: cx.rights().clone(),
             ..Call::new(Some(element), handler, value.trim())
         };
         self.elements.iter().map(call).collect()
