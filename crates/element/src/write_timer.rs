@@ -24,7 +24,7 @@ impl WriteTimer {
     pub fn start(&mut self, cx: &mut Cx<'_>, token: u32) {
         if !self.is_set && !cx.follows_captures() {
             self.is_set = true;
-            cx.set_coarse_timer(token, cx.now() + LONGEST);
+            cx.set_background_timer(token, cx.now() + LONGEST);
         }
     }
 

@@ -190,14 +190,17 @@ impl Worker {
             self.run_timers(self.core.now);
             let goes_on = self.control.goes_on() && self.control.next.is_none();
             if self.wakeups.tasks.is_empty() && goes_on && !came {
+                let is_over = !self.wakeups.timers.keep_going()
+                    && self.options.ends_when_idle
+                    && !self.is_awaited(self.options.clock);
                 match (self.wakeups.timers.next(), self.options.clock) {
-                    (Some(_), ClockKind::Real) => self.wait_for_timer(),
-                    (Some(at), _) => self.core.now = self.core.now.max(at),
-                    (None, clock) if self.options.ends_when_idle && !self.is_awaited(clock) => {
+                    _ if is_over => {
                         if self.is_team_idle() && self.end_idle() {
                             return End::Idle;
                         }
                     }
+                    (Some(_), ClockKind::Real) => self.wait_for_timer(),
+                    (Some(at), _) => self.core.now = self.core.now.max(at),
                     (None, _) => self.nap(),
                 }
             }
@@ -423,7 +426,7 @@ impl Worker {
         if self.consult() {
             return true;
         }
-        if self.wakeups.tasks.is_empty() && self.wakeups.timers.next().is_none() {
+        if self.wakeups.tasks.is_empty() && !self.wakeups.timers.keep_going() {
             // A driver script may refuse to stop although nothing can happen any more. It must not keep a
             // core busy.
             self.nap();

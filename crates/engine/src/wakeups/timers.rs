@@ -16,6 +16,7 @@ type Queue = BinaryHeap<Reverse<(Timestamp, u64, Key)>>;
 pub(crate) struct Timers {
     exact: Queue,
     coarse: Queue,
+    background: Queue,
     /// For each timer that is set, the number of its last setting. Entries of the queues with another
     /// number are out of date and are skipped. The hash is a fast one: there are several look-ups per
     /// timer, and no outsider can choose the keys.
@@ -27,9 +28,9 @@ pub(crate) struct Timers {
 /// allocates nothing.
 impl Default for Timers {
     fn default() -> Self {
-        let [exact, coarse] = [64, 16].map(Queue::with_capacity);
+        let [exact, coarse, background] = [64, 16, 16].map(Queue::with_capacity);
         let current = HashMap::with_capacity_and_hasher(64, FixedState::default());
-        Timers { exact, coarse, current, settings: 0 }
+        Timers { exact, coarse, background, current, settings: 0 }
     }
 }
 
@@ -42,6 +43,7 @@ impl Timers {
                 let queue = match precision {
                     Precision::Exact => &mut self.exact,
                     Precision::Coarse => &mut self.coarse,
+                    Precision::Background => &mut self.background,
                 };
                 queue.push(Reverse((at, self.settings, key)));
             }
@@ -61,29 +63,38 @@ impl Timers {
     #[inline]
     pub(crate) fn may_be_due(&self, now: Timestamp) -> bool {
         let is_due = |queue: &Queue| queue.peek().is_some_and(|Reverse((at, ..))| *at <= now);
-        is_due(&self.exact) || is_due(&self.coarse)
+        is_due(&self.exact) || is_due(&self.coarse) || is_due(&self.background)
     }
 
     /// Returns the time at which the next timer is due, or `None` if no timer is set.
     pub(crate) fn next(&mut self) -> Option<Timestamp> {
-        let [exact, coarse] = self.first();
-        [exact, coarse].into_iter().flatten().map(|(at, _)| at).min()
+        self.first().into_iter().flatten().map(|(at, _)| at).min()
+    }
+
+    /// True if a timer is set for which a run goes on.
+    pub(crate) fn keep_going(&mut self) -> bool {
+        let [exact, coarse, _] = self.first();
+        exact.or(coarse).is_some()
     }
 
     /// Returns the time at which a sleeping worker has to be awake: when the next coarse timer is due, or
     /// `earlier` before the next exact timer is due. `None` if no timer is set.
     pub(crate) fn wake_up(&mut self, earlier: Timestamp) -> Option<Timestamp> {
-        let [exact, coarse] = self.first();
+        let [exact, others @ ..] = self.first();
         let exact = exact.map(|(at, _)| at - earlier);
-        exact.into_iter().chain(coarse.map(|(at, _)| at)).min()
+        exact.into_iter().chain(others.into_iter().flatten().map(|(at, _)| at)).min()
     }
 
     /// Takes the next timer if it is due at the time `now`. Returns the time for which it was set, and the
     /// timer.
     pub(crate) fn take(&mut self, now: Timestamp) -> Option<(Timestamp, Key)> {
-        let [exact, coarse] = self.first();
-        let is_exact = coarse.is_none_or(|coarse| exact.is_some_and(|exact| exact < coarse));
-        let (at, queue) = if is_exact { (exact?.0, &mut self.exact) } else { (coarse?.0, &mut self.coarse) };
+        // Of timers that are due at one time, the one that was set first comes first.
+        let first = self.first();
+        let (at, queue) = match first.into_iter().flatten().min()? {
+            next if first[0] == Some(next) => (next.0, &mut self.exact),
+            next if first[1] == Some(next) => (next.0, &mut self.coarse),
+            next => (next.0, &mut self.background),
+        };
         if at > now {
             return None;
         }
@@ -92,11 +103,11 @@ impl Timers {
         Some((at, key))
     }
 
-    /// Returns the time and the number of the setting of the next timer in each queue, exact and coarse.
+    /// Returns the time and the number of the setting of the next timer in each queue: exact, coarse and background.
     /// Removes entries that are out of date.
-    fn first(&mut self) -> [Option<(Timestamp, u64)>; 2] {
-        let Timers { exact, coarse, current, .. } = self;
-        [exact, coarse].map(|queue| {
+    fn first(&mut self) -> [Option<(Timestamp, u64)>; 3] {
+        let Timers { exact, coarse, background, current, .. } = self;
+        [exact, coarse, background].map(|queue| {
             while let Some(Reverse((at, setting, key))) = queue.peek() {
                 if current.get(key) == Some(setting) {
                     return Some((*at, *setting));
@@ -111,7 +122,7 @@ impl Timers {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use Precision::{Coarse, Exact};
+    use Precision::{Background, Coarse, Exact};
 
     #[test]
     fn timers_run_in_order_and_can_be_moved() {
@@ -131,6 +142,18 @@ mod tests {
             assert_eq!(timers.take(Timestamp(50)), None);
             assert_eq!((timers.next(), timers.is_waiting(1)), (None, false));
         }
+    }
+
+    #[test]
+    fn runs_go_on_for_timers_that_are_not_of_the_background() {
+        let mut timers = Timers::default();
+        timers.set((1, 0), Some((Timestamp(100), Background)));
+        assert_eq!((timers.next(), timers.keep_going()), (Some(Timestamp(100)), false));
+        timers.set((2, 0), Some((Timestamp(100), Coarse)));
+        assert!(timers.keep_going());
+        assert_eq!(timers.take(Timestamp(100)), Some((Timestamp(100), (1, 0))));
+        assert_eq!(timers.take(Timestamp(100)), Some((Timestamp(100), (2, 0))));
+        assert!(!timers.keep_going());
     }
 
     #[test]
