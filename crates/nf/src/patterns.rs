@@ -36,8 +36,14 @@ pub(crate) fn handlers(count: usize) -> Vec<(String, Access)> {
 }
 
 /// Returns the number in a handler's name.
-pub(crate) fn number(name: &str) -> Option<usize> {
+fn number(name: &str) -> Option<usize> {
     name.strip_prefix("pattern")?.parse().ok()
+}
+
+/// Returns the pattern of a handler.
+pub(crate) fn read(patterns: &[String], name: &str) -> Result<String, String> {
+    let pattern = number(name).and_then(|number| patterns.get(number));
+    pattern.cloned().ok_or_else(|| format!("no handler '{name}'"))
 }
 
 /// Returns the patterns with the pattern of a handler replaced by `value`.
