@@ -267,7 +267,8 @@ impl Simulation<'_> {
     }
 
     /// Takes a batch for worker `me` out of its rings, beginning at ring `from`, out of which `batches`
-    /// batches have been taken. Returns the time that it takes, 0 if all rings are done.
+    /// batches have been taken in this round. Returns the time that the batch takes, or 0 if no ring is left
+    /// in this round.
     fn take(&mut self, me: usize, now: f64, mut from: usize, mut batches: usize) -> Option<f64> {
         let worker = &mut self.workers[me];
         loop {

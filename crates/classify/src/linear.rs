@@ -2,15 +2,15 @@
 
 use std::fmt;
 
-/// A whole number that depends on a packet: a constant plus multiples of bits of variables. `T` is the kind of
-/// variable: a field of a packet in the declarations of elements, a question about a packet in synthesized
-/// programs.
+/// A whole number that depends on a packet: a constant plus multiples of bits of variables. `T` is the kind
+/// of variable: a field of a packet in the declarations of elements, a question about a packet in
+/// synthesized programs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Linear<T> {
     /// The constant part.
     pub constant: i64,
-    /// The factor, the variable and the mask of each term. The mask selects bits of the variable's value. They
-    /// are shifted down, so that the lowest selected bit has the value one ([`masked`]).
+    /// The factor, the variable and the mask of each term. The mask selects bits of the variable's value.
+    /// They are shifted down, so that the lowest selected bit has the value one ([`masked`]).
     pub terms: Vec<(i64, T, u128)>,
 }
 
@@ -32,8 +32,8 @@ impl<T> Linear<T> {
         Linear::constant(0).plus(1, variable, u128::MAX)
     }
 
-    /// Adds a multiple of some bits of a variable. A factor of zero keeps the term: the packet has to have the
-    /// variable.
+    /// Adds a multiple of some bits of a variable. A factor of zero keeps the term: the packet has to have
+    /// the variable.
     #[must_use]
     pub fn plus(mut self, factor: i64, variable: T, mask: u128) -> Linear<T> {
         self.terms.push((factor, variable, mask));
@@ -57,8 +57,8 @@ impl<T> Linear<T> {
         self.terms.is_empty().then_some(self.constant)
     }
 
-    /// Computes the number. `value` gives the value of each variable that occurs. The result saturates instead
-    /// of wrapping around.
+    /// Computes the number. `value` gives the value of each variable that occurs. The result saturates
+    /// instead of wrapping around.
     pub fn value(&self, mut value: impl FnMut(&T) -> u128) -> i64 {
         self.terms.iter().fold(self.constant, |sum, (factor, variable, mask)| {
             let bits = masked(value(variable), *mask);
@@ -68,8 +68,8 @@ impl<T> Linear<T> {
 }
 
 impl<T: Clone + Ord> Linear<T> {
-    /// Adds `factor` times another number. Terms with equal variable and mask become one, terms with factor zero
-    /// vanish, and terms are sorted, so that equal sums are equal values.
+    /// Adds `factor` times another number. Terms with equal variable and mask become one, terms with factor
+    /// zero vanish, and terms are sorted, so that equal sums are equal values.
     #[must_use]
     pub fn plus_times(mut self, factor: i64, other: &Linear<T>) -> Linear<T> {
         self.constant = self.constant.saturating_add(other.constant.saturating_mul(factor));
@@ -86,8 +86,8 @@ impl<T: Clone + Ord> Linear<T> {
     }
 }
 
-/// Formats the number as `14+4*VARIABLE&0xf`: the constant, then each term with its factor and, if it does not
-/// have all bits, its mask.
+/// Formats the number as `14+4*VARIABLE&0xf`: the constant, then each term with its factor and, if it does
+/// not have all bits, its mask.
 impl<T: fmt::Display> fmt::Display for Linear<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.constant)?;

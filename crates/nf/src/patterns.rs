@@ -36,15 +36,18 @@ pub(crate) fn handlers(count: usize) -> Vec<(String, Access)> {
     (0..count).map(|number| (format!("pattern{number}"), Access::READ_WRITE)).collect()
 }
 
-/// Returns N for the handler name `patternN`; `None` for other names.
-pub(crate) fn number(name: &str) -> Option<usize> {
+/// Returns the number in a handler's name.
+fn number(name: &str) -> Option<usize> {
     name.strip_prefix("pattern")?.parse().ok()
 }
 
-/// Returns a copy of the patterns in which the pattern of handler `name` is replaced by `value`.
-///
-/// # Errors
-/// If there is no pattern with this number.
+/// Returns the pattern of a handler.
+pub(crate) fn read(patterns: &[String], name: &str) -> Result<String, String> {
+    let pattern = number(name).and_then(|number| patterns.get(number));
+    pattern.cloned().ok_or_else(|| format!("no handler '{name}'"))
+}
+
+/// Returns the patterns with the pattern of a handler replaced by `value`.
 pub(crate) fn replaced(patterns: &[String], name: &str, value: &str) -> Result<Vec<String>, String> {
     let mut patterns = patterns.to_vec();
     let place = number(name).and_then(|number| patterns.get_mut(number));

@@ -501,7 +501,9 @@ impl Store {
         self.put_annotations_back(number, packet);
     }
 
-    /// Returns all own bytes of a packet as they were stored; `None` if they are not saved.
+    /// Returns the bytes of packet `number` as they were when the packet was put into the store: its data and
+    /// the stripped bytes ahead of them. Returns `None` if the store keeps only the first bytes of packets
+    /// ([`HEADERS`]).
     fn kept(&self, number: usize) -> Option<&[u8]> {
         let start = *self.starts.get(number)?;
         let values = &self.images.get(number)?.values;

@@ -30,9 +30,8 @@
 //! ## See also
 //! Juggler, FromDevice, KernelTap
 
-use element::class::HandlerInfo;
 use element::effects::Support;
-use element::{Batch, Class, Cx, Effects, Element, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 
 use crate::cut::{Cutter, complete, is_large_segment, is_partial};
 use crate::outgoing::add;
@@ -42,7 +41,7 @@ pub static CLASS: Class = Class {
     name: "Segment",
     processing: "h/h",
     manual: manual!("segment.rs"),
-    handlers: &[HandlerInfo::count("count"), HandlerInfo::count("segments"), HandlerInfo::count("completed")],
+    table: &HANDLERS,
     samples: &[""],
     build: |args| {
         args.finish()?;
@@ -96,13 +95,10 @@ impl Element for Segment {
         cx.recycle(batch);
         Some(out)
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        let count = match name {
-            "count" => self.count,
-            "segments" => self.segments,
-            _ => self.completed,
-        };
-        Ok(count.to_string())
-    }
 }
+
+const HANDLERS: &[Handler<Segment>] = &[
+    Handler::count("count", |e| e.count),
+    Handler::count("segments", |e| e.segments),
+    Handler::count("completed", |e| e.completed),
+];

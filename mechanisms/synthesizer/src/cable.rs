@@ -26,9 +26,9 @@
 //! FromDevice, ToDevice
 
 use classify::IntervalSet;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Action, Case, Counts, Field, Filter, Target, Value};
-use element::{Base, Batch, Class, Cx, Effects, Element, Tally, manual};
+use element::{Base, Batch, Class, Cx, Effects, Element, Handler, Tally, manual};
 use packet::{Annotations, PacketKind};
 use wire::LinkType;
 
@@ -37,7 +37,7 @@ pub static CLASS: Class = Class {
     name: "Cable",
     manual: manual!("cable.rs"),
     args: &[ArgInfo::positional("FROM", "interface", ""), ArgInfo::positional("TO", "interface", "")],
-    handlers: &[HandlerInfo::count("count"), HandlerInfo::write("reset_counts")],
+    table: &HANDLERS,
     samples: &["", "eth1, eth2"],
     build: |args| {
         for name in ["FROM", "TO"] {
@@ -109,13 +109,7 @@ impl Element for Cable {
     fn tally(&mut self, tally: &Tally) {
         self.count += tally.packets;
     }
-
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.count.to_string())
-    }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
-        self.count = 0;
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<Cable>] =
+    &[Handler::count("count", |e| e.count), Handler::act("reset_counts", |e| e.count = 0)];

@@ -76,9 +76,10 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 
 use element::args::{Arg, TcpPort};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::{
-    Call, Class, Cx, Effects, Element, ElementId, Files, Folder, Interest, Origin, Rights, Timestamp, manual,
+    Call, Class, Cx, Effects, Element, ElementId, Files, Folder, Handler, Interest, Origin, Rights,
+    Timestamp, manual,
 };
 
 use nix::errno::Errno;
@@ -103,7 +104,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("RETRY_WARNINGS", "bool", "true"),
         ArgInfo::keyword("FILES", "folder", ""),
     ],
-    handlers: &[HandlerInfo::read("port"), HandlerInfo::read("filename")],
+    table: &HANDLERS,
     samples: &["TCP, 0, LOCALHOST true"],
     build: |args| {
         let kind = args.required::<String>("TYPE").to_ascii_uppercase();
@@ -455,10 +456,14 @@ fn is_same_address([kind, address]: &[String; 2], other: &[String]) -> bool {
 }
 
 impl ControlSocket {
-    /// Binds the listening socket to the address. For TCP, tries further ports as ADDRESS allows.
-    ///
-    /// # Errors
-    /// The reason why the address cannot be bound.
+    /// Returns the value of a handler.
+    fn own_value(&self, cx: &Cx<'_>, name: &str) -> Result<String, String> {
+        let call = Call::new(Some(cx.id()), name, "");
+        let value = own_value(&self.address, self.port, &call, cx.id());
+        value.ok_or_else(|| "not for this type of socket".into())
+    }
+
+    /// Creates the socket that clients connect to.
     fn bind(&mut self) -> Result<(), String> {
         let path = match &self.address {
             Address::Unix(path) => path.clone(),
@@ -719,10 +724,9 @@ impl Element for ControlSocket {
         }
         self.listen(cx)
     }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        let call = Call::new(Some(cx.id()), name, "");
-        own_value(&self.address, self.port, &call, cx.id())
-            .ok_or_else(|| "not for this type of socket".into())
-    }
 }
+
+const HANDLERS: &[Handler<ControlSocket>] = &[
+    Handler::read("port", |e, cx, _| e.own_value(cx, "port")),
+    Handler::read("filename", |e, cx, _| e.own_value(cx, "filename")),
+];

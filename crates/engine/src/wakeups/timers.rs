@@ -103,8 +103,8 @@ impl Timers {
         Some((at, key))
     }
 
-    /// Returns the time and the number of the setting of the next timer in each queue: exact, coarse and background.
-    /// Removes entries that are out of date.
+    /// Returns the time and the number of the setting of the next timer in each queue: exact, coarse and
+    /// background. Removes entries that are out of date.
     fn first(&mut self) -> [Option<(Timestamp, u64)>; 3] {
         let Timers { exact, coarse, background, current, .. } = self;
         [exact, coarse, background].map(|queue| {

@@ -34,9 +34,9 @@
 use std::collections::HashMap;
 
 use element::args::{AnnotationOffset, Arg, ElementRef, Raw, parse_integer};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Access, Case, Counts, Field, Filter, State, Target};
-use element::{Batch, Class, Cx, Effects, Element, manual};
+use element::{Batch, Class, Cx, Effects, Element, Handler, manual};
 
 use super::{AGGREGATE, aggregate_of, for_capacity};
 use crate::memory::{reserved, reserved_map};
@@ -52,13 +52,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("ANNO", "annotation", "PACKET_NUMBER"),
         ArgInfo::keyword("CAPACITY", "unsigned", "1048576"),
     ],
-    handlers: &[
-        HandlerInfo::write("clear"),
-        HandlerInfo::count("count"),
-        HandlerInfo::count("overflows"),
-        HandlerInfo::read_param("received"),
-        HandlerInfo::read_param("undelivered"),
-    ],
+    table: &HANDLERS,
     samples: &["", "ANNO NONE -> 2/2"],
     build: |args| {
         args.get::<ElementRef>("NOTIFIER");
@@ -173,14 +167,13 @@ impl Element for AggregatePacketCounter {
         }
         Ok(())
     }
+}
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
-        match name {
-            "count" => return Ok(self.packets.to_string()),
-            "overflows" => return Ok(self.overflows.to_string()),
-            _ => {}
-        }
-        let aggregate = match param.trim() {
+impl AggregatePacketCounter {
+    /// Returns the numbers of an aggregate's packets, one per line. With `only_lost`, these are only the
+    /// packets that came in by input 0 more often than by input 1.
+    fn numbers(&self, aggregate: &str, only_lost: bool) -> Result<String, String> {
+        let aggregate = match aggregate.trim() {
             "" => 0,
             word => {
                 let number = parse_integer(word).ok().and_then(|n| u32::try_from(n).ok());
@@ -192,22 +185,27 @@ impl Element for AggregatePacketCounter {
         if self.anno.is_none() {
             let counts = self.places.get(&(aggregate, 0)).map_or(&[][..], |&place| self.at(place));
             let port = |port: usize| counts.get(port).copied().unwrap_or(0);
-            return Ok(match name {
-                "undelivered" => (port(1)..port(0)).map(line).collect(),
-                _ => (0..counts.iter().copied().max().unwrap_or(0)).map(line).collect(),
+            return Ok(match only_lost {
+                true => (port(1)..port(0)).map(line).collect(),
+                false => (0..counts.iter().copied().max().unwrap_or(0)).map(line).collect(),
             });
         }
-        let wanted = |place| name != "undelivered" || lost(self.at(place));
+        let wanted = |place| !only_lost || lost(self.at(place));
         let of_aggregate = self.places.iter().filter(|(key, place)| key.0 == aggregate && wanted(**place));
         let mut numbers: Vec<u32> = of_aggregate.map(|(&(_, number), _)| number).collect();
         numbers.sort_unstable();
         Ok(numbers.into_iter().map(line).collect())
     }
-
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
-        (self.packets, self.overflows) = (0, 0);
-        self.places.clear();
-        self.counts.clear();
-        Ok(())
-    }
 }
+
+const HANDLERS: &[Handler<AggregatePacketCounter>] = &[
+    Handler::act("clear", |e| {
+        (e.packets, e.overflows) = (0, 0);
+        e.places.clear();
+        e.counts.clear();
+    }),
+    Handler::count("count", |e| e.packets),
+    Handler::count("overflows", |e| e.overflows),
+    Handler::read_param("received", |e, _, param| e.numbers(param, false)),
+    Handler::read_param("undelivered", |e, _, param| e.numbers(param, true)),
+];

@@ -87,18 +87,18 @@ use std::sync::{Arc, MutexGuard};
 
 use classify::IntervalSet;
 use element::args::{ElementRef, Ipv4Prefix, Raw, read_value};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{
     Access, Action, Case, DST_IP, Depends, Emit, Field, Filter, Header, Hold, Number, Order, State, Target,
     Value, wire_field,
 };
 use element::{
-    Args, Base, Batch, Call, Class, Complaint, Cx, DropReason, Effects, Element, Timestamp, manual,
+    Args, Base, Batch, Call, Class, Complaint, Cx, DropReason, Effects, Element, Handler, Timestamp, manual,
 };
 use packet::Annotations;
 use wire::{MacAddr, arp, ether_type};
 
-use super::arp_table::{self, Change};
+use super::arp_table::Change;
 use super::desk::Desk;
 use super::table::{self, Limits, RELEASE, Shared, Table};
 use super::waiting::{Dropping, Waiting};
@@ -115,7 +115,7 @@ pub static CLASS: Class = Class {
     flow: "xy/x",
     manual: manual!("arp_querier.rs"),
     args: &ARGS,
-    handlers: &HANDLERS,
+    table: &HANDLERS,
     samples: &[
         "10.0.0.1/8, 2:0:0:0:0:1, CAPACITY 40",
         "1.0.0.1/24, 2:0:0:0:0:1, CAPACITY 4, ENTRY_CAPACITY 3, BROADCAST 1.1.1.1, POLL_TIMEOUT 0 -> 2/2",
@@ -207,27 +207,7 @@ const ARGS: [ArgInfo; 13] = {
     ]
 };
 
-const HANDLERS: [HandlerInfo; 13] = {
-    let [a, b, c, d, e, f, g] = arp_table::HANDLERS;
-    [
-        HandlerInfo::both("ipaddr"),
-        HandlerInfo::both("broadcast"),
-        a,
-        b,
-        c,
-        d,
-        e,
-        f,
-        g,
-        HandlerInfo::read("stats"),
-        HandlerInfo::count("queries"),
-        HandlerInfo::count("responses"),
-        HandlerInfo::write(RELEASE),
-    ]
-};
-
-/// Returns the table of the element that TABLE names; `None` without this argument. Reports an error if the
-/// element is not an ARPTable.
+/// Returns the table that TABLE names.
 fn shared_table(args: &mut Args<'_>) -> Option<Arc<Shared>> {
     let ElementRef(element) = args.get("TABLE")?;
     let shared = args.setup.service(element);
@@ -468,46 +448,6 @@ impl Element for ArpQuerier {
         self.desk.waiting.len()
     }
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.with(cx, |desk, cx, table| match name {
-            "ipaddr" => desk.ip.to_string(),
-            "broadcast" => desk.broadcast.to_string(),
-            "queries" => desk.queries.to_string(),
-            "responses" => desk.responses.to_string(),
-            "drops" => desk.drops.to_string(),
-            "stats" => {
-                format!("{} packets killed\n{} ARP queries sent\n", desk.drops + table.drops(), desk.queries)
-            }
-            _ => arp_table::read(table, cx, name),
-        }))
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
-        match name {
-            "ipaddr" => {
-                self.desk.ip = value(cx, text, "expected IP address")?;
-                self.desk.note_others();
-            }
-            "broadcast" => {
-                self.desk.broadcast = value(cx, text, "expected IP address")?;
-                self.desk.note_others();
-            }
-            RELEASE => self.with(cx, |_, _, _| {}),
-            _ => {
-                let change = Change::parse(cx, name, text)?;
-                self.with(cx, |desk, cx, table| {
-                    let now = table::now(cx);
-                    change.apply(table, now, &mut Dropping { cx, waiting: &mut desk.waiting });
-                    match change {
-                        Change::Insert(address, _) => desk.follow(cx, table, address, DropReason::Reset),
-                        Change::Clear => (desk.queries, desk.responses, desk.drops) = (0, 0, 0),
-                    }
-                });
-            }
-        }
-        Ok(())
-    }
-
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         let waiting = std::mem::take(&mut self.desk.waiting);
         let mut opened = self.home.open();
@@ -546,3 +486,69 @@ impl Element for ArpQuerier {
         Ok(())
     }
 }
+
+impl ArpQuerier {
+    /// Makes a change in the table. Packets that wait for its address are sent or dropped; clearing the
+    /// table also sets the counts to zero.
+    fn change(&mut self, cx: &mut Cx<'_>, change: &Change) {
+        self.with(cx, |desk, cx, table| {
+            let now = table::now(cx);
+            change.apply(table, now, &mut Dropping { cx, waiting: &mut desk.waiting });
+            match *change {
+                Change::Insert(address, _) => desk.follow(cx, table, address, DropReason::Reset),
+                Change::Clear => (desk.queries, desk.responses, desk.drops) = (0, 0, 0),
+            }
+        });
+    }
+}
+
+const HANDLERS: &[Handler<ArpQuerier>] = &[
+    Handler::<ArpQuerier>::read("ipaddr", |e, cx, _| Ok(e.with(cx, |desk, _, _| desk.ip.to_string())))
+        .and_set(|e, cx, text| {
+            e.desk.ip = value(cx, text, "expected IP address")?;
+            e.desk.note_others();
+            Ok(())
+        }),
+    Handler::<ArpQuerier>::read("broadcast", |e, cx, _| {
+        Ok(e.with(cx, |desk, _, _| desk.broadcast.to_string()))
+    })
+    .and_set(|e, cx, text| {
+        e.desk.broadcast = value(cx, text, "expected IP address")?;
+        e.desk.note_others();
+        Ok(())
+    }),
+    Handler::read("table", |e, cx, _| Ok(e.with(cx, |_, cx, table| table.show(table::now(cx))))),
+    Handler::<ArpQuerier>::read("drops", |e, cx, _| Ok(e.with(cx, |desk, _, _| desk.drops.to_string())))
+        .summed(),
+    Handler::read("count", |e, cx, _| Ok(e.with(cx, |_, _, table| table.len().to_string()))),
+    Handler::read("length", |e, cx, _| Ok(e.with(cx, |_, _, table| table.waiting().to_string()))),
+    Handler::set("insert", |e, cx, text| {
+        let change = Change::insert(cx, text)?;
+        e.change(cx, &change);
+        Ok(())
+    }),
+    Handler::set("delete", |e, cx, text| {
+        let change = Change::delete(cx, text)?;
+        e.change(cx, &change);
+        Ok(())
+    }),
+    Handler::set("clear", |e, cx, _| {
+        e.change(cx, &Change::Clear);
+        Ok(())
+    }),
+    Handler::read("stats", |e, cx, _| {
+        Ok(e.with(cx, |desk, _, table| {
+            format!("{} packets killed\n{} ARP queries sent\n", desk.drops + table.drops(), desk.queries)
+        }))
+    }),
+    Handler::<ArpQuerier>::read("queries", |e, cx, _| Ok(e.with(cx, |desk, _, _| desk.queries.to_string())))
+        .summed(),
+    Handler::<ArpQuerier>::read("responses", |e, cx, _| {
+        Ok(e.with(cx, |desk, _, _| desk.responses.to_string()))
+    })
+    .summed(),
+    Handler::set(RELEASE, |e, cx, _| {
+        e.with(cx, |_, _, _| {});
+        Ok(())
+    }),
+];

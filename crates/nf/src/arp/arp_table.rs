@@ -42,8 +42,8 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use element::args::Arg;
-use element::class::{HandlerInfo, Phase};
-use element::{Class, Cx, Effects, Element, manual};
+use element::class::Phase;
+use element::{Class, Cx, Effects, Element, Handler, manual};
 use lang::args::split_spaces;
 use wire::MacAddr;
 
@@ -55,7 +55,7 @@ pub static CLASS: Class = Class {
     ports: "0/0",
     manual: manual!("arp_table.rs"),
     args: &table::ARGS,
-    handlers: &HANDLERS,
+    table: &HANDLERS,
     phase: Phase::Service,
     samples: &["", "CAPACITY 4, TIMEOUT 10"],
     reconfigures: true,
@@ -74,19 +74,7 @@ pub static CLASS: Class = Class {
     ..Class::DEFAULT
 };
 
-/// The handlers of the table, which ARPTable and ARPQuerier both have.
-pub(super) const HANDLERS: [HandlerInfo; 7] = [
-    HandlerInfo::read("table"),
-    HandlerInfo::count("drops"),
-    HandlerInfo::read("count"),
-    HandlerInfo::read("length"),
-    HandlerInfo::write("insert"),
-    HandlerInfo::write("delete"),
-    HandlerInfo::write("clear"),
-];
-
-/// Splits a handler's value into exactly N words. The errors, for missing or additional words, use the
-/// names.
+/// Splits a value into exactly N words, whose names are for errors.
 fn words<const N: usize>(text: &str, names: [&str; N]) -> Result<[String; N], String> {
     let mut words = split_spaces(text).into_iter().map(|word| word.text);
     let mut found = [const { String::new() }; N];
@@ -99,41 +87,24 @@ fn words<const N: usize>(text: &str, names: [&str; N]) -> Result<[String; N], St
     }
 }
 
-/// Returns the text of one of the table's read handlers; any other name means `drops`.
-pub(super) fn read(table: &Table, cx: &Cx<'_>, name: &str) -> String {
-    match name {
-        "table" => table.show(table::now(cx)),
-        "count" => table.len().to_string(),
-        "length" => table.waiting().to_string(),
-        _ => table.drops().to_string(),
-    }
-}
-
-/// A change that a write handler requests: an Ethernet address for an IPv4 address (the broadcast address
-/// to forget it), or the removal of all entries.
+/// A change that a write handler makes in a table.
 pub(super) enum Change {
     Insert(u32, MacAddr),
     Clear,
 }
 
 impl Change {
-    /// Parses the value of the write handler `insert` or `delete`; any other name means `clear`. The error
-    /// says which word is wrong.
-    pub(super) fn parse(cx: &Cx<'_>, name: &str, value: &str) -> Result<Change, String> {
-        let place = cx.place();
-        let ip = |text: &str| Ipv4Addr::parse(text, &place).map_err(|e| format!("IP: {e}"));
-        Ok(match name {
-            "insert" => {
-                let [address, mac] = words(value, ["IP", "ETH"])?;
-                let mac = MacAddr::parse(&mac, &place).map_err(|e| format!("ETH: {e}"))?;
-                Change::Insert(ip(&address)?.to_bits(), mac)
-            }
-            "delete" => {
-                let [address] = words(value, ["IP"])?;
-                Change::Insert(ip(&address)?.to_bits(), MacAddr::BROADCAST)
-            }
-            _ => Change::Clear,
-        })
+    /// Parses the value of the handler `insert`.
+    pub(super) fn insert(cx: &Cx<'_>, value: &str) -> Result<Change, String> {
+        let [address, mac] = words(value, ["IP", "ETH"])?;
+        let mac = MacAddr::parse(&mac, &cx.place()).map_err(|e| format!("ETH: {e}"))?;
+        Ok(Change::Insert(parse_ip(cx, &address)?, mac))
+    }
+
+    /// Parses the value of the handler `delete`.
+    pub(super) fn delete(cx: &Cx<'_>, value: &str) -> Result<Change, String> {
+        let [address] = words(value, ["IP"])?;
+        Ok(Change::Insert(parse_ip(cx, &address)?, MacAddr::BROADCAST))
     }
 
     /// Makes the change in a table at the time `now`, in milliseconds. `waiters` drops packets whose
@@ -146,6 +117,11 @@ impl Change {
             Change::Clear => table.clear(waiters),
         }
     }
+}
+
+/// Parses an IP address in the value of a handler.
+fn parse_ip(cx: &Cx<'_>, text: &str) -> Result<u32, String> {
+    Ipv4Addr::parse(text, &cx.place()).map(Ipv4Addr::to_bits).map_err(|e| format!("IP: {e}"))
 }
 
 struct ArpTable {
@@ -167,6 +143,10 @@ impl ArpTable {
         }
         result
     }
+
+    fn change(&self, cx: &mut Cx<'_>, change: &Change) {
+        self.with(cx, |cx, table| change.apply(table, table::now(cx), &mut NoWaiters));
+    }
 }
 
 impl Element for ArpTable {
@@ -177,16 +157,6 @@ impl Element for ArpTable {
     fn initialize(&mut self, cx: &mut Cx<'_>) -> Result<(), String> {
         self.shared.open().set_seed(cx.hash_seed());
         self.with(cx, |_, _| {});
-        Ok(())
-    }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(self.with(cx, |cx, table| read(table, cx, name)))
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        let change = Change::parse(cx, name, value)?;
-        self.with(cx, |cx, table| change.apply(table, table::now(cx), &mut NoWaiters));
         Ok(())
     }
 
@@ -204,3 +174,25 @@ impl Element for ArpTable {
         Ok(())
     }
 }
+
+const HANDLERS: &[Handler<ArpTable>] = &[
+    Handler::read("table", |e, cx, _| Ok(e.with(cx, |cx, table| table.show(table::now(cx))))),
+    Handler::<ArpTable>::read("drops", |e, cx, _| Ok(e.with(cx, |_, table| table.drops().to_string())))
+        .summed(),
+    Handler::read("count", |e, cx, _| Ok(e.with(cx, |_, table| table.len().to_string()))),
+    Handler::read("length", |e, cx, _| Ok(e.with(cx, |_, table| table.waiting().to_string()))),
+    Handler::set("insert", |e, cx, text| {
+        let change = Change::insert(cx, text)?;
+        e.change(cx, &change);
+        Ok(())
+    }),
+    Handler::set("delete", |e, cx, text| {
+        let change = Change::delete(cx, text)?;
+        e.change(cx, &change);
+        Ok(())
+    }),
+    Handler::set("clear", |e, cx, _| {
+        e.change(cx, &Change::Clear);
+        Ok(())
+    }),
+];

@@ -5,9 +5,9 @@ use std::any::Any;
 use std::fmt::{Display, Write as _};
 
 use element::args::{Arg, Args, read_value};
-use element::class::{ArgInfo, HandlerInfo, Merge, join};
+use element::class::{ArgInfo, join};
 use element::effects::{Access, Depends, Effects, Field, State};
-use element::{Base, Batch, Cx, Element, Invalid, Packet, Timestamp, class};
+use element::{Base, Batch, Cx, Element, Handler, Invalid, Packet, Timestamp};
 use flow::{FiveTupleKey, FlowId, Inserted};
 use packet::{Annotations, BATCH_CAPACITY};
 use wire::{FiveTuple, ipv6, tcp::flags};
@@ -44,8 +44,8 @@ pub(super) trait Delivery: Send + 'static {
     fn push(&mut self, cx: &mut Cx<'_>, balancer: &mut Balancer<Self::Place>, batch: Batch) -> Option<Batch>;
 }
 
-/// A load balancer as an element: the common part, and the part that sends packets to servers.
-struct Balancing<D: Delivery> {
+/// A load balancer as an element: a balancer and its delivery.
+pub(super) struct Balancing<D: Delivery> {
     balancer: Balancer<D::Place>,
     delivery: D,
 }
@@ -95,19 +95,6 @@ impl<D: Delivery> Element for Balancing<D> {
         rest
     }
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
-        self.delivery.hear(&mut self.balancer);
-        Ok(if name == "load" { self.balancer.told(param) } else { self.balancer.read(cx, name) })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        if name == "load" {
-            return self.balancer.tell(value);
-        }
-        let place = D::Place::parse(value.trim(), &cx.place()).map_err(|_| D::Place::EXPECTED)?;
-        self.balancer.write(name, &place)
-    }
-
     fn take_state(&mut self) -> Option<Box<dyn Any + Send>> {
         self.delivery.hear(&mut self.balancer);
         Some(self.balancer.take_state())
@@ -115,6 +102,55 @@ impl<D: Delivery> Element for Balancing<D> {
 
     fn put_state(&mut self, _cx: &mut Cx<'_>, state: Box<dyn Any + Send>) -> Result<(), String> {
         self.balancer.put_state(state)
+    }
+}
+
+impl<D: Delivery> Balancing<D> {
+    /// The handlers of all balancers.
+    pub(super) const HANDLERS: &'static [Handler<Self>] = &[
+        Handler::get("nb_total_servers", |e| e.balancer.servers.len().to_string()),
+        Handler::get("nb_active_servers", |e| e.balancer.choice.len().to_string()),
+        Handler::<Self>::read("load_conn", |e, cx, _| Ok(e.current(cx).each(|load| load.connections)))
+            .tabled(),
+        Handler::<Self>::get("load_packets", |e| e.balancer.each(|load| load.packets)).tabled(),
+        Handler::<Self>::get("load_bytes", |e| e.balancer.each(|load| load.bytes)).tabled(),
+        Handler::<Self>::read_param("load", |e, _, number| Ok(e.balancer.told(number)))
+            .and_set(|e, _, loads| e.balancer.tell(loads)),
+        Handler::<Self>::read("servers", |e, cx, _| Ok(e.current(cx).list())).tabled(),
+        Handler::<Self>::read("connections", |e, cx, _| {
+            Ok(e.current(cx).flows.table.stats().entries.to_string())
+        })
+        .summed(),
+        Handler::count("overflows", |e| e.balancer.overflows),
+        Handler::set("add_server", |e, cx, server| e.set_active(cx, server, true).map(drop)),
+        Handler::set("remove_server", |e, cx, server| e.set_active(cx, server, false).map(drop)),
+        Handler::set("fail_server", |e, cx, server| {
+            let number = e.set_active(cx, server, false)?;
+            e.balancer.forget_where(|connection| usize::from(connection.server) == number);
+            Ok(())
+        }),
+    ];
+
+    /// Returns the balancer after the end of connections that are over.
+    fn current(&mut self, cx: &Cx<'_>) -> &Balancer<D::Place> {
+        self.delivery.hear(&mut self.balancer);
+        self.balancer.expire_paced(cx.now(), Timestamp::ZERO, usize::MAX);
+        &self.balancer
+    }
+
+    /// Makes a server active or inactive, and returns its number.
+    ///
+    /// # Errors
+    /// If there is no such server.
+    fn set_active(&mut self, cx: &Cx<'_>, server: &str, is_active: bool) -> Result<usize, String> {
+        let place = D::Place::parse(server.trim(), &cx.place()).map_err(|_| D::Place::EXPECTED)?;
+        let Some(number) = self.balancer.places().position(|known| *known == place) else {
+            let what = D::Place::WHAT;
+            return Err(format!("{what} {place} is not configured; write 'config' to add more"));
+        };
+        self.balancer.servers[number].is_active = is_active;
+        self.balancer.update_choice();
+        Ok(number)
     }
 }
 
@@ -200,22 +236,6 @@ pub(super) const ARGS: [ArgInfo; 11] = join(
         ArgInfo::keyword("CAPACITY", "unsigned", "1048576"),
     ],
 );
-
-/// The handlers of all load balancers.
-pub(super) const HANDLERS: &[HandlerInfo] = &[
-    HandlerInfo::read("nb_total_servers"),
-    HandlerInfo::read("nb_active_servers"),
-    HandlerInfo::read("load_conn").tabled(),
-    HandlerInfo::read("load_packets").tabled(),
-    HandlerInfo::read("load_bytes").tabled(),
-    HandlerInfo { name: "load", access: class::Access::READ_PARAM_WRITE, merge: Merge::First },
-    HandlerInfo::read("servers").tabled(),
-    HandlerInfo::count("connections"),
-    HandlerInfo::count("overflows"),
-    HandlerInfo::write("add_server"),
-    HandlerInfo::write("remove_server"),
-    HandlerInfo::write("fail_server"),
-];
 
 impl Settings {
     /// Reads the arguments of all load balancers. Reports time-outs that are not positive.
@@ -592,35 +612,21 @@ impl<P: Place> Balancer<P> {
         }
     }
 
-    /// Returns the text of a read handler; any name without an arm of its own means `servers`.
-    fn read(&mut self, cx: &Cx<'_>, name: &str) -> String {
-        // Expired connections are removed first, as far as the value counts connections.
-        if matches!(name, "load_conn" | "connections" | "servers") {
-            self.expire_paced(cx.now(), Timestamp::ZERO, usize::MAX);
+    /// Returns a number of each server, in one line.
+    fn each(&self, number: impl Fn(&Load) -> u64) -> String {
+        let all: Vec<String> = self.servers.iter().map(|server| number(&server.load).to_string()).collect();
+        all.join(" ")
+    }
+
+    /// Returns a line with state and numbers for each server.
+    fn list(&self) -> String {
+        let mut text = String::new();
+        for Server { place, is_active, load } in &self.servers {
+            let state = if *is_active { "active" } else { "inactive" };
+            let Load { connections, packets, bytes, .. } = load;
+            let _ = writeln!(text, "{place} {state} {connections} {packets} {bytes}");
         }
-        let each = |number: &dyn Fn(&Load) -> u64| {
-            let all: Vec<String> =
-                self.servers.iter().map(|server| number(&server.load).to_string()).collect();
-            all.join(" ")
-        };
-        match name {
-            "nb_total_servers" => self.servers.len().to_string(),
-            "nb_active_servers" => self.choice.len().to_string(),
-            "load_conn" => each(&|load| load.connections),
-            "load_packets" => each(&|load| load.packets),
-            "load_bytes" => each(&|load| load.bytes),
-            "connections" => self.flows.table.stats().entries.to_string(),
-            "overflows" => self.overflows.to_string(),
-            _ => {
-                let mut text = String::new();
-                for Server { place, is_active, load } in &self.servers {
-                    let state = if *is_active { "active" } else { "inactive" };
-                    let Load { connections, packets, bytes, .. } = load;
-                    let _ = writeln!(text, "{place} {state} {connections} {packets} {bytes}");
-                }
-                text
-            }
-        }
+        text
     }
 
     /// Returns the load that was written for the server with this number, or `unknown`; without a number,
@@ -628,8 +634,7 @@ impl<P: Place> Balancer<P> {
     fn told(&self, number: &str) -> String {
         let number = number.trim();
         if number.is_empty() {
-            let all: Vec<String> = self.servers.iter().map(|server| server.load.told.to_string()).collect();
-            return all.join(" ");
+            return self.each(|load| load.told);
         }
         let server = number.parse().ok().and_then(|number: usize| self.servers.get(number));
         server.map_or("unknown".into(), |server| server.load.told.to_string())
@@ -654,25 +659,7 @@ impl<P: Place> Balancer<P> {
         Ok(())
     }
 
-    /// Makes a server active (`add_server`) or inactive (other handlers). `fail_server` also removes its
-    /// connections, so that their next packets choose another server.
-    ///
-    /// # Errors
-    /// If there is no server with this destination.
-    fn write(&mut self, name: &str, place: &P) -> Result<(), String> {
-        let Some(number) = self.places().position(|known| known == place) else {
-            let what = P::WHAT;
-            return Err(format!("{what} {place} is not configured; write 'config' to add more"));
-        };
-        self.servers[number].is_active = name == "add_server";
-        self.update_choice();
-        if name == "fail_server" {
-            self.forget_where(|connection| usize::from(connection.server) == number);
-        }
-        Ok(())
-    }
-
-    /// Returns servers, connections and counters for the balancer that replaces this one.
+    /// Returns the state with which another balancer continues.
     fn take_state(&mut self) -> Box<dyn Any + Send> {
         let mut kept = Vec::new();
         for connection in &self.connections {

@@ -97,7 +97,7 @@ use element::{Base, Batch, Class, Cx, DropReason, Effects, Invalid, Packet, manu
 use packet::Annotations;
 use wire::{FiveTuple, FromBytes, ip_protocol, ipv4};
 
-use super::balancer::{self, Balancer, Delivery, HANDLERS, Place, Settings};
+use super::balancer::{self, Balancer, Balancing, Delivery, Place, Settings};
 use super::headers::marked;
 use super::notices::{self, Notice, Notices};
 use crate::editing::{each, needs, pure, when, within};
@@ -113,7 +113,7 @@ pub static CLASS: Class = Class {
     processing: "h/h",
     manual: manual!("flow_ip_load_balancer.rs"),
     args: &ARGS,
-    handlers: HANDLERS,
+    table: &Balancing::<ToAddress>::HANDLERS,
     phase: Phase::Service,
     reconfigures: true,
     samples: &[

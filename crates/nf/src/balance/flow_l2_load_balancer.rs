@@ -65,7 +65,7 @@ use element::five_tuple::{READS, five_tuple, flow_of_error};
 use element::{Base, Batch, Class, Cx, DropReason, Effects, manual};
 use wire::MacAddr;
 
-use super::balancer::{self, Balancer, Delivery, HANDLERS, Place, Settings};
+use super::balancer::{self, Balancer, Balancing, Delivery, Place, Settings};
 use crate::editing::{bytes, each, is_marked, when};
 
 static ARGS: [ArgInfo; 12] = join([ArgInfo::rest("DST", "Ethernet address")], balancer::ARGS);
@@ -76,7 +76,7 @@ pub static CLASS: Class = Class {
     processing: "h/h",
     manual: manual!("flow_l2_load_balancer.rs"),
     args: &ARGS,
-    handlers: HANDLERS,
+    table: &Balancing::<ToFrame>::HANDLERS,
     reconfigures: true,
     samples: &[
         "DST 2:0:0:0:9:1, DST 2:0:0:0:9:2",

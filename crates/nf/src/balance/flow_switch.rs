@@ -64,7 +64,7 @@ use element::effects::{Case, Filter, Target};
 use element::five_tuple::{READS, five_tuple, flow_of_error};
 use element::{Batch, Class, Cx, DropReason, Effects, manual};
 
-use super::balancer::{self, Balancer, Delivery, HANDLERS, Place, Settings};
+use super::balancer::{self, Balancer, Balancing, Delivery, Place, Settings};
 use crate::editing::when;
 use crate::sorting::{Fate, Sorter};
 
@@ -77,7 +77,7 @@ pub static CLASS: Class = Class {
     processing: "h/h",
     manual: manual!("flow_switch.rs"),
     args: &ARGS,
-    handlers: HANDLERS,
+    table: &Balancing::<Outputs>::HANDLERS,
     reconfigures: true,
     samples: &[
         "",

@@ -27,9 +27,9 @@
 
 use classify::IntervalSet;
 use classify::pattern::{BytesTest, Decision, Program};
-use element::class::{Access, ArgInfo, HandlerInfo};
+use element::class::{Access, ArgInfo};
 use element::effects::{Case, Counts, Filter, Target, Written};
-use element::{Base, Batch, Class, Complaint, Cx, DropReason, Effects, Element, manual};
+use element::{Base, Batch, Class, Complaint, Cx, DropReason, Effects, Element, Handler, manual};
 
 use crate::editing::bytes;
 use crate::patterns;
@@ -42,7 +42,7 @@ pub static CLASS: Class = Class {
     processing: "h/h",
     manual: manual!("classifier.rs"),
     args: &[ArgInfo::rest("PATTERN", "pattern")],
-    handlers: &[HandlerInfo::read("program")],
+    table: &HANDLERS,
     samples: &["12/0800", "12/0800, 12/0806 20/0001, - -> 1/3", "!0/01%01, 23/06 !20/??20 -> 1/2"],
     reconfigures: true,
     build: |args| {
@@ -115,10 +115,7 @@ impl Element for Classifier {
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        match patterns::number(name) {
-            Some(number) => self.patterns.get(number).cloned().ok_or_else(|| format!("no pattern {number}")),
-            None => Ok(self.program.to_string()),
-        }
+        patterns::read(&self.patterns, name)
     }
 
     fn write(&mut self, _cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
@@ -131,3 +128,5 @@ impl Element for Classifier {
         Ok(())
     }
 }
+
+const HANDLERS: &[Handler<Classifier>] = &[Handler::get("program", |e| e.program.to_string())];

@@ -40,9 +40,9 @@
 use std::net::Ipv4Addr;
 
 use element::args::{Bytes, parse_bool, parse_seconds};
-use element::class::{Access, ArgInfo, HandlerInfo};
+use element::class::{Access, ArgInfo};
 use element::effects::{Action, Case, DST_IP, Depends, Emit, Field, Filter, Header, Target, Value};
-use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Packet, Timestamp, manual};
+use element::{Base, Batch, Class, Cx, DropReason, Effects, Element, Handler, Packet, Timestamp, manual};
 use packet::Annotations;
 use wire::icmp::kind;
 use wire::{FromBytes, IntoBytes, U16, U32, checksum, icmp, ip_protocol, ipv4};
@@ -67,15 +67,7 @@ pub static CLASS: Class = Class {
         ArgInfo::keyword("VERBOSE", "bool", "true"),
         ArgInfo::keyword("STOP", "bool", "false"),
     ],
-    handlers: &[
-        HandlerInfo::both("active"),
-        HandlerInfo::both("src"),
-        HandlerInfo::both("dst"),
-        HandlerInfo::count("count"),
-        HandlerInfo::write("limit"),
-        HandlerInfo::write("interval"),
-        HandlerInfo::write("reset_counts"),
-    ],
+    table: &HANDLERS,
     samples: &["10.0.0.1, 10.0.0.2, LIMIT 3, INTERVAL 0.001, STOP true, VERBOSE false -> 1/1"],
     build: |args| {
         let (source, destination): (Option<Ipv4Addr>, Option<Ipv4Addr>) = (args.get("SRC"), args.get("DST"));
@@ -394,49 +386,66 @@ impl Element for IcmpPingSource {
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        Ok(match (name, &self.receiver) {
-            ("active", _) => self.active.to_string(),
-            ("src", _) => self.source.to_string(),
-            ("dst", _) => self.destination.to_string(),
-            ("summary", Some(receiver)) => receiver.summary(self.count),
-            ("rtt_min", Some(receiver)) => seconds(receiver.least),
-            ("rtt_avg", Some(receiver)) => seconds(receiver.average()),
-            ("rtt_max", Some(receiver)) => seconds(receiver.most),
-            _ => self.count.to_string(),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, text: &str) -> Result<(), String> {
-        match name {
-            "active" => {
-                self.active = parse_bool(text).ok_or("type mismatch")?;
-                if self.active {
-                    self.wait(cx, Timestamp::ZERO);
-                } else {
-                    self.waits = false;
-                    cx.clear_timer(0);
-                }
-            }
-            "src" => self.source = value(cx, text, "syntax error")?,
-            "dst" => self.destination = value(cx, text, "syntax error")?,
-            "limit" => {
-                self.limit = value(cx, text, "'limit' should be integer")?;
-                if self.may_send() {
-                    self.wait(cx, self.interval);
-                }
-            }
-            "interval" => {
-                let time = parse_seconds(text).ok_or("'interval' should be an interval")?;
-                self.interval = whole_milliseconds(time);
-            }
-            _ => {
-                self.count = 0;
-                self.receiver = self.receiver.take().map(|_| Receiver::new());
-                if self.may_send() {
-                    self.wait(cx, self.interval);
-                }
-            }
+        match (name, &self.receiver) {
+            ("summary", Some(receiver)) => Ok(receiver.summary(self.count)),
+            ("rtt_min", Some(receiver)) => Ok(seconds(receiver.least)),
+            ("rtt_avg", Some(receiver)) => Ok(seconds(receiver.average())),
+            ("rtt_max", Some(receiver)) => Ok(seconds(receiver.most)),
+            _ => Err(format!("'{name}' is not a read handler")),
         }
-        Ok(())
     }
 }
+
+const HANDLERS: &[Handler<IcmpPingSource>] = &[
+    Handler::data(
+        "active",
+        |e| e.active.to_string(),
+        |e, cx, text| {
+            e.active = parse_bool(text).ok_or("type mismatch")?;
+            if e.active {
+                e.wait(cx, Timestamp::ZERO);
+            } else {
+                e.waits = false;
+                cx.clear_timer(0);
+            }
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "src",
+        |e| e.source.to_string(),
+        |e, cx, text| {
+            e.source = value(cx, text, "syntax error")?;
+            Ok(())
+        },
+    ),
+    Handler::data(
+        "dst",
+        |e| e.destination.to_string(),
+        |e, cx, text| {
+            e.destination = value(cx, text, "syntax error")?;
+            Ok(())
+        },
+    ),
+    Handler::count("count", |e| e.count.into()),
+    Handler::set("limit", |e, cx, text| {
+        e.limit = value(cx, text, "'limit' should be integer")?;
+        if e.may_send() {
+            e.wait(cx, e.interval);
+        }
+        Ok(())
+    }),
+    Handler::set("interval", |e, _, text| {
+        let time = parse_seconds(text).ok_or("'interval' should be an interval")?;
+        e.interval = whole_milliseconds(time);
+        Ok(())
+    }),
+    Handler::set("reset_counts", |e, cx, _| {
+        e.count = 0;
+        e.receiver = e.receiver.take().map(|_| Receiver::new());
+        if e.may_send() {
+            e.wait(cx, e.interval);
+        }
+        Ok(())
+    }),
+];

@@ -3,14 +3,13 @@
 
 use classify::IntervalSet;
 use element::args::{AnnotationOffset, Arg, Args};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Access, Action, Case, Depends, Field, Filter, State, Support, Target, Value};
-use element::{Base, Batch, Cx, DropReason, Effects, Element, Invalid, Lengths, Packet, Timestamp};
+use element::{Base, Batch, Cx, DropReason, Effects, Element, Handler, Invalid, Lengths, Packet, Timestamp};
 use wire::ipv6;
 
 use super::limit::parse_rate;
 use crate::editing::{annotation, length_from, when};
-use crate::fixed::show_bandwidth;
 
 /// The colours of packets. The value of a colour (0, 1, 2) is both the number of its output and the paint
 /// in the annotation.
@@ -22,22 +21,12 @@ pub(super) enum Colour {
 }
 
 impl Colour {
-    pub(super) const ALL: [Colour; 3] = [Colour::Green, Colour::Yellow, Colour::Red];
-
-    /// Returns the colour that a paint means: 0 is green, 1 is yellow, and any other paint is red.
+    /// Returns the colour of a paint; every paint other than green and yellow is red.
     fn of_paint(paint: u8) -> Colour {
         match paint {
             0 => Colour::Green,
             1 => Colour::Yellow,
             _ => Colour::Red,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Colour::Green => "green",
-            Colour::Yellow => "yellow",
-            Colour::Red => "red",
         }
     }
 }
@@ -76,22 +65,9 @@ impl Ticks {
     }
 }
 
-/// The value of a parameter of a marker, which determines how handlers parse and show it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Parameter {
-    /// A rate in bytes per second.
-    Rate(u64),
-    /// A size in bytes.
-    Size(u64),
-}
-
-/// A three color marker: it determines the colour of each packet from the packet's length, the colour with
-/// which the packet arrived, and two token buckets. A token is a byte.
+/// A rule that determines the colours of packets.
 pub(super) trait Marker: Clone + Send + 'static {
-    /// The names of the parameters, which are also the names of their handlers.
-    const PARAMETERS: &'static [&'static str];
-
-    /// Adds the tokens that have arrived until `now` to the buckets.
+    /// Adds the tokens that have arrived until `now`.
     fn refill(&mut self, now: Timestamp);
 
     /// Returns the colour of a packet with `bytes` bytes, and takes the packet's tokens from the buckets.
@@ -102,37 +78,18 @@ pub(super) trait Marker: Clone + Send + 'static {
     /// bucket.
     fn tokens(&self) -> [u64; 2];
 
-    /// Returns the value of a parameter, by its name in [`PARAMETERS`](Self::PARAMETERS).
-    fn parameter(&self, name: &str) -> Parameter;
-
-    /// Sets a parameter to a number of bytes, or of bytes per second. Buckets keep their tokens, up to
-    /// their size.
+    /// Returns the marker after a change of parameters; buckets keep their tokens, up to their size.
     ///
     /// # Errors
-    /// If the parameters contradict each other. The marker then has the new parameter nevertheless, and
-    /// must be discarded.
-    fn set(&mut self, name: &str, value: u64) -> Result<(), String>;
+    /// If the parameters contradict each other.
+    fn sound(self) -> Result<Self, String>;
 }
 
 /// The arguments that SrTCM and TrTCM share.
 pub(super) const COMMON: [ArgInfo; 2] =
     [ArgInfo::keyword("COLOR_AWARE", "bool", "false"), ArgInfo::keyword("ANNO", "annotation", "PAINT")];
 
-/// Returns the handlers of a marker: read and write handlers for the parameters in `own`, read handlers for
-/// the counts and tokens, and the write handler `reset`. `N` is the number of all these handlers.
-pub(super) const fn handlers<const M: usize, const N: usize>(own: [&'static str; M]) -> [HandlerInfo; N] {
-    let counts = ["green", "yellow", "red", "green_bytes", "yellow_bytes", "red_bytes", "tokens"];
-    assert!(M + counts.len() + 1 == N);
-    let mut all = [HandlerInfo::write("reset"); N];
-    let mut n = 0;
-    while n < M + counts.len() {
-        all[n] = if n < M { HandlerInfo::both(own[n]) } else { HandlerInfo::read(counts[n - M]) };
-        n += 1;
-    }
-    all
-}
-
-/// Parses the common arguments and makes the element that applies `marker` to packets.
+/// Makes the element that applies a marker.
 ///
 /// # Errors
 /// If there was any error in the arguments, or if `marker` is an error. All errors are reported to `args`.
@@ -149,9 +106,10 @@ pub(super) fn build<M: Marker>(
     Ok(Box::new(Painter { marker, aware, place, outputs: args.outputs(), counts: [[0; 2]; 3] }))
 }
 
-struct Painter<M> {
-    marker: M,
-    /// True if packets arrive with a colour in the annotation (COLOR_AWARE).
+/// The element that applies a marker.
+pub(super) struct Painter<M> {
+    pub(super) marker: M,
+    /// True if packets arrive with colours.
     aware: bool,
     /// The offset of the annotation byte with the colour.
     place: usize,
@@ -241,42 +199,49 @@ impl<M: Marker> Element for Painter<M> {
             |packet, colour| cx.emit_one(colour as usize, packet, DropReason::OverRate),
         );
     }
+}
 
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        if M::PARAMETERS.contains(&name) {
-            return Ok(match self.marker.parameter(name) {
-                Parameter::Rate(rate) => show_bandwidth(rate),
-                Parameter::Size(size) => size.to_string(),
-            });
-        }
-        if name == "tokens" {
-            self.marker.refill(cx.now());
-            let [first, second] = self.marker.tokens();
-            return Ok(format!("{first} {second}"));
-        }
-        let (colour, of_bytes) = match name.strip_suffix("_bytes") {
-            Some(colour) => (colour, true),
-            None => (name, false),
-        };
-        let counts = Colour::ALL.into_iter().find(|each| each.name() == colour);
-        let [packets, bytes] = counts.map_or([0; 2], |colour| self.counts[colour as usize]);
-        Ok(if of_bytes { bytes } else { packets }.to_string())
+/// The handlers of both markers.
+impl<M: Marker> Painter<M> {
+    pub(super) const GREEN: Handler<Self> = Handler::get("green", |e| e.packets(Colour::Green));
+    pub(super) const YELLOW: Handler<Self> = Handler::get("yellow", |e| e.packets(Colour::Yellow));
+    pub(super) const RED: Handler<Self> = Handler::get("red", |e| e.packets(Colour::Red));
+    pub(super) const GREEN_BYTES: Handler<Self> = Handler::get("green_bytes", |e| e.bytes(Colour::Green));
+    pub(super) const YELLOW_BYTES: Handler<Self> = Handler::get("yellow_bytes", |e| e.bytes(Colour::Yellow));
+    pub(super) const RED_BYTES: Handler<Self> = Handler::get("red_bytes", |e| e.bytes(Colour::Red));
+    pub(super) const TOKENS: Handler<Self> = Handler::<Self>::read("tokens", |e, cx, _| {
+        e.marker.refill(cx.now());
+        let [first, second] = e.marker.tokens();
+        Ok(format!("{first} {second}"))
+    });
+    pub(super) const RESET: Handler<Self> = Handler::act("reset", |e| e.counts = [[0; 2]; 3]);
+
+    fn packets(&self, colour: Colour) -> String {
+        self.counts[colour as usize][0].to_string()
     }
 
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        if name == "reset" {
-            self.counts = [[0; 2]; 3];
-            return Ok(());
-        }
-        let number = match self.marker.parameter(name) {
-            Parameter::Rate(_) => parse_rate(cx, value, true).map_err(|_| "expected bandwidth")?,
-            Parameter::Size(_) => u64::parse(value, &cx.place()).map_err(|_| "expected a number of bytes")?,
-        };
-        // Add the tokens that have arrived until now, because they arrived at the old rate.
+    fn bytes(&self, colour: Colour) -> String {
+        self.counts[colour as usize][1].to_string()
+    }
+
+    /// Parses a rate, and sets it by `set`.
+    pub(super) fn set_rate(&mut self, cx: &Cx<'_>, text: &str, set: fn(&mut M, u64)) -> Result<(), String> {
+        let rate = parse_rate(cx, text, true).map_err(|_| "expected bandwidth")?;
+        self.change(cx, |marker| set(marker, rate))
+    }
+
+    /// Parses a size in bytes, and sets it by `set`.
+    pub(super) fn set_size(&mut self, cx: &Cx<'_>, text: &str, set: fn(&mut M, u64)) -> Result<(), String> {
+        let size = u64::parse(text, &cx.place()).map_err(|_| "expected a number of bytes")?;
+        self.change(cx, |marker| set(marker, size))
+    }
+
+    fn change(&mut self, cx: &Cx<'_>, change: impl FnOnce(&mut M)) -> Result<(), String> {
+        // Tokens up to now arrived at the old rate.
         self.marker.refill(cx.now());
         let mut marker = self.marker.clone();
-        marker.set(name, number)?;
-        self.marker = marker;
+        change(&mut marker);
+        self.marker = marker.sound()?;
         Ok(())
     }
 }
@@ -314,7 +279,7 @@ pub(super) mod model {
     /// Returns a proptest strategy for sequences of 1 to 59 packets.
     pub(in super::super) fn steps() -> impl proptest::strategy::Strategy<Value = Vec<Step>> {
         use proptest::prelude::*;
-        let colour = (0usize..3).prop_map(|n| Colour::ALL[n]);
+        let colour = (0u8..3).prop_map(Colour::of_paint);
         let gap = prop_oneof![Just(0), 0i64..2_000_000, 0i64..400_000_000];
         prop::collection::vec((gap, 0u64..1600, colour), 1..60)
     }

@@ -52,10 +52,11 @@
 //! TrTCM, BandwidthMeter, Meter, BandwidthRatedSplitter, PaintSwitch, SetIPDSCP
 
 use element::args::Bandwidth;
-use element::class::{ArgInfo, HandlerInfo, join};
-use element::{Class, Timestamp, manual};
+use element::class::{ArgInfo, join};
+use element::{Class, Handler, Timestamp, manual};
 
-use super::colours::{COMMON, Colour, Marker, Parameter, Ticks, build, handlers};
+use super::colours::{COMMON, Colour, Marker, Painter, Ticks, build};
+use crate::fixed::show_bandwidth;
 
 static ARGS: [ArgInfo; 5] = join(
     [
@@ -65,7 +66,6 @@ static ARGS: [ArgInfo; 5] = join(
     ],
     COMMON,
 );
-static HANDLERS: [HandlerInfo; 11] = handlers(["cir", "cbs", "ebs"]);
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -74,7 +74,7 @@ pub static CLASS: Class = Class {
     processing: "a/ah",
     manual: manual!("sr_tcm.rs"),
     args: &ARGS,
-    handlers: &HANDLERS,
+    table: &HANDLERS,
     samples: &[
         "1kBps, 200, 300 -> 1/3",
         "1MBps, 100, 0 -> 1/2",
@@ -103,20 +103,9 @@ impl SingleRate {
     fn new(rate: u64, sizes: (u64, u64)) -> Result<SingleRate, String> {
         SingleRate { ticks: Ticks::new(rate), sizes, tokens: sizes }.sound()
     }
-
-    fn sound(mut self) -> Result<SingleRate, String> {
-        let (committed, excess) = self.sizes;
-        self.tokens = (self.tokens.0.min(committed), self.tokens.1.min(excess));
-        match self.sizes {
-            (0, 0) => Err("CBS and EBS must not both be 0".into()),
-            _ => Ok(self),
-        }
-    }
 }
 
 impl Marker for SingleRate {
-    const PARAMETERS: &'static [&'static str] = &["cir", "cbs", "ebs"];
-
     #[inline]
     fn refill(&mut self, now: Timestamp) {
         let came = self.ticks.take(now);
@@ -143,24 +132,41 @@ impl Marker for SingleRate {
         [self.tokens.0, self.tokens.1]
     }
 
-    fn parameter(&self, name: &str) -> Parameter {
-        match name {
-            "cir" => Parameter::Rate(self.ticks.rate),
-            "cbs" => Parameter::Size(self.sizes.0),
-            _ => Parameter::Size(self.sizes.1),
+    fn sound(mut self) -> Result<SingleRate, String> {
+        let (committed, excess) = self.sizes;
+        self.tokens = (self.tokens.0.min(committed), self.tokens.1.min(excess));
+        match self.sizes {
+            (0, 0) => Err("CBS and EBS must not both be 0".into()),
+            _ => Ok(self),
         }
-    }
-
-    fn set(&mut self, name: &str, value: u64) -> Result<(), String> {
-        match name {
-            "cir" => self.ticks.rate = value,
-            "cbs" => self.sizes.0 = value,
-            _ => self.sizes.1 = value,
-        }
-        *self = self.clone().sound()?;
-        Ok(())
     }
 }
+
+const HANDLERS: &[Handler<Painter<SingleRate>>] = &[
+    Handler::data(
+        "cir",
+        |e| show_bandwidth(e.marker.ticks.rate),
+        |e, cx, text| e.set_rate(cx, text, |marker, rate| marker.ticks.rate = rate),
+    ),
+    Handler::data(
+        "cbs",
+        |e| e.marker.sizes.0.to_string(),
+        |e, cx, text| e.set_size(cx, text, |marker, size| marker.sizes.0 = size),
+    ),
+    Handler::data(
+        "ebs",
+        |e| e.marker.sizes.1.to_string(),
+        |e, cx, text| e.set_size(cx, text, |marker, size| marker.sizes.1 = size),
+    ),
+    Painter::GREEN,
+    Painter::YELLOW,
+    Painter::RED,
+    Painter::GREEN_BYTES,
+    Painter::YELLOW_BYTES,
+    Painter::RED_BYTES,
+    Painter::TOKENS,
+    Painter::RESET,
+];
 
 #[cfg(test)]
 mod tests {
@@ -187,7 +193,8 @@ mod tests {
         assert!(SingleRate::new(1000, (0, 0)).unwrap_err().contains("CBS and EBS"));
         assert!(SingleRate::new(1000, (0, 1)).is_ok() && SingleRate::new(1000, (1, 0)).is_ok());
         let mut marker = marker(1000, 10, 0);
-        assert!(marker.set("cbs", 0).is_err());
+        marker.sizes.0 = 0;
+        assert!(marker.sound().is_err());
     }
 
     #[test]
@@ -258,10 +265,11 @@ mod tests {
     #[test]
     fn changed_parameters_keep_what_fits() {
         let mut marker = marker(1000, 100, 50);
-        marker.set("cbs", 40).unwrap();
+        marker.sizes.0 = 40;
+        let mut marker = marker.sound().unwrap();
         assert_eq!(marker.tokens(), [40, 50]);
-        marker.set("ebs", 500).unwrap();
-        assert_eq!((marker.tokens(), marker.parameter("ebs")), ([40, 50], Parameter::Size(500)));
+        marker.sizes.1 = 500;
+        assert_eq!(marker.sound().unwrap().tokens(), [40, 50]);
     }
 
     proptest! {

@@ -49,10 +49,11 @@
 //! SrTCM, BandwidthMeter, Meter, BandwidthRatedSplitter, PaintSwitch, SetIPDSCP
 
 use element::args::Bandwidth;
-use element::class::{ArgInfo, HandlerInfo, join};
-use element::{Class, Timestamp, manual};
+use element::class::{ArgInfo, join};
+use element::{Class, Handler, Timestamp, manual};
 
-use super::colours::{COMMON, Colour, Marker, Parameter, Ticks, build, handlers};
+use super::colours::{COMMON, Colour, Marker, Painter, Ticks, build};
+use crate::fixed::show_bandwidth;
 
 static ARGS: [ArgInfo; 6] = join(
     [
@@ -63,7 +64,6 @@ static ARGS: [ArgInfo; 6] = join(
     ],
     COMMON,
 );
-static HANDLERS: [HandlerInfo; 12] = handlers(["cir", "cbs", "pir", "pbs"]);
 
 /// The class.
 pub static CLASS: Class = Class {
@@ -72,7 +72,7 @@ pub static CLASS: Class = Class {
     processing: "a/ah",
     manual: manual!("tr_tcm.rs"),
     args: &ARGS,
-    handlers: &HANDLERS,
+    table: &HANDLERS,
     samples: &[
         "1kBps, 200, 2kBps, 400 -> 1/3",
         "1kBps, 200, 2kBps, 400 -> 1/2",
@@ -117,25 +117,9 @@ impl TwoRate {
     fn new(cir: u64, cbs: u64, pir: u64, pbs: u64) -> Result<TwoRate, String> {
         TwoRate { committed: Bucket::full(cir, cbs), peak: Bucket::full(pir, pbs) }.sound()
     }
-
-    fn sound(mut self) -> Result<TwoRate, String> {
-        let TwoRate { committed, peak } = &mut self;
-        for bucket in [&mut *committed, &mut *peak] {
-            bucket.tokens = bucket.tokens.min(bucket.size);
-        }
-        if peak.ticks.rate < committed.ticks.rate {
-            return Err("PIR must be equal to or greater than CIR".into());
-        }
-        if committed.size == 0 || peak.size == 0 {
-            return Err("CBS and PBS must be greater than 0".into());
-        }
-        Ok(self)
-    }
 }
 
 impl Marker for TwoRate {
-    const PARAMETERS: &'static [&'static str] = &["cir", "cbs", "pir", "pbs"];
-
     #[inline]
     fn refill(&mut self, now: Timestamp) {
         self.committed.refill(now);
@@ -159,26 +143,51 @@ impl Marker for TwoRate {
         [self.committed.tokens, self.peak.tokens]
     }
 
-    fn parameter(&self, name: &str) -> Parameter {
-        match name {
-            "cir" => Parameter::Rate(self.committed.ticks.rate),
-            "cbs" => Parameter::Size(self.committed.size),
-            "pir" => Parameter::Rate(self.peak.ticks.rate),
-            _ => Parameter::Size(self.peak.size),
+    fn sound(mut self) -> Result<TwoRate, String> {
+        let TwoRate { committed, peak } = &mut self;
+        for bucket in [&mut *committed, &mut *peak] {
+            bucket.tokens = bucket.tokens.min(bucket.size);
         }
-    }
-
-    fn set(&mut self, name: &str, value: u64) -> Result<(), String> {
-        match name {
-            "cir" => self.committed.ticks.rate = value,
-            "cbs" => self.committed.size = value,
-            "pir" => self.peak.ticks.rate = value,
-            _ => self.peak.size = value,
+        if peak.ticks.rate < committed.ticks.rate {
+            return Err("PIR must be equal to or greater than CIR".into());
         }
-        *self = self.clone().sound()?;
-        Ok(())
+        if committed.size == 0 || peak.size == 0 {
+            return Err("CBS and PBS must be greater than 0".into());
+        }
+        Ok(self)
     }
 }
+
+const HANDLERS: &[Handler<Painter<TwoRate>>] = &[
+    Handler::data(
+        "cir",
+        |e| show_bandwidth(e.marker.committed.ticks.rate),
+        |e, cx, text| e.set_rate(cx, text, |marker, rate| marker.committed.ticks.rate = rate),
+    ),
+    Handler::data(
+        "cbs",
+        |e| e.marker.committed.size.to_string(),
+        |e, cx, text| e.set_size(cx, text, |marker, size| marker.committed.size = size),
+    ),
+    Handler::data(
+        "pir",
+        |e| show_bandwidth(e.marker.peak.ticks.rate),
+        |e, cx, text| e.set_rate(cx, text, |marker, rate| marker.peak.ticks.rate = rate),
+    ),
+    Handler::data(
+        "pbs",
+        |e| e.marker.peak.size.to_string(),
+        |e, cx, text| e.set_size(cx, text, |marker, size| marker.peak.size = size),
+    ),
+    Painter::GREEN,
+    Painter::YELLOW,
+    Painter::RED,
+    Painter::GREEN_BYTES,
+    Painter::YELLOW_BYTES,
+    Painter::RED_BYTES,
+    Painter::TOKENS,
+    Painter::RESET,
+];
 
 #[cfg(test)]
 mod tests {
@@ -198,7 +207,9 @@ mod tests {
     fn rfc2698_2_pir_is_not_below_cir() {
         assert!(TwoRate::new(1001, 10, 1000, 10).unwrap_err().contains("PIR"));
         assert!(TwoRate::new(1000, 10, 1000, 10).is_ok());
-        assert!(marker(1000, 10, 2000, 10).set("pir", 999).is_err());
+        let mut marker = marker(1000, 10, 2000, 10);
+        marker.peak.ticks.rate = 999;
+        assert!(marker.sound().is_err());
     }
 
     #[test]

@@ -82,8 +82,9 @@ impl Lanes {
         Some(lanes)
     }
 
-    /// Adds the lane that begins at offset `start`, or `place` bytes after the start of the packet. `bytes`
-    /// has, for each offset that the lane writes, the index of the write in `writes`.
+    /// Adds the lane whose first byte has offset `start`, counted like the offsets of the program from the
+    /// start of the input packet. `place` is the same byte, counted from the start of the packet during the
+    /// writes. `bytes` has, for each offset that the lane writes, the index of the write in `writes`.
     fn add(
         &mut self,
         place: i32,

@@ -483,7 +483,8 @@ impl TxQueue {
         (self.memory.base + span.slot as usize * SLOT_STRIDE + usize::from(span.start)) as *const u8
     }
 
-    /// Takes back the first waiting packet; `None` if no packet waits.
+    /// Takes the first packet out of the queue of packets that the port has not accepted yet, and returns it
+    /// to the engine; `None` if the queue is empty.
     pub(in crate::dpdk) fn take_back(&mut self, pool: &mut Pool) -> Option<Packet> {
         let span = self.waiting.pop_front()?;
         pool.take_back(self.memory.device, span.slot, span.start.into(), span.length.into())

@@ -65,12 +65,12 @@
 use std::sync::Arc;
 
 use element::args::{Place, PlaceNames, filter_condition};
-use element::class::{Access, ArgInfo, HandlerInfo};
+use element::class::{Access, ArgInfo};
 use element::effects::Written;
-use element::{Batch, Class, Complaint, Cx, Effects, Element, Tally, manual};
+use element::{Batch, Class, Complaint, Cx, Effects, Element, Handler, Tally, manual};
 use lang::args::unquote;
 
-use super::{RESET_RULE_COUNTS, RULE_COUNTS, Rule, Rules, Tables};
+use super::{Rule, Rules, Tables};
 use crate::patterns;
 use crate::sorting::Fate;
 
@@ -81,7 +81,7 @@ pub static CLASS: Class = Class {
     processing: "h/h",
     manual: manual!("ip_classifier.rs"),
     args: &[ArgInfo::rest("PATTERN", "pattern")],
-    handlers: &[HandlerInfo::read("program"), RULE_COUNTS, RESET_RULE_COUNTS],
+    table: &HANDLERS,
     samples: &[
         "- -> 1/1",
         "udp port 53 or src tcp port > 1023, ip ttl < 2 and not ip frag, icmp type echo -> 1/3",
@@ -156,18 +156,10 @@ impl Element for IpClassifier {
     }
 
     fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        match patterns::number(name) {
-            Some(number) => self.patterns.get(number).cloned().ok_or_else(|| format!("no pattern {number}")),
-            None if name == RULE_COUNTS.name => Ok(self.rules.counts()),
-            None => Ok(self.rules.listing().to_string()),
-        }
+        patterns::read(&self.patterns, name)
     }
 
     fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        if name == RESET_RULE_COUNTS.name {
-            self.rules.reset_counts();
-            return Ok(());
-        }
         let patterns = patterns::replaced(&self.patterns, name, value)?;
         let (rules, issues) = compile(&patterns, cx.place(), &self.tables);
         let errors: Vec<String> =
@@ -179,3 +171,9 @@ impl Element for IpClassifier {
         Ok(())
     }
 }
+
+const HANDLERS: &[Handler<IpClassifier>] = &[
+    Handler::get("program", |e| e.rules.listing().to_string()),
+    Handler::<IpClassifier>::get("rule_counts", |e| e.rules.counts()).summed(),
+    Handler::act("reset_rule_counts", |e| e.rules.reset_counts()),
+];

@@ -49,12 +49,12 @@ use std::path::PathBuf;
 
 use classify::filter::{Recent, Shadows, action, is_classbench, shadows};
 use element::args::{PlaceNames, filter_condition, parse_integer};
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Access, Counts, State, Written, wire_field};
-use element::{Args, Batch, Class, Complaint, Cx, DropReason, Effects, Element, Tally, manual};
+use element::{Args, Batch, Class, Complaint, Cx, DropReason, Effects, Element, Handler, Tally, manual};
 use lang::args::unquote;
 
-use super::{RESET_RULE_COUNTS, RULE_COUNTS, Rule, Rules, Tables};
+use super::{Rule, Rules, Tables};
 use crate::sorting::Fate;
 
 /// The class.
@@ -64,16 +64,7 @@ pub static CLASS: Class = Class {
     processing: "h/h",
     manual: manual!("ip_filter.rs"),
     args: &[ArgInfo::rest("RULE", "action pattern"), ArgInfo::keyword("CACHING", "bool", "false")],
-    handlers: &[
-        HandlerInfo::read("program"),
-        HandlerInfo::count("cache_hits_count"),
-        HandlerInfo::count("cache_misses_count"),
-        HandlerInfo::count("cache_total_count"),
-        HandlerInfo::read("cache_hits_ratio"),
-        HandlerInfo::read("cache_misses_ratio"),
-        RULE_COUNTS,
-        RESET_RULE_COUNTS,
-    ],
+    table: &HANDLERS,
     samples: &[
         "drop all",
         "allow udp, 1 tcp dst port 80 or 443, deny src 10.0.0.1, 0 - -> 1/2",
@@ -317,29 +308,30 @@ impl Element for IpFilter {
     fn tally(&mut self, tally: &Tally) {
         self.rules.tally(tally);
     }
+}
 
-    fn read(&mut self, _cx: &mut Cx<'_>, name: &str, _param: &str) -> Result<String, String> {
-        match name {
-            "program" => return Ok(self.rules.listing().to_string()),
-            _ if name == RULE_COUNTS.name => return Ok(self.rules.counts()),
-            _ => {}
-        }
-        let Some(Recent { hits, misses, .. }) = self.cache else { return Ok("-1".into()) };
-        let total = hits + misses;
-        let ratio = |part: u64| if total == 0 { 0.0 } else { part as f64 / total as f64 * 100.0 };
-        Ok(match name {
-            "cache_hits_count" => hits.to_string(),
-            "cache_misses_count" => misses.to_string(),
-            "cache_hits_ratio" => ratio(hits).to_string(),
-            "cache_misses_ratio" => ratio(misses).to_string(),
-            _ => total.to_string(),
-        })
-    }
-    fn write(&mut self, _cx: &mut Cx<'_>, _name: &str, _value: &str) -> Result<(), String> {
-        self.rules.reset_counts();
-        Ok(())
+impl IpFilter {
+    /// Returns a value that is computed from the hits and misses of the cache; -1 without a cache.
+    fn of_cache<T: ToString>(&self, value: impl Fn(u64, u64) -> T) -> String {
+        self.cache.as_ref().map_or("-1".into(), |cache| value(cache.hits, cache.misses).to_string())
     }
 }
+
+/// Returns the percentage of `part` in `total`; 0 if there is nothing.
+fn percentage(part: u64, total: u64) -> f64 {
+    if total == 0 { 0.0 } else { part as f64 / total as f64 * 100.0 }
+}
+
+const HANDLERS: &[Handler<IpFilter>] = &[
+    Handler::get("program", |e| e.rules.listing().to_string()),
+    Handler::<IpFilter>::get("cache_hits_count", |e| e.of_cache(|hits, _| hits)).summed(),
+    Handler::<IpFilter>::get("cache_misses_count", |e| e.of_cache(|_, misses| misses)).summed(),
+    Handler::<IpFilter>::get("cache_total_count", |e| e.of_cache(|hits, misses| hits + misses)).summed(),
+    Handler::get("cache_hits_ratio", |e| e.of_cache(|hits, misses| percentage(hits, hits + misses))),
+    Handler::get("cache_misses_ratio", |e| e.of_cache(|hits, misses| percentage(misses, hits + misses))),
+    Handler::<IpFilter>::get("rule_counts", |e| e.rules.counts()).summed(),
+    Handler::act("reset_rule_counts", |e| e.rules.reset_counts()),
+];
 
 #[cfg(test)]
 mod tests {

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use classify::IntervalSet;
 use classify::filter::{Condition, Header, Headers, Listing, Matcher, Recent, Test, Tree};
-use element::class::HandlerInfo;
 use element::effects::{Access, Case, Counts, Field, Filter, Marks, State, Support, Target, Written};
 use element::setup::Same;
 use element::{Base, Batch, Cx, DropReason, Effects, Packet, Tally};
@@ -60,10 +59,6 @@ struct Rules {
     notes: Notes<u32>,
     unknown: Vec<u8>,
 }
-
-/// The handlers that all elements with rules have.
-const RULE_COUNTS: HandlerInfo = HandlerInfo::count("rule_counts");
-const RESET_RULE_COUNTS: HandlerInfo = HandlerInfo::write("reset_rule_counts");
 
 impl Table {
     fn new(rules: Vec<Rule>) -> Table {

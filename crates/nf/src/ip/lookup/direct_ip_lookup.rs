@@ -27,17 +27,19 @@
 //! ## See also
 //! LinearIPLookup, RadixIPLookup, RangeIPLookup
 
-use element::{Class, manual};
+use element::{Class, Handler, manual};
 
-use super::{ADD, CTRL, FLUSH, Kind, LOOKUP, Listing, REMOVE, SET, TABLE, build};
+use super::{ADD, CTRL, FLUSH, Kind, LOOKUP, Listing, REMOVE, RouteLookup, SET, TABLE, build};
 
 /// The class.
 pub static CLASS: Class = Class {
     name: "DirectIPLookup",
     manual: manual!("direct_ip_lookup.rs"),
-    handlers: &[TABLE, LOOKUP, ADD, SET, REMOVE, CTRL, FLUSH],
+    table: &HANDLERS,
     build: |args| build(args, &KIND),
     ..super::CLASS
 };
 
 pub(super) static KIND: Kind = Kind { listing: Listing::FirstFree, complaint: None, changes: true };
+
+const HANDLERS: &[Handler<RouteLookup>] = &[TABLE, LOOKUP, ADD, SET, REMOVE, CTRL, FLUSH];

@@ -33,12 +33,12 @@ use classify::prefixes::Prefix;
 use element::args::{Arg, Ipv6Prefix, Place};
 use element::class::ArgInfo;
 use element::effects::{Case, Counts, DST_IP6, Depends, Filter, Target};
-use element::{Batch, Class, Cx, DropReason, Effects, Element, manual};
+use element::{Batch, Class, Cx, DropReason, Effects, Element, Handler, manual};
 use packet::{Annotations, BATCH_CAPACITY};
 
 use super::route::{Hop, words};
 use super::table::{Listing, RouteTable};
-use super::{ADD, CTRL, REMOVE, TABLE, need_outputs, send};
+use super::{need_outputs, send};
 use crate::editing::constant;
 use crate::sorting::Sorter;
 
@@ -51,7 +51,7 @@ pub static CLASS: Class = Class {
     ports: "1/-",
     processing: "h/h",
     args: &[ArgInfo::rest("ROUTE", "route")],
-    handlers: &[TABLE, ADD, REMOVE, CTRL],
+    table: &HANDLERS,
     samples: &[
         "::/0 0 -> 1/1",
         "2001:db8::/32 ::1 1, ::/1 :: 0, 8000::/1 2, ::0102:0:0:0/80 fe80::9 2 -> 1/3",
@@ -184,23 +184,23 @@ impl Element for LookupIp6Route {
         }
         send(cx, batch, &mut self.sorter, &self.table, &self.numbers[..])
     }
+}
 
-    fn read(&mut self, _cx: &mut Cx<'_>, _name: &str, _param: &str) -> Result<String, String> {
-        let header = if self.table.is_new() { "" } else { "# Active routes\n" };
+const HANDLERS: &[Handler<LookupIp6Route>] = &[
+    Handler::get("table", |e| {
+        let header = if e.table.is_new() { "" } else { "# Active routes\n" };
         let line = |route: Route| {
             let Route { prefix, hop } = route;
             let address = Ipv6Addr::from_bits(prefix.first());
             format!("{address}/{}\t{}\t{}\n", prefix.length(), hop.gateway, hop.output)
         };
-        Ok(std::iter::once(header.to_string()).chain(self.table.routes().map(line)).collect())
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
+        std::iter::once(header.to_string()).chain(e.table.routes().map(line)).collect()
+    }),
+    Handler::set("add", |e, cx, value| e.command(cx, "add", &words(value))),
+    Handler::set("remove", |e, cx, value| e.command(cx, "remove", &words(value))),
+    Handler::set("ctrl", |e, cx, value| {
         let words = words(value);
-        match (name, words.split_first()) {
-            ("ctrl", Some((command, arguments))) => self.command(cx, command, arguments),
-            ("ctrl", None) => self.command(cx, "", &[]),
-            _ => self.command(cx, name, &words),
-        }
-    }
-}
+        let (command, arguments) = words.split_first().map_or(("", &[][..]), |(first, rest)| (first, rest));
+        e.command(cx, command, arguments)
+    }),
+];

@@ -28,7 +28,7 @@ use super::{Kind, Listing, Refused, Route, RouteLookup, RouteTable, need_outputs
 pub static CLASS: Class = Class {
     name: "LookupIPRouteMP",
     manual: manual!("lookup_ip_route_mp.rs"),
-    handlers: &[],
+    table: &(),
     build,
     ..super::CLASS
 };

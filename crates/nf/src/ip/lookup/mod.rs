@@ -20,9 +20,9 @@ use std::sync::Arc;
 
 use classify::prefixes::Address;
 use element::args::Arg;
-use element::class::{ArgInfo, HandlerInfo};
+use element::class::ArgInfo;
 use element::effects::{Case, Counts, DST_IP, Depends, Filter, Target};
-use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Invalid, Severity};
+use element::{Args, Batch, Class, Cx, DropReason, Effects, Element, Handler, Invalid, Severity};
 use packet::{Annotations, BATCH_CAPACITY};
 
 use crate::editing::constant;
@@ -36,18 +36,10 @@ const CLASS: Class = Class {
     ports: "1/-",
     processing: "h/h",
     args: &[ArgInfo::rest("ROUTE", "route")],
-    handlers: &[TABLE, LOOKUP, ADD, SET, REMOVE, CTRL],
+    table: &HANDLERS,
     samples: SAMPLES,
     ..Class::DEFAULT
 };
-
-const TABLE: HandlerInfo = HandlerInfo::read("table");
-const LOOKUP: HandlerInfo = HandlerInfo::read_param("lookup");
-const ADD: HandlerInfo = HandlerInfo::write("add");
-const SET: HandlerInfo = HandlerInfo::write("set");
-const REMOVE: HandlerInfo = HandlerInfo::write("remove");
-const CTRL: HandlerInfo = HandlerInfo::write("ctrl");
-const FLUSH: HandlerInfo = HandlerInfo::write("flush");
 
 const SAMPLES: &[&str] = &[
     "0/0 0 -> 1/1",
@@ -298,27 +290,25 @@ impl Element for RouteLookup {
         }
         send(cx, batch, &mut self.sorter, &self.table, &self.numbers[..])
     }
-
-    fn read(&mut self, cx: &mut Cx<'_>, name: &str, param: &str) -> Result<String, String> {
-        if name == "table" {
-            return Ok(self.table.routes().map(|route| route.line()).collect());
-        }
-        let address = Ipv4Addr::parse(param, &cx.place()).map_err(|_| "expected IP address")?;
-        Ok(match self.table.lookup(address.to_bits()) {
-            None => "-1".into(),
-            Some(hop) if hop.gateway.is_unspecified() => hop.output.to_string(),
-            Some(hop) => format!("{} {}", hop.output, hop.gateway),
-        })
-    }
-
-    fn write(&mut self, cx: &mut Cx<'_>, name: &str, value: &str) -> Result<(), String> {
-        match Command::named(name) {
-            Some(command) => self.execute(cx, command, &words(value)).map(drop),
-            None if name == "ctrl" => self.control(cx, value),
-            None => {
-                self.table = Arc::new(self.table.cleared());
-                Ok(())
-            }
-        }
-    }
 }
+
+const TABLE: Handler<RouteLookup> =
+    Handler::get("table", |e| e.table.routes().map(|route| route.line()).collect());
+const LOOKUP: Handler<RouteLookup> = Handler::read_param("lookup", |e, cx, param| {
+    let address = Ipv4Addr::parse(param, &cx.place()).map_err(|_| "expected IP address")?;
+    Ok(match e.table.lookup(address.to_bits()) {
+        None => "-1".into(),
+        Some(hop) if hop.gateway.is_unspecified() => hop.output.to_string(),
+        Some(hop) => format!("{} {}", hop.output, hop.gateway),
+    })
+});
+const ADD: Handler<RouteLookup> =
+    Handler::set("add", |e, cx, value| e.execute(cx, Command::Add, &words(value)).map(drop));
+const SET: Handler<RouteLookup> =
+    Handler::set("set", |e, cx, value| e.execute(cx, Command::Set, &words(value)).map(drop));
+const REMOVE: Handler<RouteLookup> =
+    Handler::set("remove", |e, cx, value| e.execute(cx, Command::Remove, &words(value)).map(drop));
+const CTRL: Handler<RouteLookup> = Handler::set("ctrl", |e, cx, value| e.control(cx, value));
+const FLUSH: Handler<RouteLookup> = Handler::act("flush", |e| e.table = Arc::new(e.table.cleared()));
+
+const HANDLERS: &[Handler<RouteLookup>] = &[TABLE, LOOKUP, ADD, SET, REMOVE, CTRL];

@@ -35,7 +35,7 @@ use super::{build, direct_ip_lookup};
 pub static CLASS: Class = Class {
     name: "RangeIPLookup",
     manual: manual!("range_ip_lookup.rs"),
-    handlers: direct_ip_lookup::CLASS.handlers,
+    table: direct_ip_lookup::CLASS.table,
     build: |args| build(args, &direct_ip_lookup::KIND),
     ..super::CLASS
 };

@@ -23,16 +23,16 @@
 //! ## See also
 //! LinearIPLookup, LookupIPRouteMP
 
-use element::{Class, manual};
+use element::{Class, Handler, manual};
 
-use super::{Kind, LOOKUP, Listing, TABLE, build};
+use super::{Kind, LOOKUP, Listing, RouteLookup, TABLE, build};
 
 /// The class.
 pub static CLASS: Class = Class {
     name: "StaticIPLookup",
     aliases: &["LookupIPRoute"],
     manual: manual!("static_ip_lookup.rs"),
-    handlers: &[TABLE, LOOKUP],
+    table: &HANDLERS,
     build: |args| build(args, &KIND),
     ..super::CLASS
 };
@@ -42,3 +42,5 @@ static KIND: Kind = Kind {
     complaint: Some(|address| format!("LinearIPLookup: no route for {address}")),
     changes: false,
 };
+
+const HANDLERS: &[Handler<RouteLookup>] = &[TABLE, LOOKUP];

@@ -144,8 +144,8 @@ pub fn are_same(d: &Diagrams, a: &Waiting, b: &Waiting) -> bool {
     })
 }
 
-/// True if equal packets arrive in `x` and `y`, for the same input packets. False if two different packets
-/// come from one input packet.
+/// True if the arrivals of `x` and of `y` are the same: for each input packet, packets arrive in both or in
+/// neither, and each packet of `x` equals each packet of `y`.
 pub fn are_same_at(d: &Diagrams, x: &[Arrival], y: &[Arrival]) -> bool {
     any(d, x) == any(d, y)
         && x.iter().all(|left| {
