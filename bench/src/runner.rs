@@ -1,5 +1,5 @@
-//! How a configuration is measured: it is built around a replay of packets from memory and driven by a
-//! worker, in turns with the floor.
+//! The measurement of a configuration: the configuration is built around a replay of packets from memory, and
+//! a worker drives it in turns with the floor.
 
 use std::sync::Arc;
 use std::time::Instant;

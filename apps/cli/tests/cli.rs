@@ -222,8 +222,8 @@ fn manuals_have_the_burst_of_the_run() {
     }
     let text = "InfiniteSource(LIMIT 1, STOP true) -> Queue -> u :: Unqueue -> Discard";
     let burst = |words: &[&str]| out(&tidegate(&[words, &["-e", text]].concat()));
-    assert_eq!(burst(&["run", "-h", "u.burst"]), "32\n");
-    assert_eq!(burst(&["run", "--burst", "7", "-h", "u.burst"]), "7\n");
+    assert_eq!(burst(&["run", "-H", "u.burst"]), "32\n");
+    assert_eq!(burst(&["run", "--burst", "7", "-H", "u.burst"]), "7\n");
     assert_eq!(burst(&["click", "-h", "u.burst"]), "1\n");
 }
 

@@ -1,5 +1,5 @@
-//! Joins returned headers and their parked payload, whether plain or inside of a tunnel, and says what
-//! becomes of a packet that returns.
+//! Joins returned headers and their parked payload, whether plain or inside of a tunnel, and returns
+//! the outcome for a packet that comes back.
 
 use element::{DropReason, Packet};
 use packet::{Annotations, Pool};
