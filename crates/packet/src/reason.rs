@@ -117,8 +117,9 @@ reasons! {
     FragmentLimit = "fragment limit",
     /// Fragments of one datagram overlap, or contradict each other about its end.
     Overlap = "overlapping fragments",
-    /// The packet was merged into another packet: an ACK into a later ACK, or segments into a large
-    /// segment.
+    /// The packet's content is in another packet: an ACK in a later ACK, a segment in a large segment, a
+    /// fragment in the datagram that it belongs to. Also a duplicate, and the packet that
+    /// AggregateLast replaces by a later one.
     Coalesced = "coalesced",
     /// A large packet was replaced by the segments for which it stood.
     Segmented = "segmented",

@@ -15,7 +15,8 @@ pub(super) const START: i64 = 1_000_000_000_000_000_000;
 pub(super) enum Kind {
     /// Complete and valid UDP, TCP or ICMP in IPv4.
     Plain,
-    /// A transport header that is truncated or missing.
+    /// An IPv4 packet with 0 to 24 bytes behind the IPv4 header: the transport header may be missing,
+    /// truncated or complete.
     Short,
     /// VLAN tags, one to two, before the IPv4 packet.
     Tagged,

@@ -13,8 +13,9 @@ pub const READS: [Field; 4] = five_tuple::READS;
 pub struct Located {
     /// The five-tuple of the flow.
     pub flow: FiveTuple,
-    /// The number of bytes after the transport header, according to the length in the IP header. For
-    /// packets without a known transport header, counted from the last header that was found.
+    /// The number of bytes after the transport header, according to the length in the IP header. In a
+    /// packet without a known transport header: the number of bytes from the start of the last header
+    /// that was found.
     pub length: u32,
     /// The TCP header; `None` for other protocols, or if it is truncated.
     pub tcp: Option<TcpHeader>,

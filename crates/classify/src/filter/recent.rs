@@ -25,15 +25,15 @@ impl Flow {
     }
 }
 
-/// The flow of the previous packet and its result, kept between calls of
+/// The flow of the last packet that had one, and the result for it, kept between calls of
 /// [`Matcher::first_of_each`](super::Matcher::first_of_each).
 #[derive(Clone)]
 pub struct Recent {
     flow: Option<Flow>,
     pub(super) place: Lookup,
-    /// The number of packets so far that had the same flow as the previous packet.
+    /// The number of packets so far whose flow was that of the last packet that had one.
     pub hits: u64,
-    /// The number of packets so far that had another flow than the previous packet, or none.
+    /// The number of packets so far that had another flow, or none.
     pub misses: u64,
 }
 

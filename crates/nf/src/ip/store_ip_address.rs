@@ -102,7 +102,8 @@ struct StoreIpAddress {
 }
 
 /// Sets the source address of a packet (or the destination address, if `source` is false) to `new`, and
-/// updates all checksums that cover it. The error is the drop reason of a packet without an IPv4 header.
+/// updates the IPv4 checksum and the checksum of TCP or UDP. The error is the drop reason of a packet
+/// without an IPv4 header.
 #[inline]
 pub(crate) fn store(packet: &mut Packet, new: [u8; 4], source: bool) -> Fate {
     let ip = ipv4(packet)?;

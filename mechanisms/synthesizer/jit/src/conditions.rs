@@ -4,14 +4,14 @@ use super::code::{Body, Code};
 use crate::{Check, Exactly};
 use cranelift_codegen::ir::Value;
 
-/// The compiled conditions of a trail, which read the first `window` bytes of a packet's slot.
+/// The compiled conditions of a trail, which read the first `window` bytes of a packet.
 pub struct Conditions {
     code: Code,
     window: usize,
 }
 
 impl Conditions {
-    /// Compiles conditions that read the first `window` bytes of a packet's slot. Returns `None` if machine
+    /// Compiles conditions that read the first `window` bytes of a packet. Returns `None` if machine
     /// code cannot be made, or if a condition reads other bytes.
     pub fn new(exactly: &[Exactly], checks: &[Check], window: usize) -> Option<Conditions> {
         // Instructions hold offsets as 32-bit numbers.
