@@ -341,7 +341,7 @@ mod tests {
             (0..5).for_each(|_| packet(&mut writer, 1));
             assert!(
                 writer.flush().is_err()
-                    && writer.flush().is_err() == (room < HEADER || (room - HEADER) % record != 0)
+                    && writer.flush().is_err() == (room < HEADER || !(room - HEADER).is_multiple_of(record))
             );
             writer.inner.1 = 1 << 20;
             (0..5).for_each(|_| packet(&mut writer, 2));
