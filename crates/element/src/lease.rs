@@ -11,7 +11,7 @@
 //!
 //! Invariants:
 //! - While a lease lasts, all packets of the flow that the owner's declaration does not exclude
-//!   ([`Effects::leases`](crate::Effects::leases)) would get the same values, leave by the same output, and
+//!   ([`Support::leases`](crate::effects::Support::leases)) would get the same values, leave by the same output, and
 //!   change nothing but the time of the flow's last packet.
 //! - The owner reads the time of the last packet from the lease, so that a flow expires exactly when it
 //!   would expire without the lease.

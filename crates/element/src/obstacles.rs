@@ -88,9 +88,9 @@ pub fn to_slicing(effects: &Effects, start: i32) -> Option<String> {
 }
 
 /// Returns the reason for which the element must not be between the element that parks payloads and the
-/// element that joins them ([`Effects::sliced`]). Unlike in [`to_slicing`], the extra length annotation
-/// gives the length of the whole packet to elements that read it, and the DSCP is unchanged if `marks` is
-/// false.
+/// element that joins them ([`Support::sliced`](crate::effects::Support::sliced)). Unlike in
+/// [`to_slicing`], the extra length annotation gives the length of the whole packet to elements that read
+/// it, and the DSCP is unchanged if `marks` is false.
 pub fn to_sliced(effects: &Effects, start: i32, marks: bool) -> Option<String> {
     let extra = Annotations::EXTRA_LENGTH as u8..Annotations::EXTRA_LENGTH as u8 + 4;
     let is_extra =

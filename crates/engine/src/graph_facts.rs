@@ -273,8 +273,8 @@ pub(crate) fn take_large_segments(
 }
 
 /// True if the given elements may get frames with work left for a device, which start at `start` (see
-/// [`Effects::offloads`]): neither the elements nor any element downstream has an obstacle, and each device
-/// takes frames with this start.
+/// [`Support::offloads`](element::effects::Support::offloads)): neither the elements nor any element
+/// downstream has an obstacle, and each device takes frames with this start.
 pub(crate) fn take_offloads(
     effects: &[Effects],
     forward: &Forward,

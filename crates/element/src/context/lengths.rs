@@ -13,7 +13,7 @@ impl Cx<'_> {
 }
 
 /// A reader of packet lengths that adds the length of parked payload. Elements that use it declare
-/// [`Effects::whole_length`](crate::Effects::whole_length).
+/// [`Support::whole_length`](crate::effects::Support::whole_length).
 #[derive(Clone, Copy, Debug)]
 pub struct Lengths {
     /// True if packets carry the length of their parked payload in their metadata.
