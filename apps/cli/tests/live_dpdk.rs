@@ -192,7 +192,7 @@ fn clicks_command_line_takes_its_arguments_too() {
         "--",
         "-e",
         &config,
-        "-H",
+        "-h",
         "c.count",
     ];
     let output = Command::new(TIDEGATE).args(arguments).output().unwrap();
