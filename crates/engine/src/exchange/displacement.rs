@@ -18,7 +18,7 @@ use element::steering::Waiting;
 /// The number of regions (ranges of packet numbers) that a giver remembers for each worker. If there are
 /// more, the last region is extended. Its packets then count as given at the time of its first packet, so
 /// they may be taken for older than they are, never for newer.
-const REGIONES: usize = 64;
+const REGIONS: usize = 64;
 
 /// A number that only one worker writes, on a cache line of its own.
 #[derive(Default)]
@@ -103,7 +103,7 @@ impl Displacement {
             board: Arc::clone(board),
             given: 0,
             stayed: 0,
-            under_way: (0..workers).map(|_| VecDeque::with_capacity(REGIONES)).collect(),
+            under_way: (0..workers).map(|_| VecDeque::with_capacity(REGIONS)).collect(),
             has_some: false,
             span: 0,
             limit,
@@ -205,7 +205,7 @@ impl Displacement {
     /// Notes that a worker was given the packets with these numbers at the time `at`.
     pub(crate) fn give(&mut self, worker: usize, (first, last): (u64, u64), at: Timestamp) {
         let Some(regions) = self.under_way.get_mut(worker) else { return };
-        let is_full = regions.len() >= REGIONES;
+        let is_full = regions.len() >= REGIONS;
         match regions.back_mut() {
             Some(region) if is_full => region.last = last,
             _ => regions.push_back(Region { first, last, at }),
