@@ -15,9 +15,9 @@ use crate::record::Record;
 
 /// A reader that returns the packets of a capture one after the other.
 ///
-/// It supports pcap and pcapng, plain or compressed with gzip or zstd, and detects the format by the first
-/// bytes. Pcap can have microseconds or nanoseconds, either byte order, and the longer record headers of
-/// magic 0xa1b2cd34. Pcapng can have several sections and interfaces.
+/// The reader supports pcap and pcapng, plain or compressed with gzip or zstd, and detects the format by
+/// the first bytes. Pcap can have microseconds or nanoseconds, either byte order, and the longer record
+/// headers of magic 0xa1b2cd34. Pcapng can have several sections and interfaces.
 ///
 /// The memory is constant: about 1 MiB, and the memory for decompression (for zstd the window, up to 100
 /// MiB).

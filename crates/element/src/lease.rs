@@ -11,8 +11,8 @@
 //!
 //! Invariants:
 //! - While a lease lasts, all packets of the flow that the owner's declaration does not exclude
-//!   ([`Support::leases`](crate::effects::Support::leases)) would get the same values, leave by the same output, and
-//!   change nothing but the time of the flow's last packet.
+//!   ([`Support::leases`](crate::effects::Support::leases)) would get the same values, leave by the same
+//!   output, and change nothing but the time of the flow's last packet.
 //! - The owner reads the time of the last packet from the lease, so that a flow expires exactly when it
 //!   would expire without the lease.
 //! - Owner and lessee are on one worker, so no packet is processed by a lease while the owner ends it.

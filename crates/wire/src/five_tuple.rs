@@ -11,8 +11,8 @@ use crate::{U16, ip_protocol};
 /// The identity of a flow, in one direction: addresses, ports and protocol of its packets. A value has 40
 /// bytes without padding, so that it is hashed and compared as plain memory.
 ///
-/// It is made by [`crate::Layers::five_tuple`], or from addresses and ports. An IPv4 address never equals
-/// an IPv6 address. Ports are 0 for protocols without ports.
+/// A five-tuple is made by [`crate::Layers::five_tuple`], or from addresses and ports. An IPv4 address
+/// never equals an IPv6 address. Ports are 0 for protocols without ports.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, IntoBytes, FromBytes, KnownLayout, Immutable, Unaligned,
 )]

@@ -2,8 +2,8 @@
 //! Holds packets of all flows together until there are enough of them or the first packet has waited long
 //! enough.
 //!
-//! It is the baseline for measurements of Reframer: batches have the same size and the same delay, but the
-//! order of packets does not change.
+//! Batcher is the baseline for measurements of Reframer: batches have the same size and the same delay, but
+//! the order of packets does not change.
 //!
 //! ## Usage
 //! `Batcher([DELAY, BURST])`

@@ -23,6 +23,7 @@
 pub mod batcher;
 pub mod key;
 pub mod lists;
+mod lookup;
 pub mod outgoing;
 pub mod reframer;
 pub mod settings;

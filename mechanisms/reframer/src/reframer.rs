@@ -90,6 +90,7 @@ use wire::layers::FLOW_HEADERS;
 
 use crate::key::{self, Brief, FlowKey, Kind};
 use crate::lists::{DELAY_CLASSES, Lists, Note, Reason, UNKNOWN_FLOWS};
+use crate::lookup::{Known, Scratch};
 use crate::outgoing::{Outgoing, Sorting, StateCollector, send};
 use crate::settings::{Bypass, Count, DENSE, Elephants, Micros, SPARSE, Settings, Slo, batch_length};
 use crate::statistics::{Statistics, mean};
@@ -191,33 +192,6 @@ pub(crate) fn build(args: &mut Args<'_>, settings: Settings) -> Result<Box<dyn E
 const MEMORY: Timestamp = Timestamp::from_secs(10);
 /// The number of flow entries that are checked for expiry when there is no room for a new flow.
 const SEARCH: usize = 64;
-
-/// The result of the look-up of a batch: at index `i`, kind and flags, key, hash and flow of packet `i`.
-struct Scratch {
-    located: [Option<Brief>; BATCH_CAPACITY],
-    keys: [FlowKey; BATCH_CAPACITY],
-    hashes: [u32; BATCH_CAPACITY],
-    ids: [Option<FlowId>; BATCH_CAPACITY],
-}
-
-impl Scratch {
-    fn new() -> Box<Scratch> {
-        Box::new(Scratch {
-            located: [None; BATCH_CAPACITY],
-            keys: [FlowKey::NONE; BATCH_CAPACITY],
-            hashes: [0; BATCH_CAPACITY],
-            ids: [None; BATCH_CAPACITY],
-        })
-    }
-}
-
-/// The flow of one packet: kind and TCP flags, key, hash, and the flow's entry if the look-up found one.
-struct Known<'k> {
-    brief: Brief,
-    key: &'k FlowKey,
-    hash: u32,
-    id: Option<FlowId>,
-}
 
 /// The element behind both classes, Reframer and SFMaker; they differ in arguments and handlers.
 pub struct Reframer {

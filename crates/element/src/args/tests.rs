@@ -2,6 +2,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
+use packet::Timestamp;
 use wire::ethernet::MacAddr;
 
 use super::*;

@@ -25,7 +25,7 @@ impl Cx<'_> {
     /// Hands each packet of a batch to this element's copy at the worker to which the packet belongs, where
     /// it comes in by the input `input`. It counts as having come to that copy alone.
     ///
-    /// It is for elements to which packets of a flow come spread
+    /// The call is for elements to which packets of a flow come spread
     /// ([`Setup::is_spread`](crate::Setup::is_spread)), and for packets that belong to other workers:
     /// packets of unknown flows, and packets that change the state of a flow.
     pub fn send_home(&mut self, input: usize, batch: Batch) {

@@ -1,7 +1,7 @@
 //! Packets that other workers have sent home, to the worker that owns the state of their flow.
 //!
-//! They wait until all packets that were handed over before them are processed. So the packet that opens a
-//! connection is processed before the answer to it, even if the answer came through a third worker.
+//! The packets wait until all packets that were handed over before them are processed. So the packet that
+//! opens a connection is processed before the answer to it, even if the answer came through a third worker.
 
 use element::Batch;
 
