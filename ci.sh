@@ -47,8 +47,10 @@ part() {
     [ -z "$skips" ] || [ "${CI_STRICT:-0}" != 1 ] || exit 1
 }
 
-# The tests of the crates, by name of the test program: those that talk to interfaces are called live_*.
+# The tests of the crates, by name of the test program: those that talk to interfaces are called live_*. live_dpdk has its own
+# step: cargo refuses a pattern that matches a test whose feature is off.
 not_live=(--test '[!l]*' --test 'l[!i]*' --test 'li[!v]*')
+live=(--test live --test 'live_[!d]*')
 
 core() {
     step cargo fmt --all --check
@@ -83,7 +85,7 @@ core() {
 }
 
 live() {
-    step cargo test --workspace --test 'live*' -- --show-output
+    step cargo test --workspace "${live[@]}" -- --show-output
 
     # Ports of DPDK, where it is installed (apt-get install libdpdk-dev pkg-config gcc).
     if pkg-config --exists libdpdk 2>/dev/null; then
